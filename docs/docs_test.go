@@ -197,7 +197,7 @@ func TestIdleFieldsAreDocumented(t *testing.T) {
 			}
 		}
 	}
-	for path, file := range sources(t, "internal/graph") {
+	for path, file := range sources(t, "internal/render") {
 		if filepath.Base(path) != "notactedon.go" {
 			continue
 		}

@@ -106,7 +106,7 @@ func TestHashLeavesOutWhatThePageSays(t *testing.T) {
 	_, list, _ := strings.Cut(section(t, "updates.md", "### Upgrades of the operator"), "the service without")
 	list, _, _ = strings.Cut(list, "\n- ")
 	found := 0
-	for path, file := range sources(t, "internal/graph") {
+	for path, file := range sources(t, "internal/render") {
 		if filepath.Base(path) != "input.go" {
 			continue
 		}

@@ -18,8 +18,8 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/test/testutil/hub"
 )
 
@@ -71,8 +71,8 @@ spec:
 `
 
 var (
-	fieldOfService = regexp.MustCompile(`^spec\.(services\[\w+\]\.)?`)
-	roleName       = regexp.MustCompile(`roles\[\w+\]`)
+	fieldOfComponent = regexp.MustCompile(`^spec\.(services\[\w+\]\.)?`)
+	roleName         = regexp.MustCompile(`roles\[\w+\]`)
 )
 
 // actingOn says for each field that some provider does nothing about which providers act on it.
@@ -94,9 +94,9 @@ func actingOn(t *testing.T) map[string][]string {
 				e.Grove = &nvidiav1beta1.GroveOptions{}
 			}
 		}
-		for _, ignored := range graph.NotActedOn(dgd, only, provider.Name) {
+		for _, ignored := range render.NotActedOn(dgd, only, provider.Name) {
 			path := ignored.Path.In("v1alpha1")
-			field := roleName.ReplaceAllString(fieldOfService.ReplaceAllString(path, ""), "roles[]")
+			field := roleName.ReplaceAllString(fieldOfComponent.ReplaceAllString(path, ""), "roles[]")
 			if _, key, annotation := strings.Cut(field, "annotations["); annotation {
 				field = strings.TrimSuffix(key, "]")
 			}

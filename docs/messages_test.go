@@ -18,7 +18,7 @@ import (
 
 // speaking are the folders whose texts users see: refusals and warnings of admission, conditions, events, what the plugin and the demo print.
 var speaking = []string{
-	"api/nvidia/v1beta1", "internal/field", "internal/constraint", "internal/validation", "internal/webhook", "internal/graph", "internal/placement", "internal/gang", "internal/scheduler",
+	"api/nvidia/v1beta1", "internal/field", "internal/constraint", "internal/validation", "internal/webhook", "internal/render", "internal/placement", "internal/gang", "internal/scheduler",
 	"internal/replicas", "internal/quota", "internal/preflight", "internal/hierarchy", "internal/framework", "internal/controller", "internal/provider", "internal/operator",
 	"internal/limit", "internal/newpod", "internal/whatif", "internal/cli", "hack/sandbox/cmd/demo",
 }

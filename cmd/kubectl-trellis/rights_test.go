@@ -38,8 +38,8 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/cli"
 	"github.com/trellis-k8s/trellis/internal/cli/plugin"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/test/testutil/apiserver"
 )
 
@@ -121,12 +121,12 @@ func objects(t *testing.T) []client.Object {
 		Name: "Worker", Type: "worker",
 		PodTemplate: &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "app"}}}},
 	}}
-	resolved, err := graph.Resolve(dgd, graph.Inputs{Provider: specs.Gates.Name})
+	resolved, err := render.Resolve(dgd, render.Inputs{Provider: specs.Gates.Name})
 	if err != nil {
 		t.Fatal(err)
 	}
 	group := resolved.ScalingGroups()[0]
-	pod := graph.BuildPod(group, 0, 0)
+	pod := render.BuildPod(group, 0, 0)
 	labels := map[string]string{"app.kubernetes.io/name": "trellis", "app.kubernetes.io/component": "manager"}
 	manager := &appsv1.Deployment{ObjectMeta: named("default", "trellis-manager")}
 	manager.Labels = labels

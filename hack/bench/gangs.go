@@ -74,7 +74,7 @@ func manyGangs(_ context.Context, s sizes, r *report) error {
 	t, err := medians(min(s.repeats, 3),
 		func() (time.Duration, error) {
 			p := ours.New(nodes, nil)
-			graphs, results := make([]placement.Graph, len(asks)), make([]placement.Result, len(asks))
+			graphs, results := make([]placement.Demand, len(asks)), make([]placement.Result, len(asks))
 			for i, a := range asks {
 				graphs[i] = p.Graph(a)
 			}

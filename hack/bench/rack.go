@@ -57,7 +57,7 @@ type churn struct {
 	planner *ours.Planner
 	ledger  *hall.Ledger
 	asks    []hall.Ask
-	graphs  []placement.Graph
+	graphs  []placement.Demand
 	pods    [][]*corev1.Pod
 	held    []hall.Answer
 	next    int

@@ -109,7 +109,7 @@ func TestRunningCluster(t *testing.T) {
 // tree is what tree -o json says of the cluster.
 func (c *cluster) tree() drawn {
 	c.Helper()
-	var report tree.Report
+	var report tree.Overview
 	if err := json.Unmarshal(c.run("trellis", "tree", "-A", "-o", "json"), &report); err != nil {
 		c.Fatal(err)
 	}

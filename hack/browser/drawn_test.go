@@ -53,13 +53,13 @@ func readTree(p *page, i int) drawn {
 }
 
 // reported is the same of what tree -o json says of each of its trees.
-func reported(t *testing.T, report tree.Report) []drawn {
+func reported(t *testing.T, report tree.Overview) []drawn {
 	t.Helper()
 	data, err := json.Marshal(report)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var back tree.Report
+	var back tree.Overview
 	if err := json.Unmarshal(data, &back); err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func TestDrawnIsTold(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b, m := build(t, name)
 			p := open(t, browser, write(t, m), wide)
-			told, data := reported(t, tree.Build(tree.Of(&b.World))), reported(t, m.Report)
+			told, data := reported(t, tree.Build(tree.Of(&b.World))), reported(t, m.Overview)
 			if len(told) != len(data) {
 				t.Fatalf("tree draws %d trees, the map %d", len(told), len(data))
 			}

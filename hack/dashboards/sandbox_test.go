@@ -58,7 +58,7 @@ func startSandbox(t *testing.T) *sandbox.Sandbox {
 			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
 			Spec: nvidiav1alpha1.DynamoGraphDeploymentSpec{
 				TopologyConstraint: &nvidiav1alpha1.SpecTopologyConstraint{TopologyProfile: topology.Name},
-				Services:           graphs.Services{"Worker": service},
+				Services:           graphs.Components{"Worker": service},
 			},
 		})
 	}

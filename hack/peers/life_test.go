@@ -17,10 +17,10 @@ import (
 
 	"github.com/trellis-k8s/trellis/hack/sandbox"
 	"github.com/trellis-k8s/trellis/hack/sandbox/peers"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/grove"
 	"github.com/trellis-k8s/trellis/internal/provider/kai"
 	"github.com/trellis-k8s/trellis/internal/provider/lws"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
@@ -159,7 +159,7 @@ var _ = DescribeTable("A gang over its queue's limit waits whole, with KAI's rea
 		w.createOutside(queue)
 		w.limit(queue, 8)
 		g := w.graph("g", "", services{"Worker": worker(1, 2, 8, "rack")})
-		g.Annotations[graph.AnnotationQueue] = w.name
+		g.Annotations[render.AnnotationQueue] = w.name
 		w.create(g)
 		w.says("g", placed, metav1.ConditionFalse, "SchedulerRefuses|WaitsForGrove", w.name)
 		w.noneBound("Worker")

@@ -20,8 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/grove"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/test/testutil/graphs"
 )
 
@@ -86,8 +86,8 @@ func (w *world) pods(name, service string) []corev1.Pod {
 
 // isOf: a pod is a running one of a service of a deployment, of any for "".
 func isOf(p *corev1.Pod, name, service string) bool {
-	return p.DeletionTimestamp == nil && p.Labels[graph.LabelGraph] == graph.LabelValue(name) &&
-		(service == "" || p.Labels[graph.LabelComponent] == service)
+	return p.DeletionTimestamp == nil && p.Labels[render.LabelGraph] == render.LabelValue(name) &&
+		(service == "" || p.Labels[render.LabelComponent] == service)
 }
 
 // replicas are the pods of a service by replica.
@@ -95,7 +95,7 @@ func (w *world) replicas(service string) map[int][]corev1.Pod {
 	GinkgoHelper()
 	out := map[int][]corev1.Pod{}
 	for _, pod := range w.pods("g", service) {
-		ordinal, _, _ := graph.ReplicaOf(&pod)
+		ordinal, _, _ := render.ReplicaOf(&pod)
 		at := int(ordinal)
 		if index, has := pod.Labels[grove.LabelReplica]; has {
 			at, _ = strconv.Atoi(index)

@@ -12,9 +12,9 @@ import (
 
 	"github.com/trellis-k8s/trellis/hack/sandbox"
 	"github.com/trellis-k8s/trellis/hack/sandbox/peers"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/kai"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
@@ -31,19 +31,19 @@ type provider struct {
 var (
 	underGrove = provider{
 		name: specs.Grove.Name, needs: peers.Needed(sandbox.Grove), labels: suite.Grove,
-		annotations: map[string]string{graph.AnnotationProvider: specs.Grove.Name, graph.AnnotationQueue: kai.DefaultQueue},
+		annotations: map[string]string{render.AnnotationProvider: specs.Grove.Name, render.AnnotationQueue: kai.DefaultQueue},
 	}
 	underKAI = provider{
 		name: specs.KAI.Name, needs: peers.Needed(sandbox.KAI), labels: suite.KAI,
-		annotations: map[string]string{graph.AnnotationProvider: specs.KAI.Name},
+		annotations: map[string]string{render.AnnotationProvider: specs.KAI.Name},
 	}
 	providers = []provider{underGrove, underKAI, {
 		name: "KAI with LeaderWorkerSet", labels: slices.Concat(suite.KAI, suite.LWS),
 		needs:       slices.Concat(peers.Needed(sandbox.KAI), peers.Needed(sandbox.LeaderWorkerSet)),
-		annotations: map[string]string{graph.AnnotationProvider: specs.KAI.Name, graph.AnnotationWorkload: specs.LeaderWorkerSet},
+		annotations: map[string]string{render.AnnotationProvider: specs.KAI.Name, render.AnnotationWorkload: specs.LeaderWorkerSet},
 	}, {
 		name: specs.LeaderWorkerSet, labels: suite.LWS, needs: peers.Needed(sandbox.LeaderWorkerSet),
-		annotations: map[string]string{graph.AnnotationProvider: specs.Gates.Name, graph.AnnotationWorkload: specs.LeaderWorkerSet},
+		annotations: map[string]string{render.AnnotationProvider: specs.Gates.Name, render.AnnotationWorkload: specs.LeaderWorkerSet},
 	}}
 )
 

@@ -19,8 +19,8 @@ import (
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/test/testutil/graphs"
 	"github.com/trellis-k8s/trellis/test/testutil/simulated"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
@@ -32,7 +32,7 @@ const (
 	poolKey = "peers.trellis.dev/pool"
 )
 
-type services = graphs.Services
+type services = graphs.Components
 
 var worker, frontend = graphs.Worker, graphs.Frontend
 
@@ -67,7 +67,7 @@ func (w *world) removeGraphs(ctx SpecContext) {
 	Expect(api.DeleteAllOf(ctx, &nvidiav1alpha1.DynamoGraphDeployment{}, client.InNamespace(w.name))).To(Succeed())
 	Eventually(ctx, func() error {
 		pods := &corev1.PodList{}
-		if err := api.List(ctx, pods, client.InNamespace(w.name), client.HasLabels{graph.LabelGraph}); err != nil {
+		if err := api.List(ctx, pods, client.InNamespace(w.name), client.HasLabels{render.LabelGraph}); err != nil {
 			return err
 		}
 		return count(pods.Items, 0)

@@ -209,19 +209,19 @@ func checkPluginVersion(t *testing.T, out string, cluster *sandbox.Sandbox, rele
 			t.Fatal(err)
 		}
 	}
-	ask := func(kubeconfig string) cliversion.Report {
+	ask := func(kubeconfig string) cliversion.Versions {
 		t.Helper()
 		said, err := run(t.Context(), dir, nil, filepath.Join(dir, plugin), "version", "-o", "json", "--kubeconfig", kubeconfig)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var report cliversion.Report
+		var report cliversion.Versions
 		if err := json.Unmarshal([]byte(said), &report); err != nil {
 			t.Fatal(err)
 		}
 		return report
 	}
-	want := cliversion.Report{
+	want := cliversion.Versions{
 		Client:    version.Info{Version: released, Revision: commit, GoVersion: runtime.Version(), Platform: "linux/" + runtime.GOARCH},
 		Operators: []cliversion.Operator{}, Problem: "the cluster has no Deployment of it",
 	}

@@ -229,14 +229,14 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-func graphOf(pods []*corev1.Pod, required string) placement.Graph {
+func graphOf(pods []*corev1.Pod, required string) placement.Demand {
 	replica := placement.Replica{}
 	for _, p := range pods {
 		replica.Pods = append(replica.Pods, placement.Pod{ID: topology.PodID(p), Name: p.Name, Shape: topology.ShapeOf(p)})
 	}
-	return placement.Graph{
+	return placement.Demand{
 		Name: "g", Levels: levels, Required: topology.NoLevel, Preferred: topology.NoLevel,
-		Services: []placement.Service{{
+		Components: []placement.Component{{
 			Name: "s", Multinode: true, Required: levels.Index(required), Preferred: topology.NoLevel, Waiting: []placement.Replica{replica},
 		}},
 	}
@@ -257,7 +257,7 @@ func TestReservationsCount(t *testing.T) {
 	for _, n := range nodes() {
 		c.SetNode(n)
 	}
-	graph := func(name string) placement.Graph { return graphOf([]*corev1.Pod{pod(name, "x", away(zone, "x"))}, "") }
+	graph := func(name string) placement.Demand { return graphOf([]*corev1.Pod{pod(name, "x", away(zone, "x"))}, "") }
 	c.Begin()
 	if r := placement.PlanGraph(c, graph("tried"), placement.Options{}); !r.Placed() {
 		t.Fatal("not placed")

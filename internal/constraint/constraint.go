@@ -5,7 +5,7 @@
 //
 //	StatementOf   what a deployment states: fields or annotations
 //	Of            the constraint of every component, resolved: what is frozen, else what is stated, else a default topology
-//	OfGraph       what a scheduler is asked for, of a resolved constraint, for all pods together; OfService, for each replica
+//	OfGraph       what a scheduler is asked for, of a resolved constraint, for all pods together; OfComponent, for each replica
 //
 // Fields name domains. Annotations, in the manner of KAI Scheduler and Run:ai, name node label keys:
 //
@@ -21,7 +21,7 @@ import (
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 )
 
-// AnnotationDefault is set to "true" on the ClusterTopology that multinode services without any constraint are packed by, as well as it goes.
+// AnnotationDefault is set to "true" on the ClusterTopology that multinode components without any constraint are packed by, as well as it goes.
 const AnnotationDefault = "trellis.dev/is-default-topology"
 
 // Defaults returns the topologies that are annotated as the default, the oldest first: that one counts.

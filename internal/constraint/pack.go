@@ -20,7 +20,7 @@ import (
 //	rack      zone            rack
 //	rack      rack            rack
 //	(none)    rack            rack first, then wider
-//	graph: rack, service: zone preferred    nothing for the service: it lies in the graph's rack
+//	graph: rack, component: zone preferred    nothing for the component: it lies in the graph's rack
 type Domains struct {
 	Required, Preferred string
 }
@@ -36,8 +36,8 @@ func OfGraph(t *trellisv1alpha1.ResolvedTopology) Domains {
 	return Domains{t.GraphPackDomain, narrower(t, t.GraphPreferredPackDomain, t.GraphPackDomain)}
 }
 
-// OfService is what the service level asks for each replica. What it inherits from the deployment level is not repeated.
-func OfService(t *trellisv1alpha1.ResolvedTopology) Domains {
+// OfComponent is what the component level asks for each replica. What it inherits from the deployment level is not repeated.
+func OfComponent(t *trellisv1alpha1.ResolvedTopology) Domains {
 	if t == nil {
 		return Domains{}
 	}
@@ -69,14 +69,14 @@ func Key(t *trellisv1alpha1.ResolvedTopology, domain string) string {
 	return ""
 }
 
-// BaseGang says that the first replicas of every service go together (docs/placement.md#how-much-begins-together): the graph has to be in one domain.
+// BaseGang says that the first replicas of every component go together (docs/placement.md#how-much-begins-together): the graph has to be in one domain.
 func BaseGang(groups []*trellisv1alpha1.ScalingGroup) bool {
 	return OfGraph(TopologyOf(groups)).Required != ""
 }
 
 // Packed says whether the group's replicas are gangs or constrained. The pods of other groups are independent of each other.
 func Packed(sg *trellisv1alpha1.ScalingGroup) bool {
-	return sg.Spec.Multinode || !OfGraph(sg.Spec.Topology).Empty() || !OfService(sg.Spec.Topology).Empty()
+	return sg.Spec.Multinode || !OfGraph(sg.Spec.Topology).Empty() || !OfComponent(sg.Spec.Topology).Empty()
 }
 
 // TopologyOf returns a frozen topology of the graph for what all its groups share: profile, levels and the deployment level. Nil without any.

@@ -3,7 +3,7 @@
 
 // Package framework knows how vLLM, SGLang and TensorRT-LLM start on several nodes.
 //
-// A replica of a multinode service is one leader pod and some worker pods, all made from the user's one container. What tells them apart
+// A replica of a multinode component is one leader pod and some worker pods, all made from the user's one container. What tells them apart
 // has to reach the program: where the leader is, how many nodes there are, which one this is. All pods of a role share one template, so
 // the answers are variables that every pod gets (PodVars) and that Kubernetes puts into commands where they say $(NAME):
 //

@@ -9,8 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/placement"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -20,15 +20,15 @@ func AdmissionWait(pods []*corev1.Pod) string {
 	var first *corev1.Pod
 	lowest := int32(0)
 	for _, pod := range pods {
-		_, index, _ := graph.ReplicaOf(pod)
-		if len(graph.ForeignGates(pod)) > 0 && (first == nil || index < lowest) {
+		_, index, _ := render.ReplicaOf(pod)
+		if len(render.ForeignGates(pod)) > 0 && (first == nil || index < lowest) {
 			first, lowest = pod, index
 		}
 	}
 	if first == nil {
 		return ""
 	}
-	gates := graph.ForeignGates(first)
+	gates := render.ForeignGates(first)
 	if more := len(gates) - 1; more > 0 {
 		return fmt.Sprintf("waits for admission by %q and %d more, which other controllers remove from the scheduling gates of pod %s", gates[0], more, first.Name)
 	}
@@ -41,31 +41,31 @@ func OnlyAdmission(waiting []Waiting) bool {
 }
 
 // holdForAdmission takes what waits for admission out of what is planned. What is placed together waits together: the base gang, and all that
-// follows it, or the first replicas of a service. Any other replica waits alone, and counts only when domains are compared.
+// follows it, or the first replicas of a component. Any other replica waits alone, and counts only when domains are compared.
 func (r *Request) holdForAdmission() {
 	if len(r.awaiting) == 0 {
 		return
 	}
 	if r.Graph.Required != topology.NoLevel && r.Graph.Anchor == nil {
-		if why := r.headAwaits(true, r.Graph.Services); why != "" {
-			r.holdAll(why, r.Graph.Services)
+		if why := r.headAwaits(true, r.Graph.Components); why != "" {
+			r.holdAll(why, r.Graph.Components)
 			return
 		}
 	}
-	for i := range r.Graph.Services {
-		service := r.Graph.Services[i : i+1]
-		if why := r.headAwaits(false, service); why != "" {
-			r.holdAll(why, service)
+	for i := range r.Graph.Components {
+		component := r.Graph.Components[i : i+1]
+		if why := r.headAwaits(false, component); why != "" {
+			r.holdAll(why, component)
 			continue
 		}
-		r.holdEach(&service[0])
+		r.holdEach(&component[0])
 	}
 }
 
-// headAwaits is what the first replicas of services wait for, which are placed together; "" when they do not wait, or are placed one by one.
-func (r *Request) headAwaits(base bool, services []placement.Service) string {
-	for i := range services {
-		s := &services[i]
+// headAwaits is what the first replicas of components wait for, which are placed together; "" when they do not wait, or are placed one by one.
+func (r *Request) headAwaits(base bool, components []placement.Component) string {
+	for i := range components {
+		s := &components[i]
 		n := s.Together(base)
 		if n < 2 && !base {
 			continue
@@ -79,18 +79,18 @@ func (r *Request) headAwaits(base bool, services []placement.Service) string {
 	return ""
 }
 
-// holdAll has every replica of services wait for one cause.
-func (r *Request) holdAll(why string, services []placement.Service) {
-	for i := range services {
-		for _, replica := range services[i].Waiting {
-			r.hold(services[i].Name, &replica, why)
+// holdAll has every replica of components wait for one cause.
+func (r *Request) holdAll(why string, components []placement.Component) {
+	for i := range components {
+		for _, replica := range components[i].Waiting {
+			r.hold(components[i].Name, &replica, why)
 		}
-		services[i].Waiting = nil
+		components[i].Waiting = nil
 	}
 }
 
-// holdEach has those replicas of a service wait that wait for admission themselves.
-func (r *Request) holdEach(s *placement.Service) {
+// holdEach has those replicas of a component wait that wait for admission themselves.
+func (r *Request) holdEach(s *placement.Component) {
 	for i := range s.Waiting {
 		if why := r.awaiting[Key{s.Name, s.Waiting[i].Ordinal}]; why != "" {
 			r.hold(s.Name, &s.Waiting[i], why)
@@ -99,8 +99,8 @@ func (r *Request) holdEach(s *placement.Service) {
 	}
 }
 
-func (r *Request) hold(service string, replica *placement.Replica, why string) {
-	r.Unadmitted = append(r.Unadmitted, Waiting{Service: service, Ordinal: replica.Ordinal, Code: CodeWaitingForAdmission, Message: why})
+func (r *Request) hold(component string, replica *placement.Replica, why string) {
+	r.Unadmitted = append(r.Unadmitted, Waiting{Component: component, Ordinal: replica.Ordinal, Code: CodeWaitingForAdmission, Message: why})
 	for _, pod := range replica.Pods {
 		if gated := r.Gated[pod.ID]; gated != nil {
 			r.held[pod.ID] = gated
@@ -114,7 +114,7 @@ func (r *Request) Held() map[string]*corev1.Pod { return r.held }
 // Awaiting are the replicas that wait for admission: those that are wanted, and those that are surplus.
 func (r *Request) Awaiting() (wanted, surplus []Waiting) {
 	for _, w := range r.Unadmitted {
-		if r.Surplus(w.Service, w.Ordinal) {
+		if r.Surplus(w.Component, w.Ordinal) {
 			surplus = append(surplus, w)
 		} else {
 			wanted = append(wanted, w)

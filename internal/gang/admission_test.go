@@ -59,9 +59,9 @@ func admissionLines(r *Request) []string {
 	var lines []string
 	for _, w := range r.Unadmitted {
 		pod := w.Message[strings.LastIndex(w.Message, " ")+1:]
-		lines = append(lines, fmt.Sprintf("%s-%d %s %s", w.Service, w.Ordinal, w.Code, pod))
+		lines = append(lines, fmt.Sprintf("%s-%d %s %s", w.Component, w.Ordinal, w.Code, pod))
 	}
-	for _, s := range r.Graph.Services {
+	for _, s := range r.Graph.Components {
 		for _, replica := range s.Waiting {
 			line := fmt.Sprintf("%s-%d planned", s.Name, replica.Ordinal)
 			if replica.Later {

@@ -9,8 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/placement"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -32,11 +32,11 @@ func (r *Request) Answer(planned *placement.Result) Answer {
 	var a Answer
 	heads := r.headsInCreation(planned)
 	for _, replica := range planned.Replicas {
-		key := Key{replica.Service, replica.Ordinal}
+		key := Key{replica.Component, replica.Ordinal}
 		switch {
-		case r.incomplete[key] || heads[replica.Service]:
+		case r.incomplete[key] || heads[replica.Component]:
 			a.Unmade = append(a.Unmade, replica)
-			a.Waiting = append(a.Waiting, Waiting{Service: replica.Service, Ordinal: replica.Ordinal, Code: CodeCreating, Message: BeingCreated})
+			a.Waiting = append(a.Waiting, Waiting{Component: replica.Component, Ordinal: replica.Ordinal, Code: CodeCreating, Message: BeingCreated})
 		case replica.Refusal == nil:
 			a.Placed = append(a.Placed, replica)
 		default:
@@ -45,7 +45,7 @@ func (r *Request) Answer(planned *placement.Result) Answer {
 				list = &a.Surplus
 			}
 			*list = append(*list, Waiting{
-				Service: replica.Service, Ordinal: replica.Ordinal, Code: replica.Refusal.Code, Message: replica.Refusal.Message(), Refusal: replica.Refusal,
+				Component: replica.Component, Ordinal: replica.Ordinal, Code: replica.Refusal.Code, Message: replica.Refusal.Message(), Refusal: replica.Refusal,
 			})
 		}
 	}
@@ -59,12 +59,12 @@ func (r *Request) Answer(planned *placement.Result) Answer {
 func (r *Request) Parted(a Answer) map[string]string {
 	parted := map[string]string{}
 	for _, w := range slices.Concat(a.Waiting, a.Surplus) {
-		half, is := r.halves[Key{w.Service, w.Ordinal}]
+		half, is := r.halves[Key{w.Component, w.Ordinal}]
 		if w.Refusal == nil || !is || !half.neverWhole() {
 			continue
 		}
 		for _, pod := range half.open {
-			if pod.Annotations[graph.AnnotationGang] != "" {
+			if pod.Annotations[render.AnnotationGang] != "" {
 				parted[topology.PodID(pod)] = fmt.Sprintf("the rest of the replica of %s finds no capacity: %s", pod.Name, w.Message)
 			}
 		}
@@ -77,7 +77,7 @@ func (r *Request) Halves() []string {
 	var gangs []string
 	for _, half := range r.halves {
 		for _, pod := range half.open {
-			if gang := pod.Annotations[graph.AnnotationGang]; gang != "" && half.neverWhole() {
+			if gang := pod.Annotations[render.AnnotationGang]; gang != "" && half.neverWhole() {
 				gangs = append(gangs, gang)
 			}
 		}
@@ -90,12 +90,12 @@ func (r *Request) Halves() []string {
 func (r *Request) Planned(a *Answer) map[string]*corev1.Pod {
 	unmade := map[Key]bool{}
 	for _, replica := range a.Unmade {
-		unmade[Key{replica.Service, replica.Ordinal}] = true
+		unmade[Key{replica.Component, replica.Ordinal}] = true
 	}
 	out := map[string]*corev1.Pod{}
-	for _, service := range r.Graph.Services {
-		for _, replica := range service.Waiting {
-			if replica.Later || unmade[Key{service.Name, replica.Ordinal}] {
+	for _, component := range r.Graph.Components {
+		for _, replica := range component.Waiting {
+			if replica.Later || unmade[Key{component.Name, replica.Ordinal}] {
 				continue
 			}
 			for _, pod := range replica.Pods {
@@ -117,16 +117,16 @@ func (r *Request) WaitsForCreation(planned *placement.Result) bool {
 		return true
 	}
 	return slices.ContainsFunc(planned.Replicas, func(one placement.ReplicaResult) bool {
-		return one.Base && r.incomplete[Key{one.Service, one.Ordinal}]
+		return one.Base && r.incomplete[Key{one.Component, one.Ordinal}]
 	})
 }
 
-// headsInCreation are the services that begin with several replicas together, of which some are still to be created.
+// headsInCreation are the components that begin with several replicas together, of which some are still to be created.
 func (r *Request) headsInCreation(planned *placement.Result) map[string]bool {
 	out := map[string]bool{}
 	for i := range planned.Replicas {
-		if one := &planned.Replicas[i]; one.Head && (r.replacing[one.Service] || r.incomplete[Key{one.Service, one.Ordinal}]) {
-			out[one.Service] = true
+		if one := &planned.Replicas[i]; one.Head && (r.replacing[one.Component] || r.incomplete[Key{one.Component, one.Ordinal}]) {
+			out[one.Component] = true
 		}
 	}
 	return out

@@ -32,7 +32,7 @@ func TestLookAheadIsBounded(t *testing.T) {
 				o.Pods = append(o.Pods, newPod(sg, ordinal, 0))
 			}
 			r := NewRequest(o)
-			waiting, pods := r.Graph.Services[0].Waiting, 0
+			waiting, pods := r.Graph.Components[0].Waiting, 0
 			for _, replica := range waiting {
 				pods += len(replica.Pods)
 			}

@@ -9,8 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/placement"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -75,9 +75,9 @@ func reserve(c *topology.Cluster, levels topology.Levels, path topology.Path, po
 func ReserveRest(c *topology.Cluster, o Observation) []string {
 	r := NewRequest(o)
 	var rest []string
-	for i := range r.Graph.Services {
-		for _, replica := range r.Graph.Services[i].Waiting {
-			if _, half := r.halves[Key{r.Graph.Services[i].Name, replica.Ordinal}]; !half {
+	for i := range r.Graph.Components {
+		for _, replica := range r.Graph.Components[i].Waiting {
+			if _, half := r.halves[Key{r.Graph.Components[i].Name, replica.Ordinal}]; !half {
 				continue
 			}
 			for _, pod := range replica.Pods {
@@ -118,7 +118,7 @@ func Score(c *topology.Cluster, o Observation) float64 {
 	var replicas [][]string
 	pods := podsByGroup(o.Pods)
 	for _, sg := range o.Groups {
-		if !graph.Gated(sg) || sg.Spec.Topology == nil {
+		if !render.Gated(sg) || sg.Spec.Topology == nil {
 			continue
 		}
 		levels = LevelsOf(sg.Spec.Topology)
@@ -137,7 +137,7 @@ func Score(c *topology.Cluster, o Observation) float64 {
 
 // WillBeFollowed says that the replica of a pod that is gone will be recreated. pods are those of the group that are left.
 func WillBeFollowed(sg *trellisv1alpha1.ScalingGroup, gone *corev1.Pod, pods []*corev1.Pod) bool {
-	ordinal, _, ok := graph.ReplicaOf(gone)
+	ordinal, _, ok := render.ReplicaOf(gone)
 	if !ok {
 		return false
 	}

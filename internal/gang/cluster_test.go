@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -18,7 +18,7 @@ func releasedAsking(rack string) Observation {
 	o := asking(2)
 	for _, pod := range o.Pods {
 		pod.Spec.SchedulingGates, pod.Spec.NodeSelector = nil, map[string]string{"z": "z", "r": rack}
-		pod.Annotations = map[string]string{graph.AnnotationGang: "g-1"}
+		pod.Annotations = map[string]string{render.AnnotationGang: "g-1"}
 	}
 	return o
 }
@@ -39,7 +39,7 @@ func TestReservationsAreRebuiltFromPins(t *testing.T) {
 		"pinned by labels":     {func(*Observation) {}, [2]string{"b", "b"}},
 		"one pinned to a host": {func(o *Observation) { pin(o.Pods[1], "b0") }, [2]string{"b", "b0"}},
 		"still gated": {func(o *Observation) {
-			o.Pods[0].Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: graph.PlacementGate}}
+			o.Pods[0].Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: render.PlacementGate}}
 		}, [2]string{"", "b"}},
 		"being deleted": {func(o *Observation) { o.Pods[1].DeletionTimestamp = &metav1.Time{} }, [2]string{"b", ""}},
 		"idle":          {func(o *Observation) { o.Idle = map[string]string{topology.PodID(o.Pods[0]): "nothing binds it"} }, [2]string{"", "b"}},
@@ -97,7 +97,7 @@ func TestGangNames(t *testing.T) {
 	}
 	o.Pods[0].Spec.SchedulingGates = nil
 	o.Pods[0].Spec.NodeSelector = map[string]string{"z": "z", "r": "a"}
-	o.Pods[0].Annotations = map[string]string{graph.AnnotationGang: "g-before"}
+	o.Pods[0].Annotations = map[string]string{render.AnnotationGang: "g-before"}
 	if rest := plan(o); len(rest) != 1 || rest[0].Pin.Gang != "g-before" {
 		t.Errorf("the rest of a release cut short: %d pods of the gang %q, want 1 of g-before", len(rest), rest[0].Pin.Gang)
 	}

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/placement"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -32,7 +32,7 @@ func Elsewhere(c *topology.Cluster, o Observation, gang string) (map[types.Names
 	members := map[string]bool{}
 	for i, pod := range o.Pods {
 		sg := groupOf(o.Groups, pod)
-		if sg == nil || pod.Annotations[graph.AnnotationGang] != gang || Leaving(pod) {
+		if sg == nil || pod.Annotations[render.AnnotationGang] != gang || Leaving(pod) {
 			continue
 		}
 		members[topology.PodID(pod)] = true
@@ -71,7 +71,7 @@ func (r *Request) placesOf(members map[string]bool, planned *placement.Result) m
 
 func groupOf(groups []*trellisv1alpha1.ScalingGroup, pod *corev1.Pod) *trellisv1alpha1.ScalingGroup {
 	for _, sg := range groups {
-		if graph.Member(pod, sg) {
+		if render.Member(pod, sg) {
 			return sg
 		}
 	}
@@ -81,11 +81,11 @@ func groupOf(groups []*trellisv1alpha1.ScalingGroup, pod *corev1.Pod) *trellisv1
 // regated is a released pod as it was before its release: the gate is closed, it has no node, and no pins but those of its template.
 func regated(sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod) *corev1.Pod {
 	out := pod.DeepCopy()
-	out.Spec.SchedulingGates = append(out.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: graph.PlacementGate})
+	out.Spec.SchedulingGates = append(out.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: render.PlacementGate})
 	out.Spec.NodeName, out.Status.NominatedNodeName = "", ""
-	delete(out.Annotations, graph.AnnotationGang)
-	ordinal, index, _ := graph.ReplicaOf(pod)
-	template := graph.BuildPod(sg, ordinal, index)
+	delete(out.Annotations, render.AnnotationGang)
+	ordinal, index, _ := render.ReplicaOf(pod)
+	template := render.BuildPod(sg, ordinal, index)
 	if t := sg.Spec.Topology; t != nil {
 		keys := slices.Collect(maps.Keys(t.NodeSelector))
 		for _, level := range t.Levels {

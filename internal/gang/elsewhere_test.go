@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
 	"github.com/trellis-k8s/trellis/internal/gang"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/gates"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/topology"
 	"github.com/trellis-k8s/trellis/test/testutil/gangtest"
 )
@@ -81,7 +81,7 @@ func TestReleasedPodsArePlannedAgainAsTheyWere(t *testing.T) {
 				pod := gangtest.Pod(sg, 0, 1)
 				pin.Gang = "gang"
 				open := released(t, pod, pin)
-				if graph.GateClosed(open) || topology.ShapeOf(open).Key() == topology.ShapeOf(pod).Key() {
+				if render.GateClosed(open) || topology.ShapeOf(open).Key() == topology.ShapeOf(pod).Key() {
 					t.Fatalf("nothing is pinned: %v", open.Spec)
 				}
 				open.Spec.NodeName = "n1"
@@ -89,10 +89,10 @@ func TestReleasedPodsArePlannedAgainAsTheyWere(t *testing.T) {
 				if diff := cmp.Diff(topology.ShapeOf(pod).Key(), topology.ShapeOf(again).Key()); diff != "" {
 					t.Errorf("shape (-before the release +after):\n%s", diff)
 				}
-				if !graph.GateClosed(again) || again.Spec.NodeName != "" || again.Annotations[graph.AnnotationGang] != "" {
+				if !render.GateClosed(again) || again.Spec.NodeName != "" || again.Annotations[render.AnnotationGang] != "" {
 					t.Errorf("it does not wait: %v", again.Spec)
 				}
-				if open.Spec.NodeName == "" || graph.GateClosed(open) {
+				if open.Spec.NodeName == "" || render.GateClosed(open) {
 					t.Error("the pod of the cache was changed")
 				}
 			})

@@ -57,7 +57,7 @@ func TestAReplicaWaitsForAPodThatDoesNotEnd(t *testing.T) {
 		t.Errorf("refused are %v", r.Refused)
 	}
 	o.NotEnding = map[string]string{string(pod.UID): "it does not end"}
-	want := []Waiting{{Service: "work", Code: CodePodsNotEnding, Message: "it does not end"}}
+	want := []Waiting{{Component: "work", Code: CodePodsNotEnding, Message: "it does not end"}}
 	r := NewRequest(o)
 	if diff := cmp.Diff(want, r.Refused); diff != "" || r.Placed != 0 || r.Wanted != 1 || r.HasWaiting() {
 		t.Errorf("placed %d of %d, refused (-want +got):\n%s", r.Placed, r.Wanted, diff)

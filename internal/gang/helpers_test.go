@@ -25,10 +25,10 @@ var (
 	newPod   = gangtest.Pod
 )
 
-// lines is a request in one line a service, for comparing.
+// lines is a request in one line a component, for comparing.
 func lines(r *Request) []string {
 	out := []string{fmt.Sprintf("graph anchor=%q creating=%v placed %d of %d", r.Graph.Anchor.String(), r.Creating, r.Placed, r.Wanted)}
-	for _, s := range r.Graph.Services {
+	for _, s := range r.Graph.Components {
 		line := fmt.Sprintf("%s required=%d anchor=%q placed=%d", s.Name, s.Required, s.Anchor.String(), s.Placed)
 		for _, w := range s.Waiting {
 			line += fmt.Sprintf(" waits(%d pods=%d anchor=%q hint=%q)", w.Ordinal, len(w.Pods), w.Anchor.String(), w.Hint.String())
@@ -36,7 +36,7 @@ func lines(r *Request) []string {
 		out = append(out, line)
 	}
 	for _, w := range r.Blocked {
-		out = append(out, fmt.Sprintf("blocked %s-%d %s", w.Service, w.Ordinal, w.Code))
+		out = append(out, fmt.Sprintf("blocked %s-%d %s", w.Component, w.Ordinal, w.Code))
 	}
 	if len(r.incomplete) > 0 {
 		out = append(out, fmt.Sprintf("%d incomplete", len(r.incomplete)))

@@ -37,10 +37,10 @@ func lastHostsOf(sg *trellisv1alpha1.ScalingGroup) map[int32][]string {
 
 // avoid has a replica keep off the hosts that come last for it, and off those that others have not left in time. Where a host has rejected its pods the
 // replica does not return to its former domain first, either.
-func (r *Request) avoid(g *groupView, service string, ordinal int) (hosts []string) {
+func (r *Request) avoid(g *groupView, component string, ordinal int) (hosts []string) {
 	last := g.last[int32(ordinal)]
 	if len(last) > 0 {
-		key := Key{service, ordinal}
+		key := Key{component, ordinal}
 		r.left[key] = left{from: g.hints[int32(ordinal)], why: fmt.Sprintf("node %s has rejected its pods and comes last for it", last[0])}
 	}
 	hosts = slices.Clone(last)

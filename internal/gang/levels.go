@@ -30,9 +30,9 @@ func LevelsOfProfile(profile *grovev1alpha1.ClusterTopology) topology.Levels {
 	return levels
 }
 
-// lostLevels are the required levels of one service that the ClusterTopology does not offer any more (docs/placement.md#when-something-breaks); "" when it still does.
+// lostLevels are the required levels of one component that the ClusterTopology does not offer any more (docs/placement.md#when-something-breaks); "" when it still does.
 type lostLevels struct {
-	graph, service string
+	graph, component string
 }
 
 // blocks names the lost level that keeps a replica without a live anchor from being placed, or "".
@@ -40,13 +40,13 @@ func (l lostLevels) blocks(graphAnchored, unitAnchored bool) string {
 	if l.graph != "" && !graphAnchored {
 		return l.graph
 	}
-	if l.service != "" && !unitAnchored {
-		return l.service
+	if l.component != "" && !unitAnchored {
+		return l.component
 	}
 	return ""
 }
 
-// lostLevel compares the levels a service requires with the ClusterTopology as it is now.
+// lostLevel compares the levels a component requires with the ClusterTopology as it is now.
 func lostLevel(frozen *trellisv1alpha1.ResolvedTopology, profile *grovev1alpha1.ClusterTopology) lostLevels {
 	if frozen == nil {
 		return lostLevels{}
@@ -56,7 +56,7 @@ func lostLevel(frozen *trellisv1alpha1.ResolvedTopology, profile *grovev1alpha1.
 		lost.graph = frozen.GraphPackDomain
 	}
 	if !Available(frozen, profile, frozen.PackDomain) {
-		lost.service = frozen.PackDomain
+		lost.component = frozen.PackDomain
 	}
 	return lost
 }

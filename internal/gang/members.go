@@ -17,12 +17,12 @@ type Members struct {
 	Graph *nvidiav1beta1.DynamoGraphDeployment
 	// Groups of the whole graph.
 	Groups []*trellisv1alpha1.ScalingGroup
-	// Base: one replica of every service of a graph that sits in one domain. Other gangs are one replica.
+	// Base: one replica of every component of a graph that sits in one domain. Other gangs are one replica.
 	Base     bool
 	Replicas []Member
 }
 
-// Member is one replica of a service in a gang, with those of its pods that are still to be released.
+// Member is one replica of a component in a gang, with those of its pods that are still to be released.
 type Member struct {
 	Group   *trellisv1alpha1.ScalingGroup
 	Ordinal int32

@@ -59,14 +59,14 @@ func namesOf(list []Waiting) string {
 		}
 		switch {
 		case i == 0:
-			b.WriteString(list[i].Service + "-")
-		case list[i].Service == list[i-1].Service:
+			b.WriteString(list[i].Component + "-")
+		case list[i].Component == list[i-1].Component:
 			b.WriteString(",")
 		default:
-			b.WriteString(", " + list[i].Service + "-")
+			b.WriteString(", " + list[i].Component + "-")
 		}
 		last := i
-		for last+1 < len(list) && list[last+1].Service == list[i].Service && list[last+1].Ordinal == list[last].Ordinal+1 {
+		for last+1 < len(list) && list[last+1].Component == list[i].Component && list[last+1].Ordinal == list[last].Ordinal+1 {
 			last++
 		}
 		b.WriteString(strconv.Itoa(list[i].Ordinal))

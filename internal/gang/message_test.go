@@ -28,8 +28,8 @@ func TestWaitingMessage(t *testing.T) {
 		}
 		return r
 	}
-	of := func(service string, ordinal int, r *placement.Refusal) Waiting {
-		return Waiting{Service: service, Ordinal: ordinal, Code: r.Code, Message: r.Message(), Refusal: r}
+	of := func(component string, ordinal int, r *placement.Refusal) Waiting {
+		return Waiting{Component: component, Ordinal: ordinal, Code: r.Code, Message: r.Message(), Refusal: r}
 	}
 	base := &placement.Refusal{
 		Code: placement.CodeInsufficientCapacity, Gang: "base gang", Level: 0, LevelName: "zone",
@@ -67,7 +67,7 @@ func TestWaitingMessage(t *testing.T) {
 		{"long names", long},
 		{"two causes", []Waiting{of("Decode", 0, short(nil)), of("Prefill", 0, short(func(r *placement.Refusal) { r.Need[0].Pods = 2 }))}},
 		{"what follows from another comes second", []Waiting{
-			{Service: "Frontend", Code: placement.CodeBaseGangWaits, Message: "waits for the base gang: needs", Refusal: &placement.Refusal{Code: placement.CodeBaseGangWaits, Cause: base}},
+			{Component: "Frontend", Code: placement.CodeBaseGangWaits, Message: "waits for the base gang: needs", Refusal: &placement.Refusal{Code: placement.CodeBaseGangWaits, Cause: base}},
 			of("Worker", 0, base), of("Worker", 1, &placement.Refusal{Code: placement.CodeBaseGangWaits, Gang: "base gang", Cause: base}),
 		}},
 		{"replicas that begin together", []Waiting{of("Decode", 0, head), of("Decode", 1, head), of("Decode", 2, &placement.Refusal{Code: placement.CodeBaseGangWaits, Gang: "Decode", Cause: head})}},
@@ -84,8 +84,8 @@ func TestWaitingMessage(t *testing.T) {
 			r.Within = topology.Path{strings.Repeat("z", 60)}
 			r.Closest.Domain = topology.Path{strings.Repeat("z", 60), strings.Repeat("b", 60), strings.Repeat("r", 60)}
 		}))}},
-		{"no planner was asked", []Waiting{{Service: "Worker", Code: CodeRequeued, Message: strings.Repeat("0/4 nodes are available: 4 Insufficient nvidia.com/gpu. ", 5)}}},
-		{"pods are being made", []Waiting{{Service: "Worker", Code: CodeCreating, Message: BeingCreated}}},
+		{"no planner was asked", []Waiting{{Component: "Worker", Code: CodeRequeued, Message: strings.Repeat("0/4 nodes are available: 4 Insufficient nvidia.com/gpu. ", 5)}}},
+		{"pods are being made", []Waiting{{Component: "Worker", Code: CodeCreating, Message: BeingCreated}}},
 	} {
 		message := WaitingMessage(2, 2+len(tc.waiting), tc.waiting)
 		if len(message) > MaxWaitingMessage {

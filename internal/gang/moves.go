@@ -19,15 +19,15 @@ type left struct {
 // Moved says from where to where a replica moves, and why it does not go back; "" when it does, or has no domain of its own. The replica has its
 // new capacity on the cluster.
 func (r *Request) Moved(c *topology.Cluster, replica placement.ReplicaResult) string {
-	service, waiting := r.waiting(replica)
+	component, waiting := r.waiting(replica)
 	if waiting == nil {
 		return ""
 	}
-	left, leaves := r.left[Key{replica.Service, replica.Ordinal}]
+	left, leaves := r.left[Key{replica.Component, replica.Ordinal}]
 	if !leaves {
 		left.from = waiting.Hint
 	}
-	level := max(service.Required, service.Preferred, r.Graph.Required, r.Graph.Preferred)
+	level := max(component.Required, component.Preferred, r.Graph.Required, r.Graph.Preferred)
 	from, to := left.from.Truncate(level), PinnedDomain(c, r.Graph.Levels, replica).Truncate(level)
 	// The status may have the former domain down to a broader level only.
 	if len(from) == 0 || level == topology.NoLevel || from.Contains(to) {
@@ -43,7 +43,7 @@ func (r *Request) Moved(c *topology.Cluster, replica placement.ReplicaResult) st
 			c.Forget(pod.ID)
 		}
 		_, refusal := placement.PlanGroup(c, r.Graph.Levels, r.Graph.NodeSelector, &placement.Group{
-			Name: replica.Service, Required: topology.NoLevel, Preferred: topology.NoLevel, Within: from, Pods: waiting.Pods,
+			Name: replica.Component, Required: topology.NoLevel, Preferred: topology.NoLevel, Within: from, Pods: waiting.Pods,
 		}, placement.Options{})
 		c.Rollback()
 		if refusal != nil {
@@ -54,15 +54,15 @@ func (r *Request) Moved(c *topology.Cluster, replica placement.ReplicaResult) st
 }
 
 // waiting finds what a result is the answer to.
-func (r *Request) waiting(replica placement.ReplicaResult) (*placement.Service, *placement.Replica) {
-	for i := range r.Graph.Services {
-		service := &r.Graph.Services[i]
-		if service.Name != replica.Service {
+func (r *Request) waiting(replica placement.ReplicaResult) (*placement.Component, *placement.Replica) {
+	for i := range r.Graph.Components {
+		component := &r.Graph.Components[i]
+		if component.Name != replica.Component {
 			continue
 		}
-		for j := range service.Waiting {
-			if service.Waiting[j].Ordinal == replica.Ordinal {
-				return service, &service.Waiting[j]
+		for j := range component.Waiting {
+			if component.Waiting[j].Ordinal == replica.Ordinal {
+				return component, &component.Waiting[j]
 			}
 		}
 	}

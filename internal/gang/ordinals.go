@@ -11,12 +11,12 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/rollout"
 )
 
 // Ordinals lists the replicas of a group that are there or will be made, as the operator will decide from its pods. Of those to be made there
-// are at most as many as the API allows a service.
+// are at most as many as the API allows a component.
 func Ordinals(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod) []int {
 	ordinals, _ := ordinalsOf(sg, podsByOrdinal(pods), nvidiav1beta1.MaxReplicas)
 	return ordinals
@@ -27,7 +27,7 @@ const lookAhead = 4096
 
 // aheadOf is how many replicas of which nothing exists yet one plan reckons with.
 func aheadOf(sg *trellisv1alpha1.ScalingGroup) int {
-	return max(1, lookAhead/int(max(1, graph.PodsPerReplica(sg))))
+	return max(1, lookAhead/int(max(1, render.PodsPerReplica(sg))))
 }
 
 // ordinalsOf lists the replicas that are there or will be made, as the scaling group controller will decide, and counts those beyond the
@@ -39,7 +39,7 @@ func ordinalsOf(sg *trellisv1alpha1.ScalingGroup, byOrdinal map[int][]*corev1.Po
 		for _, pod := range byOrdinal[ordinal] {
 			if !Leaving(pod) && !superseded(sg, pod) {
 				r.State = rollout.Starting
-				r.Outdated = r.Outdated || graph.Outdated(sg, pod)
+				r.Outdated = r.Outdated || render.Outdated(sg, pod)
 			}
 		}
 		replicas = append(replicas, r)
@@ -53,7 +53,7 @@ func ordinalsOf(sg *trellisv1alpha1.ScalingGroup, byOrdinal map[int][]*corev1.Po
 	return ordinals, group.Wanted(replicas) - len(ordinals)
 }
 
-// markSurplus finds the replicas not placed that are more than the service wants for good, the highest ordinals first. beyond are
+// markSurplus finds the replicas not placed that are more than the component wants for good, the highest ordinals first. beyond are
 // those without a state; they count as wanted unless they are surplus.
 func (r *Request) markSurplus(sg *trellisv1alpha1.ScalingGroup, states []replicaState, beyond int) {
 	surplus := len(states) + beyond - int(sg.Spec.Replicas)

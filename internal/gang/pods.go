@@ -11,16 +11,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // Of names the replica that a pod of ours belongs to; "" for pods of others, each of which stands for itself.
 func Of(pod *corev1.Pod) string {
-	group := pod.Labels[graph.LabelScalingGroup]
+	group := pod.Labels[render.LabelScalingGroup]
 	if group == "" {
 		return ""
 	}
-	return pod.Namespace + "/" + group + "-" + pod.Labels[graph.LabelReplica]
+	return pod.Namespace + "/" + group + "-" + pod.Labels[render.LabelReplica]
 }
 
 // replicaName is what [Of] calls the replica of its pods.
@@ -35,7 +35,7 @@ func Leaving(pod *corev1.Pod) bool {
 
 // WaitsForScheduler says that a pod is released and not bound yet.
 func WaitsForScheduler(pod *corev1.Pod) bool {
-	return pod.Annotations[graph.AnnotationGang] != "" && pod.Spec.NodeName == "" && !graph.GateClosed(pod) && !Leaving(pod)
+	return pod.Annotations[render.AnnotationGang] != "" && pod.Spec.NodeName == "" && !render.GateClosed(pod) && !Leaving(pod)
 }
 
 // WhyUnschedulable is what a scheduler says against a pod, whatever its reason; "" when it has said nothing. A closed gate is no scheduler's word.
@@ -62,11 +62,11 @@ func boundAt(pod *corev1.Pod) *metav1.Time {
 func FirstPods(pods []*corev1.Pod) map[Key]*corev1.Pod {
 	first, lowest := map[Key]*corev1.Pod{}, map[Key]int32{}
 	for _, pod := range pods {
-		ordinal, index, ok := graph.ReplicaOf(pod)
+		ordinal, index, ok := render.ReplicaOf(pod)
 		if !ok || Leaving(pod) {
 			continue
 		}
-		key := Key{pod.Labels[graph.LabelComponent], int(ordinal)}
+		key := Key{pod.Labels[render.LabelComponent], int(ordinal)}
 		if known := first[key]; known == nil || index < lowest[key] {
 			first[key], lowest[key] = pod, index
 		}
@@ -98,7 +98,7 @@ func PinnedHost(pod *corev1.Pod) string {
 func podsByGroup(pods []*corev1.Pod) map[string][]*corev1.Pod {
 	out := map[string][]*corev1.Pod{}
 	for _, pod := range pods {
-		if _, uid, ok := graph.GroupOf(pod); ok {
+		if _, uid, ok := render.GroupOf(pod); ok {
 			out[string(uid)] = append(out[string(uid)], pod)
 		}
 	}
@@ -108,7 +108,7 @@ func podsByGroup(pods []*corev1.Pod) map[string][]*corev1.Pod {
 func podsByOrdinal(pods []*corev1.Pod) map[int][]*corev1.Pod {
 	out := map[int][]*corev1.Pod{}
 	for _, pod := range pods {
-		if ordinal, _, ok := graph.ReplicaOf(pod); ok {
+		if ordinal, _, ok := render.ReplicaOf(pod); ok {
 			out[int(ordinal)] = append(out[int(ordinal)], pod)
 		}
 	}

@@ -49,7 +49,7 @@ func name(dgd string, members ...placement.ReplicaResult) string {
 // Releases sends one replica's pods to their planned nodes, by path labels, and by host where the labels alone would not do
 // (docs/providers.md#gates). base is the name of the base gang; c is the cluster that the replica was planned on.
 func (r *Request) Releases(c *topology.Cluster, replica placement.ReplicaResult, base string) []Release {
-	gang := r.gangs[Key{replica.Service, replica.Ordinal}]
+	gang := r.gangs[Key{replica.Component, replica.Ordinal}]
 	if gang == "" && replica.Base {
 		gang = base
 	}
@@ -76,10 +76,10 @@ func (r *Request) Releases(c *topology.Cluster, replica placement.ReplicaResult,
 }
 
 // widest is the domain that a preempting replica has to be pinned to whatever its scheduler knows of domains: the graph's, which other
-// replicas are in, and that of a single-node service, all of whose replicas share it. Its pods' pins are where these are read from.
+// replicas are in, and that of a single-node component, all of whose replicas share it. Its pods' pins are where these are read from.
 func (r *Request) widest(replica placement.ReplicaResult) topology.Path {
-	for i := range r.Graph.Services {
-		if s := &r.Graph.Services[i]; s.Name == replica.Service && s.Multinode {
+	for i := range r.Graph.Components {
+		if s := &r.Graph.Components[i]; s.Name == replica.Component && s.Multinode {
 			return replica.Domain.Truncate(r.Graph.Required)
 		}
 	}

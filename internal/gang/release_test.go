@@ -10,20 +10,20 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// The widest pin of a preemptor keeps what is read from pins later: the graph's domain, and that of a single-node service.
+// The widest pin of a preemptor keeps what is read from pins later: the graph's domain, and that of a single-node component.
 func TestWidest(t *testing.T) {
-	services := []placement.Service{{Name: "Deep", Multinode: true}, {Name: "Flat"}}
+	components := []placement.Component{{Name: "Deep", Multinode: true}, {Name: "Flat"}}
 	for name, c := range map[string]struct {
-		required int
-		service  string
-		want     topology.Path
+		required  int
+		component string
+		want      topology.Path
 	}{
 		"multinode, in the graph's zone": {0, "Deep", topology.Path{"a"}},
 		"multinode, the graph anywhere":  {topology.NoLevel, "Deep", topology.Path{}},
 		"single-node":                    {topology.NoLevel, "Flat", topology.Path{"a", "r1"}},
 	} {
-		r := &Request{Graph: placement.Graph{Required: c.required, Services: services}}
-		if got := r.widest(placement.ReplicaResult{Service: c.service, Domain: topology.Path{"a", "r1"}}); !got.Equal(c.want) {
+		r := &Request{Graph: placement.Demand{Required: c.required, Components: components}}
+		if got := r.widest(placement.ReplicaResult{Component: c.component, Domain: topology.Path{"a", "r1"}}); !got.Equal(c.want) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}
@@ -33,11 +33,11 @@ func TestWidest(t *testing.T) {
 func TestMovedFromAShortenedDomain(t *testing.T) {
 	c := topology.NewCluster()
 	for name, hint := range map[string]topology.Path{"a": {"a"}, "a/r1": {"a", "r1"}, "b": {"b"}, "a/r2": {"a", "r2"}} {
-		r := &Request{Graph: placement.Graph{
+		r := &Request{Graph: placement.Demand{
 			Required: topology.NoLevel, Preferred: topology.NoLevel, Levels: topology.Levels{{Domain: "zone", Key: "zone"}, {Domain: "rack", Key: "rack"}},
-			Services: []placement.Service{{Name: "Worker", Required: 1, Preferred: topology.NoLevel, Waiting: []placement.Replica{{Hint: hint}}}},
+			Components: []placement.Component{{Name: "Worker", Required: 1, Preferred: topology.NoLevel, Waiting: []placement.Replica{{Hint: hint}}}},
 		}}
-		moved := r.Moved(c, placement.ReplicaResult{Service: "Worker", Domain: topology.Path{"a", "r1"}})
+		moved := r.Moved(c, placement.ReplicaResult{Component: "Worker", Domain: topology.Path{"a", "r1"}})
 		if want := name == "b" || name == "a/r2"; (moved != "") != want {
 			t.Errorf("from %s to a/r1: %q", name, moved)
 		}

@@ -11,8 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/placement"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -32,10 +32,10 @@ func (r *Request) replicaStates(sg *trellisv1alpha1.ScalingGroup, pods []*corev1
 	ordinals, beyond := ordinalsOf(sg, byOrdinal, aheadOf(sg))
 	states := make([]replicaState, 0, len(ordinals))
 	for _, ordinal := range ordinals {
-		state := replicaState{ordinal: ordinal, absent: int(graph.PodsPerReplica(sg))}
+		state := replicaState{ordinal: ordinal, absent: int(render.PodsPerReplica(sg))}
 		for _, pod := range byOrdinal[ordinal] {
 			if !Leaving(pod) && !superseded(sg, pod) {
-				state.absent = graph.ReplicaSize(sg, pod)
+				state.absent = render.ReplicaSize(sg, pod)
 			}
 		}
 		for _, pod := range byOrdinal[ordinal] {
@@ -60,9 +60,9 @@ func (r *Request) sortPod(state *replicaState, sg *trellisv1alpha1.ScalingGroup,
 	switch {
 	case onItsWay:
 		state.path, state.releasing = path, true
-	case !graph.GateClosed(pod):
+	case !render.GateClosed(pod):
 		state.path = r.Graph.Levels.PathOf(pod.Spec.NodeSelector)
-		if gang := pod.Annotations[graph.AnnotationGang]; gang != "" {
+		if gang := pod.Annotations[render.AnnotationGang]; gang != "" {
 			r.gangs[Key{sg.Spec.Service, state.ordinal}] = gang
 		}
 	default:
@@ -75,7 +75,7 @@ func (r *Request) sortPod(state *replicaState, sg *trellisv1alpha1.ScalingGroup,
 // superseded: a pod that was never released and is of an older revision. The scaling group controller recreates it at once, whatever the
 // strategy, since nothing is lost with it. Released meanwhile, it would be lost to its gang, and may not even suit it.
 func superseded(sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod) bool {
-	return graph.GateClosed(pod) && graph.Outdated(sg, pod)
+	return render.GateClosed(pod) && render.Outdated(sg, pod)
 }
 
 // replaced: the scaling group controller takes it away and recreates it, whole.
@@ -99,20 +99,20 @@ func (state replicaState) neverWhole() bool {
 }
 
 // noteFailing notes that a replica is being released whose release has failed before.
-func (r *Request) noteFailing(service string, state replicaState) bool {
+func (r *Request) noteFailing(component string, state replicaState) bool {
 	if r.failing == "" || !state.releasing {
 		return false
 	}
-	r.Refused = append(r.Refused, Waiting{Service: service, Ordinal: state.ordinal, Code: CodeReleaseRefused, Message: r.failing})
+	r.Refused = append(r.Refused, Waiting{Component: component, Ordinal: state.ordinal, Code: CodeReleaseRefused, Message: r.failing})
 	return true
 }
 
 // noteObjection notes that a replica which is placed is not bound there by the scheduler that is to do it.
-func (r *Request) noteObjection(service string, state replicaState) bool {
+func (r *Request) noteObjection(component string, state replicaState) bool {
 	for _, pod := range state.open {
 		if why := r.objections[pod.UID]; why.Message != "" && !why.Passing {
 			r.Refused = append(r.Refused, Waiting{
-				Service: service, Ordinal: state.ordinal, Code: CodeSchedulerRefuses,
+				Component: component, Ordinal: state.ordinal, Code: CodeSchedulerRefuses,
 				Message: "by Trellis' count it has capacity in " + OrCluster(state.path) + "; " + cmp.Or(r.idle[topology.PodID(pod)], why.Message),
 			})
 			return true
@@ -122,59 +122,59 @@ func (r *Request) noteObjection(service string, state replicaState) bool {
 }
 
 // noteIdle notes that nothing tries to bind a replica which is released.
-func (r *Request) noteIdle(service string, state replicaState) bool {
-	return r.notePods(service, state, state.open, r.idle, CodeSchedulingBlocked)
+func (r *Request) noteIdle(component string, state replicaState) bool {
+	return r.notePods(component, state, state.open, r.idle, CodeSchedulingBlocked)
 }
 
 // notePreempting notes that pods of lower priority have to leave before a replica can be bound.
-func (r *Request) notePreempting(service string, state replicaState) bool {
-	return r.notePods(service, state, state.open, r.preempting, CodePreempting)
+func (r *Request) notePreempting(component string, state replicaState) bool {
+	return r.notePods(component, state, state.open, r.preempting, CodePreempting)
 }
 
 // noteNotEnding notes that a replica cannot be recreated yet, because a pod of it does not end.
-func (r *Request) noteNotEnding(service string, state replicaState) {
-	r.notePods(service, state, state.leaving, r.notEnding, CodePodsNotEnding)
+func (r *Request) noteNotEnding(component string, state replicaState) {
+	r.notePods(component, state, state.leaving, r.notEnding, CodePodsNotEnding)
 }
 
 // notePods notes what a replica waits for, by what is said of the first of some of its pods of which something is.
-func (r *Request) notePods(service string, state replicaState, pods []*corev1.Pod, why map[string]string, code string) bool {
+func (r *Request) notePods(component string, state replicaState, pods []*corev1.Pod, why map[string]string, code string) bool {
 	at := slices.IndexFunc(pods, func(pod *corev1.Pod) bool { return why[topology.PodID(pod)] != "" })
 	if at < 0 {
 		return false
 	}
-	r.Refused = append(r.Refused, Waiting{Service: service, Ordinal: state.ordinal, Code: code, Message: why[topology.PodID(pods[at])]})
+	r.Refused = append(r.Refused, Waiting{Component: component, Ordinal: state.ordinal, Code: code, Message: why[topology.PodID(pods[at])]})
 	return true
 }
 
 // noteUnbound notes what keeps a replica that is released from being bound, if anything is known.
-func (r *Request) noteUnbound(service string, state replicaState) bool {
-	return r.noteFailing(service, state) || r.noteObjection(service, state) || r.noteIdle(service, state) || r.notePreempting(service, state)
+func (r *Request) noteUnbound(component string, state replicaState) bool {
+	return r.noteFailing(component, state) || r.noteObjection(component, state) || r.noteIdle(component, state) || r.notePreempting(component, state)
 }
 
-func (r *Request) addReplica(g *groupView, service *placement.Service, state replicaState) {
+func (r *Request) addReplica(g *groupView, component *placement.Component, state replicaState) {
 	r.unbound = r.unbound || state.replaced() || slices.ContainsFunc(state.open, func(pod *corev1.Pod) bool { return pod.Spec.NodeName == "" })
 	if state.replaced() {
-		r.noteNotEnding(service.Name, state)
+		r.noteNotEnding(component.Name, state)
 		return
 	}
 	if len(state.closed) == 0 && state.absent == 0 {
-		service.Placed++
-		if !r.noteUnbound(service.Name, state) {
+		component.Placed++
+		if !r.noteUnbound(component.Name, state) {
 			r.Placed++
 		}
 		return
 	}
-	replica := placement.Replica{Ordinal: state.ordinal, Avoid: r.avoid(g, service.Name, state.ordinal)}
-	if _, leaves := r.left[Key{service.Name, state.ordinal}]; !leaves {
+	replica := placement.Replica{Ordinal: state.ordinal, Avoid: r.avoid(g, component.Name, state.ordinal)}
+	if _, leaves := r.left[Key{component.Name, state.ordinal}]; !leaves {
 		replica.Hint = g.hints[int32(state.ordinal)]
 	}
 	if len(state.open) > 0 {
 		replica.Anchor = state.path
-		r.halves[Key{service.Name, state.ordinal}] = state
+		r.halves[Key{component.Name, state.ordinal}] = state
 	}
-	if level := g.lost.blocks(r.Graph.Anchor != nil, service.Anchor != nil || len(state.open) > 0); level != "" {
+	if level := g.lost.blocks(r.Graph.Anchor != nil, component.Anchor != nil || len(state.open) > 0); level != "" {
 		r.Blocked = append(r.Blocked, Waiting{
-			Service: service.Name, Ordinal: state.ordinal, Code: placement.CodeLevelGone,
+			Component: component.Name, Ordinal: state.ordinal, Code: placement.CodeLevelGone,
 			Message: fmt.Sprintf("level '%s' is not available in ClusterTopology %q; nothing is placed without it, so it waits until the level is back", level, g.sg.Spec.Topology.Profile),
 		})
 		return
@@ -186,12 +186,12 @@ func (r *Request) addReplica(g *groupView, service *placement.Service, state rep
 		replica.Pods = append(replica.Pods, placement.Pod{ID: id, Name: pod.Name, Shape: topology.ShapeOf(pod)})
 	}
 	if state.absent > 0 {
-		r.incomplete[Key{service.Name, state.ordinal}] = true
+		r.incomplete[Key{component.Name, state.ordinal}] = true
 		g.addWanted(&replica, state)
 	}
 	if why := AdmissionWait(state.closed); why != "" {
-		r.awaiting[Key{service.Name, state.ordinal}] = why
+		r.awaiting[Key{component.Name, state.ordinal}] = why
 	}
 	slices.SortFunc(replica.Pods, func(a, b placement.Pod) int { return cmp.Compare(a.Name, b.Name) })
-	service.Waiting = append(service.Waiting, replica)
+	component.Waiting = append(component.Waiting, replica)
 }

@@ -14,21 +14,21 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/newpod"
 	"github.com/trellis-k8s/trellis/internal/placement"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
 // Key names one replica of a graph.
 type Key struct {
-	Service string
-	Ordinal int
+	Component string
+	Ordinal   int
 }
 
 // Request is a graph in the planner's terms, with what it takes to carry a plan out.
 type Request struct {
-	Graph placement.Graph
+	Graph placement.Demand
 	// Gated pods by ID: the ones a plan may release.
 	Gated map[string]*corev1.Pod
 	// Blocked replicas are not planned at all, because a level they need is gone.
@@ -46,7 +46,7 @@ type Request struct {
 
 	// incomplete replicas have pods that are wanted but not made yet. They count in looking ahead and are not released.
 	incomplete map[Key]bool
-	// replacing are the services of which so much is recreated that a base gang would go without what belongs to it
+	// replacing are the components of which so much is recreated that a base gang would go without what belongs to it
 	// (docs/placement.md#how-much-begins-together).
 	replacing map[string]bool
 	// gangs of released pods by replica, so that the rest of a release cut short joins the same gang.
@@ -59,7 +59,7 @@ type Request struct {
 	stayed           map[string][]string
 	// left are replicas that do not return to their former domain first, and why.
 	left map[Key]left
-	// surplus replicas are more than the service wants for good: they wait for capacity beside an update and nobody is notified.
+	// surplus replicas are more than the component wants for good: they wait for capacity beside an update and nobody is notified.
 	surplus map[Key]bool
 	// halves are complete replicas of which some pods are open and others gated.
 	halves map[Key]replicaState
@@ -78,7 +78,7 @@ func NewRequest(o Observation) *Request {
 		Gated: map[string]*corev1.Pod{}, incomplete: map[Key]bool{}, gangs: map[Key]string{}, replacing: map[string]bool{}, surplus: map[Key]bool{},
 		halves: map[Key]replicaState{}, left: map[Key]left{}, awaiting: map[Key]string{}, held: map[string]*corev1.Pod{},
 		objections: o.Objections, idle: o.Idle, failing: o.Failing, preempting: o.Preempting, notEnding: o.NotEnding, stayed: o.Avoid,
-		Graph: placement.Graph{Name: o.DGD.Name, Required: topology.NoLevel, Preferred: topology.NoLevel},
+		Graph: placement.Demand{Name: o.DGD.Name, Required: topology.NoLevel, Preferred: topology.NoLevel},
 	}
 	r.Creating = MissingGroups(o.DGD, o.Groups)
 	groups := slices.Clone(o.Groups)
@@ -88,14 +88,14 @@ func NewRequest(o Observation) *Request {
 
 	states := map[string][]replicaState{}
 	for _, sg := range groups {
-		if graph.Gated(sg) {
+		if render.Gated(sg) {
 			states[sg.Spec.Service] = r.replicaStates(sg, byGroup[string(sg.UID)], o.Releasing)
 		}
 	}
 	r.anchorGraph(states)
 	for _, sg := range groups {
-		if graph.Gated(sg) {
-			r.addService(sg, states[sg.Spec.Service], &o)
+		if render.Gated(sg) {
+			r.addComponent(sg, states[sg.Spec.Service], &o)
 		}
 	}
 	r.blockBaseGang()
@@ -105,7 +105,7 @@ func NewRequest(o Observation) *Request {
 
 // HasWaiting says whether any replica is to be planned.
 func (r *Request) HasWaiting() bool {
-	return slices.ContainsFunc(r.Graph.Services, func(s placement.Service) bool {
+	return slices.ContainsFunc(r.Graph.Components, func(s placement.Component) bool {
 		return slices.ContainsFunc(s.Waiting, func(one placement.Replica) bool { return !one.Later })
 	})
 }
@@ -118,20 +118,22 @@ func (r *Request) AllBound() bool {
 // AllWaiting lists every replica that is to be planned as waiting for one cause.
 func (r *Request) AllWaiting(code, message string) []Waiting {
 	var out []Waiting
-	for _, service := range r.Graph.Services {
-		for _, replica := range service.Waiting {
+	for _, component := range r.Graph.Components {
+		for _, replica := range component.Waiting {
 			if !replica.Later {
-				out = append(out, Waiting{Service: service.Name, Ordinal: replica.Ordinal, Code: code, Message: message})
+				out = append(out, Waiting{Component: component.Name, Ordinal: replica.Ordinal, Code: code, Message: message})
 			}
 		}
 	}
 	return out
 }
 
-// Surplus says whether a replica is more than the service wants for good, for the time of an update: nobody is notified when it is not placed.
-func (r *Request) Surplus(service string, ordinal int) bool { return r.surplus[Key{service, ordinal}] }
+// Surplus says whether a replica is more than the component wants for good, for the time of an update: nobody is notified when it is not placed.
+func (r *Request) Surplus(component string, ordinal int) bool {
+	return r.surplus[Key{component, ordinal}]
+}
 
-// MissingGroups says that a service with replicas has no scaling group yet: the cache may lag behind the graph controller.
+// MissingGroups says that a component with replicas has no scaling group yet: the cache may lag behind the graph controller.
 func MissingGroups(dgd *nvidiav1beta1.DynamoGraphDeployment, groups []*trellisv1alpha1.ScalingGroup) bool {
 	have := map[string]bool{}
 	for _, sg := range groups {
@@ -165,8 +167,8 @@ func (r *Request) anchorGraph(states map[string][]replicaState) {
 	if r.Graph.Required == topology.NoLevel {
 		return
 	}
-	for _, service := range slices.Sorted(maps.Keys(states)) {
-		for _, state := range states[service] {
+	for _, component := range slices.Sorted(maps.Keys(states)) {
+		for _, state := range states[component] {
 			if len(state.open) > 0 && len(state.path) > r.Graph.Required {
 				r.Graph.Anchor = state.path.Truncate(r.Graph.Required)
 				return
@@ -175,22 +177,22 @@ func (r *Request) anchorGraph(states map[string][]replicaState) {
 	}
 }
 
-func (r *Request) addService(sg *trellisv1alpha1.ScalingGroup, states []replicaState, o *Observation) {
-	service := placement.Service{
+func (r *Request) addComponent(sg *trellisv1alpha1.ScalingGroup, states []replicaState, o *Observation) {
+	component := placement.Component{
 		Name: sg.Spec.Service, Multinode: sg.Spec.Multinode,
-		Required: topology.NoLevel, Preferred: topology.NoLevel, MinAvailable: int(graph.MinAvailable(sg)),
+		Required: topology.NoLevel, Preferred: topology.NoLevel, MinAvailable: int(render.MinAvailable(sg)),
 	}
 	if t := sg.Spec.Topology; t != nil {
-		service.Required = r.Graph.Levels.Index(t.PackDomain)
-		service.Preferred = r.Graph.Levels.Index(t.PreferredPackDomain)
+		component.Required = r.Graph.Levels.Index(t.PackDomain)
+		component.Preferred = r.Graph.Levels.Index(t.PreferredPackDomain)
 	}
 	for _, state := range states {
 		if len(state.open) == 0 {
 			continue
 		}
-		service.InUse = append(service.InUse, state.path)
-		if !service.Multinode && service.Required != topology.NoLevel && service.Anchor == nil && len(state.path) > service.Required {
-			service.Anchor = state.path.Truncate(service.Required)
+		component.InUse = append(component.InUse, state.path)
+		if !component.Multinode && component.Required != topology.NoLevel && component.Anchor == nil && len(state.path) > component.Required {
+			component.Anchor = state.path.Truncate(component.Required)
 		}
 	}
 	about := &groupView{
@@ -198,15 +200,15 @@ func (r *Request) addService(sg *trellisv1alpha1.ScalingGroup, states []replicaS
 		wanted: map[string]*topology.Shape{}, ahead: lookAhead,
 	}
 	for _, state := range states {
-		if !r.surplus[Key{service.Name, state.ordinal}] {
+		if !r.surplus[Key{component.Name, state.ordinal}] {
 			r.Wanted++
 		}
-		r.addReplica(about, &service, state)
+		r.addReplica(about, &component, state)
 	}
-	if service.Placed == 0 && len(service.Waiting) < service.MinAvailable && slices.ContainsFunc(states, replicaState.replaced) {
-		r.replacing[service.Name] = true
+	if component.Placed == 0 && len(component.Waiting) < component.MinAvailable && slices.ContainsFunc(states, replicaState.replaced) {
+		r.replacing[component.Name] = true
 	}
-	r.Graph.Services = append(r.Graph.Services, service)
+	r.Graph.Components = append(r.Graph.Components, component)
 }
 
 // groupView is what all replicas of one scaling group have in common.
@@ -240,19 +242,19 @@ func parsePath(s string) topology.Path {
 	return strings.Split(s, "/")
 }
 
-// blockBaseGang: the base gang goes together, so one blocked service holds all of them (docs/placement.md#how-much-begins-together).
+// blockBaseGang: the base gang goes together, so one blocked component holds all of them (docs/placement.md#how-much-begins-together).
 func (r *Request) blockBaseGang() {
 	if r.Graph.Required == topology.NoLevel || r.Graph.Anchor != nil || len(r.Blocked) == 0 {
 		return
 	}
-	for i := range r.Graph.Services {
-		service := &r.Graph.Services[i]
-		for _, replica := range service.Waiting {
+	for i := range r.Graph.Components {
+		component := &r.Graph.Components[i]
+		for _, replica := range component.Waiting {
 			r.Blocked = append(r.Blocked, Waiting{
-				Service: service.Name, Ordinal: replica.Ordinal, Code: placement.CodeBaseGangWaits,
+				Component: component.Name, Ordinal: replica.Ordinal, Code: placement.CodeBaseGangWaits,
 				Message: "waits for the rest of its graph, with which it is placed together: " + r.Blocked[0].Message,
 			})
 		}
-		service.Waiting = nil
+		component.Waiting = nil
 	}
 }

@@ -15,7 +15,7 @@ import (
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -29,7 +29,7 @@ func TestRequest(t *testing.T) {
 	withoutRack.Spec.Levels = withoutRack.Spec.Levels[:1]
 	terminating := func(pod *corev1.Pod) *corev1.Pod { pod.DeletionTimestamp = ptr.To(metav1.Now()); return pod }
 
-	outdated := func(pod *corev1.Pod) *corev1.Pod { pod.Labels[graph.LabelRevision] = "0"; return pod }
+	outdated := func(pod *corev1.Pod) *corev1.Pod { pod.Labels[render.LabelRevision] = "0"; return pod }
 	surging := func(groups []*trellisv1alpha1.ScalingGroup) []*trellisv1alpha1.ScalingGroup {
 		for _, sg := range groups {
 			sg.Spec.Rollout = &trellisv1alpha1.RolloutStrategy{MaxUnavailable: intstr.FromInt32(0), MaxSurge: intstr.FromInt32(1)}

@@ -40,8 +40,8 @@ const BeingCreated = "its pods are being created"
 
 // Waiting is one replica that is not placed yet, and why.
 type Waiting struct {
-	Service string
-	Ordinal int
+	Component string
+	Ordinal   int
 	// Code is a reason constant, Message a sentence for the user.
 	Code, Message string
 	// Refusal has the planner's numbers; nil when something else is the cause.
@@ -57,7 +57,7 @@ func (w *Waiting) Noted(note string) {
 }
 
 // String names a waiting replica for messages.
-func (w Waiting) String() string { return fmt.Sprintf("%s-%d: %s", w.Service, w.Ordinal, w.Message) }
+func (w Waiting) String() string { return fmt.Sprintf("%s-%d: %s", w.Component, w.Ordinal, w.Message) }
 
 // Result is the scheduling result of a graph: what was last decided about it.
 type Result struct {
@@ -73,7 +73,7 @@ type Result struct {
 	Score float64
 	// Uncounted are the resources of placed pods that are not counted on their hosts.
 	Uncounted []Uncounted
-	// Waiting replicas, in service and ordinal order.
+	// Waiting replicas, in component and ordinal order.
 	Waiting []Waiting
 	// Surplus replicas without capacity: an update would like them, beyond what is wanted for good.
 	Surplus []Waiting

@@ -9,7 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -17,7 +17,7 @@ import (
 type Uncounted struct {
 	Resource string
 	// Services whose pods are on such hosts, by name.
-	Services []string
+	Components []string
 }
 
 // UncountedOf lists, by name, the resources of the graph's placed pods that are not counted where the pods are.
@@ -25,7 +25,7 @@ func UncountedOf(c *topology.Cluster, o Observation) []Uncounted {
 	found := map[string]map[string]bool{}
 	var pods map[string][]*corev1.Pod
 	for _, sg := range o.Groups {
-		if !graph.Gated(sg) {
+		if !render.Gated(sg) {
 			continue
 		}
 		for i := range sg.Spec.Roles {
@@ -38,7 +38,7 @@ func UncountedOf(c *topology.Cluster, o Observation) []Uncounted {
 			}
 			for _, name := range served {
 				if slices.ContainsFunc(pods[string(sg.UID)], func(pod *corev1.Pod) bool {
-					return pod.Labels[graph.LabelRole] == sg.Spec.Roles[i].Name && claims(c, pod, name)
+					return pod.Labels[render.LabelRole] == sg.Spec.Roles[i].Name && claims(c, pod, name)
 				}) {
 					if found[name] == nil {
 						found[name] = map[string]bool{}

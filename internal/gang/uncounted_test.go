@@ -38,8 +38,8 @@ func TestUncounted(t *testing.T) {
 			c.SetNode(plain)
 			c.SetNode(offers)
 			o := Observation{}
-			for _, service := range []string{"a", "b"} {
-				sg := newGroup(service, 2, 1, frozen("zone", ""))
+			for _, component := range []string{"a", "b"} {
+				sg := newGroup(component, 2, 1, frozen("zone", ""))
 				sg.Spec.Roles[0].Template.Spec.Containers = []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{
 					Requests: corev1.ResourceList{nic: resource.MustParse("1"), "gpu": resource.MustParse("1")},
 				}}}
@@ -56,7 +56,7 @@ func TestUncounted(t *testing.T) {
 	}
 }
 
-// podsAt are the pods of a group, by service and ordinal, on their nodes.
+// podsAt are the pods of a group, by component and ordinal, on their nodes.
 func podsAt(sg *trellisv1alpha1.ScalingGroup, at map[string]string) (pods []*corev1.Pod) {
 	for ordinal, name := range []string{sg.Spec.Service + "-0", sg.Spec.Service + "-1"} {
 		switch node := at[name]; node {

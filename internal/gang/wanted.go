@@ -6,8 +6,8 @@ package gang
 import (
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/placement"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -25,7 +25,7 @@ func (g *groupView) shapeLike(role string, template func() *corev1.Pod) *topolog
 func (g *groupView) waitingLike(role string, template func() *corev1.Pod) *corev1.Pod {
 	for _, state := range g.states {
 		for _, pod := range state.closed {
-			if pod.Labels[graph.LabelRole] == role && !graph.Outdated(g.sg, pod) {
+			if pod.Labels[render.LabelRole] == role && !render.Outdated(g.sg, pod) {
 				return pod
 			}
 		}
@@ -38,15 +38,15 @@ func (g *groupView) waitingLike(role string, template func() *corev1.Pod) *corev
 // are made already: taken for others, the planner would not keep their replicas together. One pod of a role is built at most; of the others
 // only the names are needed.
 func (g *groupView) addWanted(replica *placement.Replica, state replicaState) {
-	if graph.Oversized(g.sg) {
+	if render.Oversized(g.sg) {
 		return
 	}
 	made := map[int32]bool{}
 	for _, pod := range state.closed {
-		_, index, _ := graph.ReplicaOf(pod)
+		_, index, _ := render.ReplicaOf(pod)
 		made[index] = true
 	}
-	for index := range graph.PodsPerReplica(g.sg) {
+	for index := range render.PodsPerReplica(g.sg) {
 		if made[index] {
 			continue
 		}
@@ -54,8 +54,8 @@ func (g *groupView) addWanted(replica *placement.Replica, state replicaState) {
 			return
 		}
 		g.ahead--
-		ordinal, name := int32(state.ordinal), graph.PodName(g.sg, int32(state.ordinal), index)
-		shape := g.shapeLike(graph.RoleOf(g.sg, index).Name, func() *corev1.Pod { return graph.BuildPod(g.sg, ordinal, index) })
+		ordinal, name := int32(state.ordinal), render.PodName(g.sg, int32(state.ordinal), index)
+		shape := g.shapeLike(render.RoleOf(g.sg, index).Name, func() *corev1.Pod { return render.BuildPod(g.sg, ordinal, index) })
 		replica.Pods = append(replica.Pods, placement.Pod{ID: "wanted/" + g.sg.Namespace + "/" + name, Name: name, Shape: shape})
 	}
 }

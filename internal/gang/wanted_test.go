@@ -47,7 +47,7 @@ func TestPodsStillToBeMadeAreAdmitted(t *testing.T) {
 			r := NewRequest(Observation{
 				DGD: &nvidiav1beta1.DynamoGraphDeployment{}, Groups: []*trellisv1alpha1.ScalingGroup{sg}, Pods: tc.pods, Profile: profile, Admission: tc.admission,
 			})
-			waiting := r.Graph.Services[0].Waiting
+			waiting := r.Graph.Components[0].Waiting
 			if len(waiting) != 2 {
 				t.Fatalf("%d replicas wait, want 2", len(waiting))
 			}

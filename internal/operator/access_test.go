@@ -79,12 +79,12 @@ var _ = Describe("Accounts and Roles of others", func() {
 		}
 		bind("elsewhere", role) // to the account of that name in another namespace
 		for _, ns := range []string{role, account, taken, planners} {
-			services := graphs.Services{"Worker": graphs.Worker(1, 1, 1, "")}
+			components := graphs.Components{"Worker": graphs.Worker(1, 1, 1, "")}
 			if ns == planners {
-				services["Planner"] = graphs.Frontend(1)
-				services["Planner"].ComponentType = nvidiav1alpha1.ComponentTypePlanner
+				components["Planner"] = graphs.Frontend(1)
+				components["Planner"].ComponentType = nvidiav1alpha1.ComponentTypePlanner
 			}
-			Expect(b.c.Create(ctx, deployment(ns, services))).To(Succeed())
+			Expect(b.c.Create(ctx, deployment(ns, components))).To(Succeed())
 		}
 
 		b.binds(role, "", nvidiav1alpha1.ConditionReady, "Role "+own+"-role exists and does not belong to this deployment")

@@ -78,7 +78,7 @@ func (b *boundless) operate(maxPods int64) (stop func()) {
 	return stop
 }
 
-// graph stores a deployment of one service in a namespace of its own.
+// graph stores a deployment of one component in a namespace of its own.
 func (b *boundless) graph(replicas int32, multinode *nvidiav1alpha1.MultinodeSpec) *nvidiav1alpha1.DynamoGraphDeployment {
 	GinkgoHelper()
 	return b.graphIn(newNamespace(b.c), replicas, multinode)

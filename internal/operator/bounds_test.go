@@ -20,8 +20,8 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
@@ -39,7 +39,7 @@ var _ = Describe("A graph that asks for more pods than it may have", func() {
 			}}
 			sg.Spec = trellisv1alpha1.ScalingGroupSpec{
 				Graph: "g", Service: "work", Provider: specs.Gates.Name, Replicas: replicas, Multinode: size > 1, Revision: "1",
-				Roles: []trellisv1alpha1.Role{{Name: graph.RoleLeader, Count: 1}, {Name: graph.RoleWorker, Count: size - 1}},
+				Roles: []trellisv1alpha1.Role{{Name: render.RoleLeader, Count: 1}, {Name: render.RoleWorker, Count: size - 1}},
 			}
 			for i := range sg.Spec.Roles {
 				sg.Spec.Roles[i].Template.Spec.Containers = []corev1.Container{{Name: "main", Image: "example.com/x:1"}}

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	graphcontroller "github.com/trellis-k8s/trellis/internal/controller/graph"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	graphcontroller "github.com/trellis-k8s/trellis/internal/controller/dynamographdeployment"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
 
@@ -34,7 +34,7 @@ func cacheOptions(namespaces []string) cache.Options {
 			},
 		},
 	}
-	ours := labels.SelectorFromSet(labels.Set{graph.LabelManagedBy: graph.ManagedBy})
+	ours := labels.SelectorFromSet(labels.Set{render.LabelManagedBy: render.ManagedBy})
 	for _, object := range extras() {
 		o.ByObject[object] = cache.ByObject{Label: ours}
 	}
@@ -63,7 +63,7 @@ func disown(managed map[string]cache.Config) toolscache.TransformFunc {
 	return func(obj any) (any, error) {
 		if pod, ok := obj.(*corev1.Pod); ok {
 			if _, ours := managed[pod.Namespace]; !ours {
-				delete(pod.Labels, graph.LabelScalingGroup)
+				delete(pod.Labels, render.LabelScalingGroup)
 			}
 		}
 		return scheduler.StripPod(obj)

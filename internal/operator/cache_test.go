@@ -11,7 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // A pod of ours outside the managed namespaces, left from a time when its own was managed, is one of the others: nothing leads from it to
@@ -30,7 +30,7 @@ func TestPodsOutsideManagedNamespaces(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got := transformPod(t, cacheOptions(c.namespaces), &corev1.Pod{
 				ObjectMeta: metav1.ObjectMeta{
-					Namespace: "team-a", Name: "pod", Labels: map[string]string{graph.LabelScalingGroup: "sg"},
+					Namespace: "team-a", Name: "pod", Labels: map[string]string{render.LabelScalingGroup: "sg"},
 					OwnerReferences: []metav1.OwnerReference{{Kind: "ScalingGroup", Name: "sg", Controller: ptr.To(true)}},
 				},
 				Spec: corev1.PodSpec{NodeName: "node"},

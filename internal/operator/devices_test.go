@@ -20,7 +20,7 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/gang"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/test/testutil/graphs"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
@@ -54,7 +54,7 @@ func (b *bare) asking(resources *nvidiav1alpha1.ResourceItem) *nvidiav1alpha1.Dy
 	GinkgoHelper()
 	worker := graphs.Worker(1, 2, 0, "")
 	worker.Resources = &nvidiav1alpha1.Resources{Limits: resources}
-	dgd := deployment(newNamespace(b.c), graphs.Services{"Worker": worker})
+	dgd := deployment(newNamespace(b.c), graphs.Components{"Worker": worker})
 	Expect(b.c.Create(b.ctx, dgd)).To(Succeed())
 	return dgd
 }
@@ -80,7 +80,7 @@ func (b *bare) releasedTo(dgd *nvidiav1alpha1.DynamoGraphDeployment) (hosts []st
 		Expect(b.c.List(b.ctx, pods, client.InNamespace(dgd.Namespace))).To(Succeed())
 		hosts = nil
 		for i := range pods.Items {
-			if graph.GateClosed(&pods.Items[i]) {
+			if render.GateClosed(&pods.Items[i]) {
 				return errors.New("a pod is gated")
 			}
 			hosts = append(hosts, gang.PinnedHost(&pods.Items[i]))

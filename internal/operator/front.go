@@ -26,7 +26,7 @@ import (
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/field"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/webhook"
 	"github.com/trellis-k8s/trellis/internal/webhook/convert"
 )
@@ -91,10 +91,10 @@ func newFront(ctx context.Context, restConfig *rest.Config, o Options, mgr ctrl.
 		return nil, err
 	}
 	warnings := func(dgd *nvidiav1beta1.DynamoGraphDeployment, alpha nvidiav1alpha1.AlphaOnly) []field.Text {
-		return append(graph.LaunchWarnings(dgd, alpha), field.Plain(today.warn(dgd))...)
+		return append(render.LaunchWarnings(dgd, alpha), field.Plain(today.warn(dgd))...)
 	}
-	notActedOn := func(dgd *nvidiav1beta1.DynamoGraphDeployment, alpha nvidiav1alpha1.AlphaOnly) []graph.Ignored {
-		return graph.NotActedOn(dgd, alpha, o.Provider)
+	notActedOn := func(dgd *nvidiav1beta1.DynamoGraphDeployment, alpha nvidiav1alpha1.AlphaOnly) []render.Ignored {
+		return render.NotActedOn(dgd, alpha, o.Provider)
 	}
 	return f, webhook.SetupWithManager(own, webhook.Options{
 		Admission: o.Webhooks, Conversion: o.Conversion, NotActedOn: notActedOn, Warnings: warnings, Provider: o.Provider,

@@ -63,7 +63,7 @@ var _ = Describe("A write of one graph that is on its way for long", func() {
 			GinkgoHelper()
 			worker := graphs.Worker(1, 2, 0, "")
 			worker.Resources = nil
-			dgd := deployment(namespace, graphs.Services{"Worker": worker})
+			dgd := deployment(namespace, graphs.Components{"Worker": worker})
 			dgd.Name = name
 			Expect(b.c.Create(ctx, dgd)).To(Succeed())
 		}

@@ -34,17 +34,17 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
-// service leads connections to one replica, as the rules of a Service do: a new one to who is ready, and one that exists to where it is.
-type service struct {
+// component leads connections to one replica, as the rules of a Service do: a new one to who is ready, and one that exists to where it is.
+type component struct {
 	net.Listener
 	replica atomic.Pointer[string]
 }
 
-func serve() *service {
+func serve() *component {
 	GinkgoHelper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	Expect(err).NotTo(HaveOccurred())
-	s := &service{Listener: listener}
+	s := &component{Listener: listener}
 	DeferCleanup(func() { _ = s.Close() })
 	go func() {
 		for {
@@ -58,7 +58,7 @@ func serve() *service {
 	return s
 }
 
-func (s *service) lead(caller net.Conn) {
+func (s *component) lead(caller net.Conn) {
 	defer func() { _ = caller.Close() }()
 	replica, err := net.Dial("tcp", *s.replica.Load())
 	if err != nil {
@@ -72,12 +72,12 @@ func (s *service) lead(caller net.Conn) {
 	_, _ = io.Copy(caller, replica)
 }
 
-// rolling is one replica after the other behind a service.
+// rolling is one replica after the other behind a component.
 type rolling struct {
 	ctx         context.Context
 	config      *rest.Config
 	certificate tls.Certificate
-	service     *service
+	component   *component
 	end         func()
 }
 
@@ -91,7 +91,7 @@ func (r *rolling) certify(host string) []byte {
 	return certificate
 }
 
-// next starts a replica, leads the service to it, and ends the one before.
+// next starts a replica, leads the component to it, and ends the one before.
 func (r *rolling) next(linger time.Duration) {
 	GinkgoHelper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -119,7 +119,7 @@ func (r *rolling) next(linger time.Duration) {
 		Expect((&front{Manager: own, served: served, linger: linger}).runBefore(ctx, newPart())).To(Succeed())
 	}()
 	Eventually(r.ctx, func() error { return own.GetWebhookServer().StartedChecker()(nil) }).Should(Succeed(), "the replica answers")
-	r.service.replica.Store(&address)
+	r.component.replica.Store(&address)
 	if r.end != nil {
 		r.end()
 	}
@@ -137,7 +137,7 @@ var _ = Describe("One replica after the other that is replaced", func() {
 		c, err := client.New(paced, client.Options{Scheme: NewScheme()})
 		Expect(err).NotTo(HaveOccurred())
 		const linger = 3 * time.Second // shorter than in production
-		r := &rolling{ctx: ctx, config: config, service: serve()}
+		r := &rolling{ctx: ctx, config: config, component: serve()}
 		authority := r.certify("replicas.default.svc")
 		r.next(linger)
 		DeferCleanup(func() { r.end() })
@@ -148,7 +148,7 @@ var _ = Describe("One replica after the other that is replaced", func() {
 		crd := &apiextensionsv1.CustomResourceDefinition{}
 		Expect(c.Get(ctx, client.ObjectKey{Name: convert.Definitions["DynamoGraphDeployment"]}, crd)).To(Succeed())
 		crd.Spec.Conversion.Webhook.ClientConfig = &apiextensionsv1.WebhookClientConfig{CABundle: authority, Service: &apiextensionsv1.ServiceReference{
-			Namespace: "default", Name: "replicas", Path: ptr.To(convert.Path), Port: ptr.To(int32(r.service.Addr().(*net.TCPAddr).Port)),
+			Namespace: "default", Name: "replicas", Path: ptr.To(convert.Path), Port: ptr.To(int32(r.component.Addr().(*net.TCPAddr).Port)),
 		}}
 		Expect(c.Update(ctx, crd)).To(Succeed())
 		graph := &nvidiav1alpha1.DynamoGraphDeployment{

@@ -27,7 +27,7 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/controller/clustertopology"
-	graphcontroller "github.com/trellis-k8s/trellis/internal/controller/graph"
+	graphcontroller "github.com/trellis-k8s/trellis/internal/controller/dynamographdeployment"
 	"github.com/trellis-k8s/trellis/internal/controller/nodelabels"
 	"github.com/trellis-k8s/trellis/internal/controller/quota"
 	"github.com/trellis-k8s/trellis/internal/controller/scalingadapter"

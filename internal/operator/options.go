@@ -17,9 +17,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/trellis-k8s/trellis/internal/controller/blocked"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/podlimit"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
 
@@ -56,7 +56,7 @@ type Options struct {
 	// QPS and Burst bound the requests to the API server.
 	QPS   float32
 	Burst int
-	// MaxPodsPerGraph bounds the pods of one deployment: replicas x nodeCount, summed over its services.
+	// MaxPodsPerGraph bounds the pods of one deployment: replicas x nodeCount, summed over its components.
 	MaxPodsPerGraph int64
 	// IgnoredResources are resources that the kube-scheduler ignores: names, and groups for all names in one.
 	IgnoredResources []string
@@ -68,7 +68,7 @@ type Options struct {
 	RequeueAfter, HoldFor, ReserveDomainAfter, ReserveDomainFor time.Duration
 	ReserveShare                                                float64
 	// Platform is where the pods of graphs reach what all graphs share.
-	Platform graph.Platform
+	Platform render.Platform
 	// LookEvery is how often the cluster is asked what it serves; 0: provider.DefaultLookEvery. Tests that switch APIs off and on set it.
 	LookEvery time.Duration
 	// NewClient replaces the client, for tests that watch or break its writes; nil in production.
@@ -105,7 +105,7 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 		"e.g. system:serviceaccount:dynamo:planner-serviceaccount")
 	f.StringSliceVar(&o.IgnoredResources, "ignored-resources", nil, "resources that do not keep pods off nodes, as the kube-scheduler is configured: names, "+
 		"e.g. example.com/gpumem, and groups, e.g. example.com, for all names in one")
-	f.Int64Var(&o.MaxPodsPerGraph, "max-pods-per-graph", podlimit.Default, "how many pods one deployment may have: replicas x nodeCount, summed over its services")
+	f.Int64Var(&o.MaxPodsPerGraph, "max-pods-per-graph", podlimit.Default, "how many pods one deployment may have: replicas x nodeCount, summed over its components")
 	f.StringVar(&o.Provider, "provider", specs.Auto, "what gets gangs onto nodes, of deployments that do not name it: "+strings.Join(specs.Names(), ", "))
 	f.DurationVar(&o.RequeueAfter, "requeue-after", scheduler.DefaultRequeueAfter, "how long a released pod may be unschedulable before its gang is evicted and requeued")
 	f.StringVar(&o.Platform.NATS, "nats-server", "", "address of NATS for the pods of all graphs, as NATS_SERVER")

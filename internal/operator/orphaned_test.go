@@ -127,7 +127,7 @@ func (b *bare) adopts(down bool) {
 		b.stop()
 	}
 	b.orphan(first)
-	second := deployment(name, graphs.Services{"Worker": graphs.Worker(2, 2, 8, ""), "Frontend": frontend()})
+	second := deployment(name, graphs.Components{"Worker": graphs.Worker(2, 2, 8, ""), "Frontend": frontend()})
 	Expect(b.c.Create(b.ctx, second)).To(Succeed())
 	if down {
 		b.start()
@@ -159,14 +159,14 @@ var _ = Describe("A deployment that is recreated otherwise after --cascade=orpha
 	It("names in every condition what is immutable and differs, and makes the new group after the command", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
 		b := newBare(ctx)
 		namespace := newNamespace(b.c)
-		first := deployment(namespace, graphs.Services{"Worker": graphs.Worker(1, 2, 8, "")})
+		first := deployment(namespace, graphs.Components{"Worker": graphs.Worker(1, 2, 8, "")})
 		Expect(b.c.Create(ctx, first)).To(Succeed())
 		b.until("the first one has its pods", func() error { return b.belongs(first, "g-worker", "g-worker-0-0 g-worker-0-1") })
 		b.orphan(first)
 		binding := &rbacv1.RoleBinding{}
 		Expect(b.c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "g-k8s-service-discovery-binding"}, binding)).To(Succeed())
 
-		second := deployment(namespace, graphs.Services{"Worker": graphs.Worker(1, 1, 8, "")})
+		second := deployment(namespace, graphs.Components{"Worker": graphs.Worker(1, 1, 8, "")})
 		second.Spec.Services["Worker"].Replicas = ptr.To[int32](1)
 		Expect(b.c.Create(ctx, second)).To(Succeed())
 		const cannot = "ScalingGroup g-worker of an earlier deployment of this name cannot be adopted: it is multinode and the component is not"

@@ -90,7 +90,7 @@ var _ = Describe("Pods that a quota refuses", func() {
 		b := newBareWith(ctx, r.newClient, never)
 		namespace := newNamespace(b.c)
 		b.quota(namespace, "1")
-		dgd := deployment(namespace, graphs.Services{"Frontend": graphs.Frontend(3)})
+		dgd := deployment(namespace, graphs.Components{"Frontend": graphs.Frontend(3)})
 		Expect(b.c.Create(ctx, dgd)).To(Succeed())
 		b.until("pods are refused, and none is tried again", r.settled)
 		Expect(b.pods(namespace)).To(HaveLen(1))
@@ -110,7 +110,7 @@ var _ = Describe("A Service of another that has the name of a graph's", func() {
 		namespace := newNamespace(b.c)
 		other := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "g-frontend"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
 		Expect(b.c.Create(ctx, other)).To(Succeed())
-		dgd := deployment(namespace, graphs.Services{"Frontend": graphs.Frontend(1)})
+		dgd := deployment(namespace, graphs.Components{"Frontend": graphs.Frontend(1)})
 		Expect(b.c.Create(ctx, dgd)).To(Succeed())
 		b.until("the deployment has failed", func() error {
 			Expect(b.c.Get(ctx, client.ObjectKeyFromObject(dgd), dgd)).To(Succeed())

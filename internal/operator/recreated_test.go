@@ -182,9 +182,9 @@ func (b *bare) endPods(namespace string) {
 	}
 }
 
-func deployment(namespace string, services graphs.Services) *nvidiav1alpha1.DynamoGraphDeployment {
+func deployment(namespace string, components graphs.Components) *nvidiav1alpha1.DynamoGraphDeployment {
 	return &nvidiav1alpha1.DynamoGraphDeployment{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "g"}, Spec: nvidiav1alpha1.DynamoGraphDeploymentSpec{Services: services},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "g"}, Spec: nvidiav1alpha1.DynamoGraphDeploymentSpec{Services: components},
 	}
 }
 
@@ -203,7 +203,7 @@ func (b *bare) recreate(down bool) *nvidiav1alpha1.DynamoGraphDeployment {
 		b.stop()
 	}
 	Expect(b.c.Delete(b.ctx, first)).To(Succeed())
-	second := deployment(namespace, graphs.Services{"Worker": graphs.Worker(1, 2, 8, ""), "Frontend": frontend()})
+	second := deployment(namespace, graphs.Components{"Worker": graphs.Worker(1, 2, 8, ""), "Frontend": frontend()})
 	second.Spec.Services["Frontend"].Replicas = ptr.To[int32](1)
 	Expect(b.c.Create(b.ctx, second)).To(Succeed())
 	if down {
@@ -219,7 +219,7 @@ func (b *bare) recreate(down bool) *nvidiav1alpha1.DynamoGraphDeployment {
 // running is a deployment with all its pods, of which one is on a node.
 func (b *bare) running(namespace string) *nvidiav1alpha1.DynamoGraphDeployment {
 	GinkgoHelper()
-	dgd := deployment(namespace, graphs.Services{"Worker": graphs.Worker(2, 2, 8, ""), "Frontend": frontend(), "Old": graphs.Worker(1, 2, 8, "")})
+	dgd := deployment(namespace, graphs.Components{"Worker": graphs.Worker(2, 2, 8, ""), "Frontend": frontend(), "Old": graphs.Worker(1, 2, 8, "")})
 	Expect(b.c.Create(b.ctx, dgd)).To(Succeed())
 	b.until("the first one has its pods", func() error {
 		return b.belongs(dgd, "g-frontend g-old g-worker", "g-frontend-0 g-frontend-1 g-old-0-0 g-old-0-1 g-worker-0-0 g-worker-0-1 g-worker-1-0 g-worker-1-1")

@@ -55,7 +55,7 @@ var _ = Describe("The GPUs of a replica", func() {
 			},
 		}
 		worker.ExtraPodSpec.MainContainer.Resources.Claims = []corev1.ResourceClaim{{Name: "own"}}
-		dgd := deployment(namespace, graphs.Services{"Worker": worker, "Frontend": graphs.Worker(1, 1, 0, "")})
+		dgd := deployment(namespace, graphs.Components{"Worker": worker, "Frontend": graphs.Worker(1, 1, 0, "")})
 		Expect(b.c.Create(ctx, dgd)).To(Succeed())
 		want := func(component string, engine, replica int64) {
 			GinkgoHelper()

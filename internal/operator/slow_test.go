@@ -58,9 +58,9 @@ var _ = Describe("Admission and conversion that do not answer in time", func() {
 })
 
 func (s *served) graph(name string) *nvidiav1beta1.DynamoGraphDeployment {
-	services := graphs.Services{"Frontend": frontend(), "Worker": graphs.Worker(1, 2, 8, "")}
-	*services["Frontend"].Replicas = 1
-	dgd := hub.Of(deployment("slow", services))
+	components := graphs.Components{"Frontend": frontend(), "Worker": graphs.Worker(1, 2, 8, "")}
+	*components["Frontend"].Replicas = 1
+	dgd := hub.Of(deployment("slow", components))
 	dgd.Name = name
 	return dgd
 }
@@ -290,8 +290,8 @@ func (s *served) conversionIsMended(watched watch.Interface) {
 	})
 	all := s.alphas()
 	Expect(all).To(HaveLen(3))
-	for _, service := range []string{"Worker", "Frontend"} {
-		Expect(all["g"].Spec.Services[service].Replicas).To(HaveValue(BeEquivalentTo(2)), "%s, read as v1alpha1", service)
+	for _, component := range []string{"Worker", "Frontend"} {
+		Expect(all["g"].Spec.Services[component].Replicas).To(HaveValue(BeEquivalentTo(2)), "%s, read as v1alpha1", component)
 	}
 }
 

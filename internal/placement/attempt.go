@@ -14,11 +14,11 @@ import (
 type attempt struct {
 	p     *planner
 	bound topology.DomainID
-	// results are per service and waiting replica.
+	// results are per component and waiting replica.
 	results [][]ReplicaResult
 	placed  int
-	// soft are the domains that the graph's preferred level found so far, used those of each service; unit is the one domain of a
-	// single-node service.
+	// soft are the domains that the graph's preferred level found so far, used those of each component; unit is the one domain of a
+	// single-node component.
 	soft []topology.Path
 	used [][]topology.Path
 	unit []topology.Path
@@ -26,10 +26,10 @@ type attempt struct {
 
 func newAttempt(p *planner, bound topology.DomainID) *attempt {
 	a := &attempt{p: p, bound: bound}
-	a.results = make([][]ReplicaResult, len(p.services))
-	a.used = make([][]topology.Path, len(p.services))
-	a.unit = make([]topology.Path, len(p.services))
-	for si, s := range p.services {
+	a.results = make([][]ReplicaResult, len(p.components))
+	a.used = make([][]topology.Path, len(p.components))
+	a.unit = make([]topology.Path, len(p.components))
+	for si, s := range p.components {
 		a.results[si] = make([]ReplicaResult, len(s.Waiting))
 		a.used[si] = slices.Clone(s.InUse)
 		a.unit[si] = s.Anchor
@@ -37,14 +37,14 @@ func newAttempt(p *planner, bound topology.DomainID) *attempt {
 			a.soft = addPath(a.soft, path)
 		}
 		for ri := range s.Waiting {
-			a.results[si][ri] = ReplicaResult{Service: s.Name, Ordinal: s.Waiting[ri].Ordinal}
+			a.results[si][ri] = ReplicaResult{Component: s.Name, Ordinal: s.Waiting[ri].Ordinal}
 		}
 	}
 	return a
 }
 
 // attempt places what it can inside one domain: everything at once where that matters; else the base gang first when asked for (with the given search, whose steps it shares with other
-// attempts), then every other replica as a gang of its own, in service and ordinal order.
+// attempts), then every other replica as a gang of its own, in component and ordinal order.
 func (p *planner) attempt(bound topology.DomainID, base bool, shared *search) *attempt {
 	a := newAttempt(p, bound)
 	if a.placeWhole(base) {
@@ -53,7 +53,7 @@ func (p *planner) attempt(bound topology.DomainID, base bool, shared *search) *a
 	if base && !a.placeBase(shared) {
 		return a
 	}
-	for si, s := range p.services {
+	for si, s := range p.components {
 		next := 0
 		if base {
 			next = s.first()
@@ -74,10 +74,10 @@ func (p *planner) attempt(bound topology.DomainID, base bool, shared *search) *a
 // baseGang is what messages call the base gang.
 const baseGang = "base gang"
 
-// baseGroup is the head of every service with replicas to place.
+// baseGroup is the head of every component with replicas to place.
 func (a *attempt) baseGroup() *Group {
 	g := &Group{Name: baseGang, Required: topology.NoLevel, Preferred: a.p.graph.Preferred}
-	for si, s := range a.p.services {
+	for si, s := range a.p.components {
 		g.Groups = append(g.Groups, a.headGroup(si, s.first()))
 	}
 	return g
@@ -87,7 +87,7 @@ func (a *attempt) placeBase(s *search) bool {
 	t := a.p.tree
 	g := a.baseGroup()
 	if g.Preferred > t.LevelOf(a.bound) {
-		g.want = a.rest(0, a.p.services[0].first(), true)
+		g.want = a.rest(0, a.p.components[0].first(), true)
 	}
 	u := prepare(t, g)
 	if !s.place(u, a.bound) {
@@ -101,27 +101,27 @@ func (a *attempt) placeBase(s *search) bool {
 	return true
 }
 
-// rest lists the replicas that come after a position of a service, in the order they are placed; after the base gang these are all but the
-// head of each service.
+// rest lists the replicas that come after a position of a component, in the order they are placed; after the base gang these are all but the
+// head of each component.
 func (a *attempt) rest(si, position int, base bool) [][]Pod {
 	var replicas [][]Pod
-	for i := si; i < len(a.p.services); i++ {
+	for i := si; i < len(a.p.components); i++ {
 		from := 0
 		if i == si {
 			from = position
 		} else if base {
-			from = a.p.services[i].first()
+			from = a.p.components[i].first()
 		}
-		for _, r := range a.p.services[i].Waiting[from:] {
+		for _, r := range a.p.components[i].Waiting[from:] {
 			replicas = append(replicas, r.Pods)
 		}
 	}
 	return replicas
 }
 
-// replicaGroup is one replica with the constraint of its service.
+// replicaGroup is one replica with the constraint of its component.
 func (a *attempt) replicaGroup(si, ri int) *Group {
-	s := a.p.services[si]
+	s := a.p.components[si]
 	r := &s.Waiting[ri]
 	g := &Group{
 		Name: s.Name + "-" + strconv.Itoa(r.Ordinal), Required: s.Required, Preferred: s.Preferred,
@@ -133,9 +133,9 @@ func (a *attempt) replicaGroup(si, ri int) *Group {
 	return g
 }
 
-// gangOf is one replica as a gang of its own: the first of a single-node service looks ahead to all that will share its domain.
+// gangOf is one replica as a gang of its own: the first of a single-node component looks ahead to all that will share its domain.
 func (a *attempt) gangOf(si, ri int) *Group {
-	g, s := a.replicaGroup(si, ri), a.p.services[si]
+	g, s := a.replicaGroup(si, ri), a.p.components[si]
 	if s.one() && len(g.Within) == 0 {
 		for i := ri + 1; i < len(s.Waiting); i++ {
 			g.want = append(g.want, s.Waiting[i].Pods)
@@ -146,7 +146,7 @@ func (a *attempt) gangOf(si, ri int) *Group {
 
 // placeReplica places one replica as a gang of its own.
 func (a *attempt) placeReplica(si, ri int) {
-	s, t := a.p.services[si], a.p.tree
+	s, t := a.p.components[si], a.p.tree
 	g := a.replicaGroup(si, ri)
 	if a.p.gone(s.Required) && len(g.Within) == 0 {
 		a.refuse(si, ri, levelGone(g.Name, s.Required))
@@ -198,7 +198,7 @@ func inner(u *unit) *unit {
 
 // refusedBefore returns the refusal of an earlier replica that asked for the same under the same terms: capacity has not grown since.
 func (a *attempt) refusedBefore(si, ri int) *Refusal {
-	s := a.p.services[si]
+	s := a.p.components[si]
 	for i := ri - 1; i >= 0; i-- {
 		if r := a.results[si][i].Refusal; r != nil && s.of[i] == s.of[ri] && s.Waiting[i].Anchor.Equal(s.Waiting[ri].Anchor) {
 			return r
@@ -223,7 +223,7 @@ func addPath(paths []topology.Path, p topology.Path) []topology.Path {
 
 // settle writes down where a replica went.
 func (a *attempt) settle(si, ri int, u *unit) {
-	s, path := a.p.services[si], a.p.tree.Path(u.domain)
+	s, path := a.p.components[si], a.p.tree.Path(u.domain)
 	r := &a.results[si][ri]
 	r.Domain, r.Pods = path, podResults(a.p.cluster, u)
 	a.placed++
@@ -237,6 +237,6 @@ func (a *attempt) settle(si, ri int, u *unit) {
 
 func (a *attempt) refuse(si, ri int, r *Refusal) {
 	own := *r
-	own.Service, own.Ordinal = a.p.services[si].Name, a.p.services[si].Waiting[ri].Ordinal
+	own.Component, own.Ordinal = a.p.components[si].Name, a.p.components[si].Waiting[ri].Ordinal
 	a.results[si][ri].Refusal = &own
 }

@@ -13,10 +13,10 @@ import (
 const maxAvoided = 4
 
 // bounded keeps the first of the hosts that each replica avoids, in lists of its own.
-func (g Graph) bounded() Graph {
-	g.Services = slices.Clone(g.Services)
-	for i := range g.Services {
-		s := &g.Services[i]
+func (g Demand) bounded() Demand {
+	g.Components = slices.Clone(g.Components)
+	for i := range g.Components {
+		s := &g.Components[i]
 		s.Waiting = slices.Clone(s.Waiting)
 		for j := range s.Waiting {
 			s.Waiting[j].Avoid = slices.Clip(s.Waiting[j].Avoid[:min(len(s.Waiting[j].Avoid), maxAvoided)])
@@ -26,21 +26,21 @@ func (g Graph) bounded() Graph {
 }
 
 // avoids says whether any replica avoids a host.
-func (g Graph) avoids() bool {
-	return slices.ContainsFunc(g.Services, func(s Service) bool {
+func (g Demand) avoids() bool {
+	return slices.ContainsFunc(g.Components, func(s Component) bool {
 		return slices.ContainsFunc(s.Waiting, func(r Replica) bool { return len(r.Avoid) > 0 })
 	})
 }
 
 // avoiding is the graph with pods that stay off the hosts which their replica avoids.
-func (g Graph) avoiding() Graph {
+func (g Demand) avoiding() Demand {
 	if !g.avoids() {
 		return g
 	}
 	out := g.bounded()
-	for i := range out.Services {
-		for j := range out.Services[i].Waiting {
-			r := &out.Services[i].Waiting[j]
+	for i := range out.Components {
+		for j := range out.Components[i].Waiting {
+			r := &out.Components[i].Waiting[j]
 			r.Pods = slices.Clone(r.Pods)
 			shapes := map[*topology.Shape]*topology.Shape{}
 			for k, pod := range r.Pods {
@@ -55,14 +55,14 @@ func (g Graph) avoiding() Graph {
 }
 
 // yield gives up the last host that each refused replica avoids, and returns whether there was one.
-func (g Graph) yield(a *attempt) bool {
+func (g Demand) yield(a *attempt) bool {
 	some := false
-	for si, service := range a.p.services {
-		for ri := range service.Waiting {
-			if a.results[si][ri].Refusal == nil || service.Waiting[ri].Later {
+	for si, component := range a.p.components {
+		for ri := range component.Waiting {
+			if a.results[si][ri].Refusal == nil || component.Waiting[ri].Later {
 				continue
 			}
-			if r := g.replica(service.Name, service.Waiting[ri].Ordinal); r != nil && len(r.Avoid) > 0 {
+			if r := g.replica(component.Name, component.Waiting[ri].Ordinal); r != nil && len(r.Avoid) > 0 {
 				r.Avoid, some = r.Avoid[:len(r.Avoid)-1], true
 			}
 		}
@@ -70,9 +70,9 @@ func (g Graph) yield(a *attempt) bool {
 	return some
 }
 
-func (g Graph) replica(service string, ordinal int) *Replica {
-	for i := range g.Services {
-		if s := &g.Services[i]; s.Name == service {
+func (g Demand) replica(component string, ordinal int) *Replica {
+	for i := range g.Components {
+		if s := &g.Components[i]; s.Name == component {
 			if at := slices.IndexFunc(s.Waiting, func(r Replica) bool { return r.Ordinal == ordinal }); at >= 0 {
 				return &s.Waiting[at]
 			}

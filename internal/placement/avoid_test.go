@@ -15,18 +15,18 @@ import (
 func TestAvoidedHostsComeLast(t *testing.T) {
 	ls := levels("zone", "rack")
 	twoRacks := []string{"a0 z/r0 8", "a1 z/r0 8", "a2 z/r0 8", "b0 z/r1 8", "b1 z/r1 8"}
-	one := func(size int, hint string, avoid ...string) Graph {
-		g := Graph{Levels: ls, Required: none, Preferred: none, Services: []Service{serviceOf("w", 1, none, 1, size, gpus(8))}}
-		r := &g.Services[0].Waiting[0]
+	one := func(size int, hint string, avoid ...string) Demand {
+		g := Demand{Levels: ls, Required: none, Preferred: none, Components: []Component{componentOf("w", 1, none, 1, size, gpus(8))}}
+		r := &g.Components[0].Waiting[0]
 		if r.Avoid = avoid; hint != "" {
 			r.Hint = topology.Path{"z", hint}
 		}
 		return g
 	}
-	graph := func(g Graph, edit func(*Graph)) Graph { edit(&g); return g }
+	graph := func(g Demand, edit func(*Demand)) Demand { edit(&g); return g }
 	for name, tc := range map[string]struct {
 		nodes, running []string
-		graph          Graph
+		graph          Demand
 		want           []string
 		pinned         bool
 	}{
@@ -38,13 +38,13 @@ func TestAvoidedHostsComeLast(t *testing.T) {
 		"all are needed":                 {twoRacks, nil, one(3, "", "a2"), []string{"w-0 z/r0: a0 a1 a2"}, false},
 		"it does not fit anywhere":       {twoRacks, nil, one(4, "", "a2", "b0"), []string{"w-0 NeverFits"}, false},
 		"others free capacity first": {
-			twoRacks, []string{"b0 x 0 8"}, graph(one(2, "", "a0", "a1"), func(g *Graph) { g.Preempts, g.Priority = true, 10 }),
+			twoRacks, []string{"b0 x 0 8"}, graph(one(2, "", "a0", "a1"), func(g *Demand) { g.Preempts, g.Priority = true, 10 }),
 			[]string{"w-0 z/r1: b0 b1"}, true,
 		},
 		"the other replicas may use it": {
-			[]string{"a0 z/r0 8", "b0 z/r1 8"}, nil, graph(one(1, "", "a0"), func(g *Graph) {
-				g.Services[0].Required = none
-				g.Services[0].Waiting = append(g.Services[0].Waiting, serviceOf("w", 1, none, 2, 1, gpus(8)).Waiting[1])
+			[]string{"a0 z/r0 8", "b0 z/r1 8"}, nil, graph(one(1, "", "a0"), func(g *Demand) {
+				g.Components[0].Required = none
+				g.Components[0].Waiting = append(g.Components[0].Waiting, componentOf("w", 1, none, 2, 1, gpus(8)).Waiting[1])
 			}), []string{"w-0 : b0", "w-1 : a0"}, true,
 		},
 	} {
@@ -74,11 +74,11 @@ func TestAvoidedHostsComeLast(t *testing.T) {
 // What is given up for one plan is avoided again in the next one.
 func TestAvoidedHostsOfTheCallerStay(t *testing.T) {
 	ls := levels("zone", "rack")
-	g := Graph{Levels: ls, Required: none, Preferred: none, Services: []Service{serviceOf("w", 1, none, 1, 1, gpus(8))}}
-	g.Services[0].Waiting[0].Avoid = []string{"a0", "a1"}
-	shape := g.Services[0].Waiting[0].Pods[0].Shape
+	g := Demand{Levels: ls, Required: none, Preferred: none, Components: []Component{componentOf("w", 1, none, 1, 1, gpus(8))}}
+	g.Components[0].Waiting[0].Avoid = []string{"a0", "a1"}
+	shape := g.Components[0].Waiting[0].Pods[0].Shape
 	PlanGraph(clusterOf(ls, "a0 z/r0 8"), g, Options{})
-	r := g.Services[0].Waiting[0]
+	r := g.Components[0].Waiting[0]
 	if diff := cmp.Diff([]string{"a0", "a1"}, r.Avoid); diff != "" || r.Pods[0].Shape != shape {
 		t.Errorf("the caller's replica has changed (-want +got):\n%s", diff)
 	}

@@ -37,7 +37,7 @@ func BenchmarkRackGang(b *testing.B) {
 		for name, ls := range map[string]topology.Levels{"rack": benchLevels, "host": append(levels("zone", "block", "rack"), levels("host")...)} {
 			b.Run(fmt.Sprintf("%s/nodes=%d", name, nodes), func(b *testing.B) {
 				c := hall(nodes, 16)
-				g := Graph{Levels: ls, Required: none, Preferred: none, Services: []Service{serviceOf("w", 2, none, 1, 8, gpus(8))}}
+				g := Demand{Levels: ls, Required: none, Preferred: none, Components: []Component{componentOf("w", 2, none, 1, 8, gpus(8))}}
 				PlanGraph(c, g, Options{})
 				b.ReportAllocs()
 				for b.Loop() {
@@ -50,17 +50,17 @@ func BenchmarkRackGang(b *testing.B) {
 	}
 }
 
-// BenchmarkGraph places and releases a graph of a block with two services on 40,000 nodes: leader and seven workers per rack gang, and a
+// BenchmarkGraph places and releases a graph of a block with two components on 40,000 nodes: leader and seven workers per rack gang, and a
 // router without GPUs.
 func BenchmarkGraph(b *testing.B) {
 	c := hall(40_000, 16)
-	decode := serviceOf("decode", 2, none, 3, 7, gpus(8))
+	decode := componentOf("decode", 2, none, 3, 7, gpus(8))
 	for i := range decode.Waiting {
 		decode.Waiting[i].Pods = append(decode.Waiting[i].Pods, pods(fmt.Sprintf("lead-%d", i), 1, cpus(4))...)
 	}
 	for _, level := range []int{none, 0, 1} {
 		b.Run(benchLevels.Name(level), func(b *testing.B) {
-			g := Graph{Levels: benchLevels, Required: level, Preferred: none, Services: []Service{decode, serviceOf("router", none, none, 2, 1, cpus(2))}}
+			g := Demand{Levels: benchLevels, Required: level, Preferred: none, Components: []Component{decode, componentOf("router", none, none, 2, 1, cpus(2))}}
 			for b.Loop() {
 				if r := PlanGraph(c, g, Options{}); !r.Placed() {
 					b.Fatal("refused")
@@ -80,10 +80,10 @@ func BenchmarkGangsOfFour(b *testing.B) {
 		for i := range 5000 {
 			c.SetNode(nodeOf(ls, fmt.Sprintf("node-%06d r%d 8", i, i/100)))
 		}
-		graphs := make([]Graph, gangs)
+		graphs := make([]Demand, gangs)
 		for i := range graphs {
-			graphs[i] = Graph{Levels: ls, Required: none, Preferred: none,
-				Services: []Service{serviceOf("g"+strconv.Itoa(i), 0, none, 1, 4, gpus(4))}}
+			graphs[i] = Demand{Levels: ls, Required: none, Preferred: none,
+				Components: []Component{componentOf("g"+strconv.Itoa(i), 0, none, 1, 4, gpus(4))}}
 		}
 		b.StartTimer()
 		for i := range graphs {
@@ -100,7 +100,7 @@ func BenchmarkThousandPods(b *testing.B) {
 	for b.Loop() {
 		b.StopTimer()
 		c := hall(2500, 16)
-		g := Graph{Levels: benchLevels, Required: 0, Preferred: none, Services: []Service{serviceOf("w", none, none, 1, 1000, gpus(8))}}
+		g := Demand{Levels: benchLevels, Required: 0, Preferred: none, Components: []Component{componentOf("w", none, none, 1, 1000, gpus(8))}}
 		b.StartTimer()
 		if r := PlanGraph(c, g, Options{}); !r.Placed() {
 			b.Fatal("refused")
@@ -108,21 +108,21 @@ func BenchmarkThousandPods(b *testing.B) {
 	}
 }
 
-// BenchmarkRefusal proves that nothing fits on 5,000 full nodes and says why: alone, and as a base gang of two services.
+// BenchmarkRefusal proves that nothing fits on 5,000 full nodes and says why: alone, and as a base gang of two components.
 func BenchmarkRefusal(b *testing.B) {
 	c := hall(5000, 100)
 	for i := range 5000 {
 		name := fmt.Sprintf("node-%06d", i)
 		c.Assume("busy-"+name, name, gpus(7))
 	}
-	graphs := map[string]Graph{
-		"gang": {Required: none, Services: []Service{serviceOf("w", 2, none, 1, 8, gpus(8))}},
-		"root": {Required: none, Services: []Service{serviceOf("w", none, none, 1, 8, gpus(8))}},
-		"base": {Required: 1, Services: []Service{serviceOf("d", 2, none, 2, 8, gpus(8)), serviceOf("p", 2, none, 2, 4, gpus(1))}},
+	graphs := map[string]Demand{
+		"gang": {Required: none, Components: []Component{componentOf("w", 2, none, 1, 8, gpus(8))}},
+		"root": {Required: none, Components: []Component{componentOf("w", none, none, 1, 8, gpus(8))}},
+		"base": {Required: 1, Components: []Component{componentOf("d", 2, none, 2, 8, gpus(8)), componentOf("p", 2, none, 2, 4, gpus(1))}},
 	}
-	mixed := serviceOf("m", 2, none, 1, 100, gpus(1))
+	mixed := componentOf("m", 2, none, 1, 100, gpus(1))
 	mixed.Waiting[0].Pods = append(pods("x", 60, cpus(600)), pods("y", 100, cpus(500))...)
-	graphs["mixed"] = Graph{Required: none, Services: []Service{mixed}}
+	graphs["mixed"] = Demand{Required: none, Components: []Component{mixed}}
 	for name, g := range graphs {
 		g.Levels, g.Preferred = benchLevels, none
 		b.Run(name, func(b *testing.B) {
@@ -172,7 +172,7 @@ func BenchmarkMemory(b *testing.B) {
 			p.Spec.NodeName = fmt.Sprintf("node-%06d", i/2)
 			c.SetPod(&p)
 		}
-		g := Graph{Levels: benchLevels, Required: 0, Preferred: none, Services: []Service{serviceOf("w", 2, none, 1, 8, gpus(4)), serviceOf("l", 2, none, 1, 1, cpus(2))}}
+		g := Demand{Levels: benchLevels, Required: 0, Preferred: none, Components: []Component{componentOf("w", 2, none, 1, 8, gpus(4)), componentOf("l", 2, none, 1, 1, cpus(2))}}
 		if r := PlanGraph(c, g, Options{}); !r.Placed() {
 			b.Fatal("refused")
 		}

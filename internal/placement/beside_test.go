@@ -39,8 +39,8 @@ func TestNodesThatTheTopologyLeavesOut(t *testing.T) {
 		"a topology of all nodes": {pool: "cpu", required: 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := Graph{Levels: ls, NodeSelector: tc.selector, Required: tc.required, Preferred: none, Services: []Service{
-				serviceOf("Frontend", none, none, 1, 1, shape(tc.pool, map[string]string{"cpu": "2"})), serviceOf("Worker", none, none, 1, 1, shape("gpu", map[string]string{gpu: "8"})),
+			g := Demand{Levels: ls, NodeSelector: tc.selector, Required: tc.required, Preferred: none, Components: []Component{
+				componentOf("Frontend", none, none, 1, 1, shape(tc.pool, map[string]string{"cpu": "2"})), componentOf("Worker", none, none, 1, 1, shape("gpu", map[string]string{gpu: "8"})),
 			}}
 			r := PlanGraph(clusterOf(ls, nodes...), g, Options{})
 			why := r.Replicas[0].Refusal

@@ -15,31 +15,31 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// puzzles are services whose shapes fit one rack by every count and cannot be packed: each takes a search all its steps.
-func puzzles(n int) (topology.Levels, *topology.Cluster, []Service) {
+// puzzles are components whose shapes fit one rack by every count and cannot be packed: each takes a search all its steps.
+func puzzles(n int) (topology.Levels, *topology.Cluster, []Component) {
 	ls := levels("rack")
 	c := topology.NewCluster()
 	for i := range 64 {
 		c.SetNode(nodeOf(ls, fmt.Sprintf("n%02d r 1 cpu=%d", i, 10+i%7)))
 	}
-	var services []Service
+	var components []Component
 	for k := range n {
-		s := serviceOf(fmt.Sprintf("hard-%02d", k), 0, none, 1, 1, cpus(1))
+		s := componentOf(fmt.Sprintf("hard-%02d", k), 0, none, 1, 1, cpus(1))
 		s.Multinode, s.Waiting[0].Pods = true, nil
 		for i, size := range []int{3, 4, 5, 7} {
 			s.Waiting[0].Pods = append(s.Waiting[0].Pods, pods(fmt.Sprintf("%d-%d", k, i), 43, cpus(size))...)
 		}
-		services = append(services, s)
+		components = append(components, s)
 	}
-	return ls, c, services
+	return ls, c, components
 }
 
-// A graph of many services that are each as hard as can be takes no more than the plan's budget, and one that is easy is placed nevertheless.
+// A graph of many components that are each as hard as can be takes no more than the plan's budget, and one that is easy is placed nevertheless.
 func TestPlanEndsWithItsBudget(t *testing.T) {
 	const budget = 500_000
-	ls, c, services := puzzles(30)
-	g := Graph{Levels: ls, Required: none, Preferred: none, Services: append(services[:10:10], serviceOf("hard-09-easy", 0, none, 1, 2, cpus(2)))}
-	g.Services = append(g.Services, services[10:]...)
+	ls, c, components := puzzles(30)
+	g := Demand{Levels: ls, Required: none, Preferred: none, Components: append(components[:10:10], componentOf("hard-09-easy", 0, none, 1, 2, cpus(2)))}
+	g.Components = append(g.Components, components[10:]...)
 	before := c.Work()
 	r := PlanGraph(c, g, Options{PlanBudget: budget})
 	if used := c.Work() - before; used > 2*budget {
@@ -48,12 +48,12 @@ func TestPlanEndsWithItsBudget(t *testing.T) {
 	stopped := 0
 	for _, one := range r.Replicas {
 		switch {
-		case strings.HasSuffix(one.Service, "easy"):
+		case strings.HasSuffix(one.Component, "easy"):
 			if one.Refusal != nil {
 				t.Errorf("the easy service is refused: %s", one.Refusal.Message())
 			}
 		case one.Refusal == nil || one.Refusal.Code != CodeBudgetExhausted:
-			t.Errorf("%s: %+v", one.Service, one.Refusal)
+			t.Errorf("%s: %+v", one.Component, one.Refusal)
 		case one.Refusal.Compared > 0:
 			stopped++
 		}
@@ -88,7 +88,7 @@ func TestAnyBudgetKeepsEveryRule(t *testing.T) {
 			}
 		}
 		if g.Required != none && len(first) > 1 {
-			t.Fatalf("a base gang of %d services is placed in part: %d", len(g.Services), first[true])
+			t.Fatalf("a base gang of %d services is placed in part: %d", len(g.Components), first[true])
 		}
 		fresh := w.cluster(inOrder(len(w.paths)))
 		if diff := cmp.Diff(summary(PlanGraph(fresh, g, ample)), summary(PlanGraph(c, g, ample))); diff != "" {
@@ -110,8 +110,8 @@ func TestAnyBudgetPreempts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := clusterWithGangs(ls, nodes...)
 		runs(c, busy...)
-		g := Graph{Levels: ls, Required: none, Preferred: none, Priority: 2, Preempts: true}
-		g.Services = []Service{serviceOf("w", rapid.IntRange(0, 1).Draw(t, "level"), none, 2, 2, gpus(4))}
+		g := Demand{Levels: ls, Required: none, Preferred: none, Priority: 2, Preempts: true}
+		g.Components = []Component{componentOf("w", rapid.IntRange(0, 1).Draw(t, "level"), none, 2, 2, gpus(4))}
 		r := PlanGraph(c, g, Options{PlanBudget: rapid.IntRange(1, 30_000).Draw(t, "budget")})
 		for _, one := range r.Replicas {
 			if one.Refusal == nil && (one.Preempts == nil || one.Preempts.Pods < 8) {
@@ -127,14 +127,14 @@ func TestAnyBudgetPreempts(t *testing.T) {
 	})
 }
 
-// BenchmarkPuzzles plans a graph of many services, each as hard as can be.
+// BenchmarkPuzzles plans a graph of many components, each as hard as can be.
 func BenchmarkPuzzles(b *testing.B) {
 	for _, n := range []int{1, 10, 100} {
 		b.Run("services="+strconv.Itoa(n), func(b *testing.B) {
-			ls, c, services := puzzles(n)
+			ls, c, components := puzzles(n)
 			for b.Loop() {
 				before := c.Work()
-				PlanGraph(c, Graph{Levels: ls, Required: none, Preferred: none, Services: services}, Options{})
+				PlanGraph(c, Demand{Levels: ls, Required: none, Preferred: none, Components: components}, Options{})
 				b.ReportMetric(float64(c.Work()-before), "comparisons")
 			}
 		})

@@ -145,8 +145,8 @@ func TestElasticCases(t *testing.T) {
 
 // graphCase is one graph on the cluster of the Grove end-to-end tests, shrunk: 1 zone, 2 blocks, 2 racks each, 4 hosts of 3 slots each.
 type graphCase struct {
-	graph Graph
-	// inOne is, per level of the whole graph, service or replica, what must be one domain.
+	graph Demand
+	// inOne is, per level of the whole graph, component or replica, what must be one domain.
 	check func(t *testing.T, r Result)
 }
 
@@ -168,12 +168,12 @@ func groveCluster() *topology.Cluster {
 	return c
 }
 
-// together fails unless the replicas of the named services (all when none) sit in one domain of the level.
-func together(t *testing.T, r Result, level int, services ...string) {
+// together fails unless the replicas of the named components (all when none) sit in one domain of the level.
+func together(t *testing.T, r Result, level int, components ...string) {
 	t.Helper()
 	var at topology.Path
 	for _, one := range r.Replicas {
-		if len(services) > 0 && !slices.Contains(services, one.Service) {
+		if len(components) > 0 && !slices.Contains(components, one.Component) {
 			continue
 		}
 		for _, p := range one.Pods {
@@ -183,17 +183,17 @@ func together(t *testing.T, r Result, level int, services ...string) {
 				at = path
 			}
 			if !at.Equal(path) {
-				t.Errorf("%s-%d has a pod in %s, others in %s", one.Service, one.Ordinal, path, at)
+				t.Errorf("%s-%d has a pod in %s, others in %s", one.Component, one.Ordinal, path, at)
 			}
 		}
 	}
 }
 
-// eachTogether fails unless every replica of a service sits in one domain of the level.
-func eachTogether(t *testing.T, r Result, level int, service string) {
+// eachTogether fails unless every replica of a component sits in one domain of the level.
+func eachTogether(t *testing.T, r Result, level int, component string) {
 	t.Helper()
 	for _, one := range r.Replicas {
-		if one.Service == service {
+		if one.Component == component {
 			together(t, Result{Replicas: []ReplicaResult{one}}, level)
 		}
 	}
@@ -204,8 +204,8 @@ func TestGraphCases(t *testing.T) {
 	exclusive := onePerHost()
 	cases := map[string]graphCase{
 		"TAS2 one service by rack, one by block on hosts of their own": {
-			graph: Graph{Required: none, Services: []Service{
-				serviceOf("rack", rack, none, 1, 3, gpus(1)), serviceOf("block", block, none, 1, 4, exclusive)}},
+			graph: Demand{Required: none, Components: []Component{
+				componentOf("rack", rack, none, 1, 3, gpus(1)), componentOf("block", block, none, 1, 4, exclusive)}},
 			check: func(t *testing.T, r Result) {
 				together(t, r, rack, "rack")
 				together(t, r, block, "block")
@@ -214,28 +214,28 @@ func TestGraphCases(t *testing.T) {
 				}
 			}},
 		"TAS3 the whole graph in one rack": {
-			graph: Graph{Required: rack, Preferred: none, Services: []Service{
-				serviceOf("worker", none, none, 2, 1, gpus(1)), serviceOf("router", none, none, 2, 1, gpus(1))}},
+			graph: Demand{Required: rack, Preferred: none, Components: []Component{
+				componentOf("worker", none, none, 2, 1, gpus(1)), componentOf("router", none, none, 2, 1, gpus(1))}},
 			check: func(t *testing.T, r Result) { together(t, r, rack) }},
 		"TAS4 each replica in a rack, the router anywhere": {
-			graph: Graph{Required: none, Preferred: none, Services: []Service{
-				serviceOf("worker", rack, none, 2, 9, gpus(1)), serviceOf("router", none, none, 2, 1, gpus(1))}},
+			graph: Demand{Required: none, Preferred: none, Components: []Component{
+				componentOf("worker", rack, none, 2, 9, gpus(1)), componentOf("router", none, none, 2, 1, gpus(1))}},
 			check: func(t *testing.T, r Result) { eachTogether(t, r, rack, "worker") }},
 		"TAS5 two pods on one host": {
-			graph: Graph{Required: none, Preferred: none, Services: []Service{serviceOf("worker", host, none, 1, 2, gpus(1))}},
+			graph: Demand{Required: none, Preferred: none, Components: []Component{componentOf("worker", host, none, 1, 2, gpus(1))}},
 			check: func(t *testing.T, r Result) { together(t, r, host) }},
 		"TAS6 the whole graph in one zone": {
-			graph: Graph{Required: zone, Preferred: none, Services: []Service{serviceOf("worker", none, none, 4, 1, gpus(3))}},
+			graph: Demand{Required: zone, Preferred: none, Components: []Component{componentOf("worker", none, none, 4, 1, gpus(3))}},
 			check: func(t *testing.T, r Result) { together(t, r, zone) }},
 		"TAS7 no constraint": {
-			graph: Graph{Required: none, Preferred: none, Services: []Service{serviceOf("worker", none, none, 1, 4, gpus(3))}},
+			graph: Demand{Required: none, Preferred: none, Components: []Component{componentOf("worker", none, none, 1, 4, gpus(3))}},
 			check: func(*testing.T, Result) {}},
 		"TAS9 graph by block, service by host": {
-			graph: Graph{Required: block, Preferred: none, Services: []Service{
-				serviceOf("worker", host, none, 1, 2, gpus(1)), serviceOf("other", none, none, 1, 2, gpus(3))}},
+			graph: Demand{Required: block, Preferred: none, Components: []Component{
+				componentOf("worker", host, none, 1, 2, gpus(1)), componentOf("other", none, none, 1, 2, gpus(3))}},
 			check: func(t *testing.T, r Result) { together(t, r, block); together(t, r, host, "worker") }},
 		"TAS14 two graphs of a rack each do not disturb each other": {
-			graph: Graph{Required: rack, Preferred: none, Services: []Service{serviceOf("worker", none, none, 1, 2, gpus(3))}},
+			graph: Demand{Required: rack, Preferred: none, Components: []Component{componentOf("worker", none, none, 1, 2, gpus(3))}},
 			check: func(t *testing.T, r Result) { together(t, r, rack) }},
 	}
 	for name, tc := range cases {
@@ -277,12 +277,12 @@ func TestNestedCases(t *testing.T) {
 	})
 }
 
-// nodesUsed lists the distinct nodes of a service.
-func nodesUsed(r Result, service string) []string {
+// nodesUsed lists the distinct nodes of a component.
+func nodesUsed(r Result, component string) []string {
 	var nodes []string
 	for _, one := range r.Replicas {
 		for _, p := range one.Pods {
-			if one.Service == service && !slices.Contains(nodes, p.Node) {
+			if one.Component == component && !slices.Contains(nodes, p.Node) {
 				nodes = append(nodes, p.Node)
 			}
 		}

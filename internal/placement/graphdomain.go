@@ -38,14 +38,14 @@ func (p *planner) choose() *attempt {
 func (p *planner) quick(base bool, s *search) *attempt {
 	var all []count
 	replicas := 0
-	for _, service := range p.services {
-		for i := range service.Waiting {
+	for _, component := range p.components {
+		for i := range component.Waiting {
 			replicas++
-			if r := &service.Waiting[i]; len(r.Hint) > 0 || len(r.Anchor) > 0 {
+			if r := &component.Waiting[i]; len(r.Hint) > 0 || len(r.Anchor) > 0 {
 				return nil
 			}
 		}
-		for _, k := range service.kinds {
+		for _, k := range component.kinds {
 			for _, c := range k.counts {
 				all = addCount(all, c.view, c.pods*k.replicas)
 			}
@@ -74,8 +74,8 @@ func (p *planner) candidates(base bool) []candidate {
 	a := newAttempt(p, topology.Root)
 	u := prepare(p.tree, a.baseGroup())
 	u.want = nil
-	for si := range p.services {
-		for _, r := range p.services[si].Waiting[p.services[si].first():] {
+	for si := range p.components {
+		for _, r := range p.components[si].Waiting[p.components[si].first():] {
 			u.want, _ = addKind(u.want, p.tree, r.Pods)
 		}
 	}
@@ -128,7 +128,7 @@ func b2i(b bool) int {
 func (p *planner) former() topology.DomainID {
 	counts := map[topology.DomainID]int{}
 	best := topology.Nowhere
-	for _, s := range p.services {
+	for _, s := range p.components {
 		for i := range s.Waiting {
 			d, found := p.tree.Find(s.Waiting[i].Hint.Truncate(p.graph.Required))
 			if !found || p.tree.LevelOf(d) != p.graph.Required {
@@ -146,7 +146,7 @@ func (p *planner) former() topology.DomainID {
 // atMost bounds from above how many waiting replicas a domain holds.
 func (p *planner) atMost(d topology.DomainID) int {
 	n := 0
-	for _, s := range p.services {
+	for _, s := range p.components {
 		for i := range s.kinds {
 			n += s.kinds[i].holds(d, nil)
 		}
@@ -215,7 +215,7 @@ func (p *planner) compare(list []candidate, base bool, s *search, quick bool) (b
 
 // tied says that some replica has to go to a domain of its own, so that domains which look alike are not.
 func (p *planner) tied() bool {
-	for _, s := range p.services {
+	for _, s := range p.components {
 		if len(s.Anchor) > 0 || slices.ContainsFunc(s.Waiting, func(r Replica) bool { return len(r.Anchor) > 0 }) {
 			return true
 		}
@@ -232,11 +232,11 @@ func (p *planner) refuseBase(s *search) *attempt {
 		r = s.refused(prepare(p.tree, g), topology.Root)
 	}
 	a := p.refuseAll(r)
-	for si, service := range p.services {
-		for ri := range service.Waiting {
+	for si, component := range p.components {
+		for ri := range component.Waiting {
 			one := a.results[si][ri].Refusal
-			if a.results[si][ri].Base = ri < service.first(); !a.results[si][ri].Base {
-				*one = Refusal{Code: CodeBaseGangWaits, Service: one.Service, Ordinal: one.Ordinal, Gang: r.Gang,
+			if a.results[si][ri].Base = ri < component.first(); !a.results[si][ri].Base {
+				*one = Refusal{Code: CodeBaseGangWaits, Component: one.Component, Ordinal: one.Ordinal, Gang: r.Gang,
 					Level: r.Level, LevelName: r.LevelName, Need: r.Need, Cause: r}
 			}
 		}
@@ -244,11 +244,11 @@ func (p *planner) refuseBase(s *search) *attempt {
 	return a
 }
 
-// refuseEach explains, service by service, why a graph that is in part placed elsewhere finds no domain for any of the rest.
+// refuseEach explains, component by component, why a graph that is in part placed elsewhere finds no domain for any of the rest.
 func (p *planner) refuseEach(s *search) *attempt {
 	a := newAttempt(p, topology.Nowhere)
-	for si, service := range p.services {
-		for ri := range service.Waiting {
+	for si, component := range p.components {
+		for ri := range component.Waiting {
 			g := a.replicaGroup(si, ri)
 			g.Required = max(g.Required, p.graph.Required)
 			switch r := a.refusedBefore(si, ri); {
@@ -266,21 +266,21 @@ func (p *planner) refuseEach(s *search) *attempt {
 
 // refuseLevel refuses a base gang of which some service's level is gone; nil when there is none.
 func (p *planner) refuseLevel() *attempt {
-	at := slices.IndexFunc(p.services, func(s *service) bool { return p.gone(s.Required) })
+	at := slices.IndexFunc(p.components, func(s *component) bool { return p.gone(s.Required) })
 	if at < 0 {
 		return nil
 	}
-	cause := levelGone(p.services[at].Name, p.services[at].Required)
+	cause := levelGone(p.components[at].Name, p.components[at].Required)
 	a := newAttempt(p, topology.Nowhere)
-	for si, service := range p.services {
-		for ri := range service.Waiting {
-			if p.gone(service.Required) {
-				a.refuse(si, ri, levelGone(service.Name, service.Required))
+	for si, component := range p.components {
+		for ri := range component.Waiting {
+			if p.gone(component.Required) {
+				a.refuse(si, ri, levelGone(component.Name, component.Required))
 			} else {
 				a.refuse(si, ri, &Refusal{Code: CodeBaseGangWaits, Gang: baseGang, Level: p.graph.Required,
 					LevelName: p.tree.Levels().Name(p.graph.Required), Cause: cause})
 			}
-			a.results[si][ri].Base = ri < service.first()
+			a.results[si][ri].Base = ri < component.first()
 		}
 	}
 	return a

@@ -9,15 +9,15 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// The head of a service is the first of its waiting replicas, as many as the service is not to run without (MinAvailable, else one). Heads are
-// placed whole: those of all services together as the base gang of a graph with a domain of its own, else each by itself. A service with
+// The head of a component is the first of its waiting replicas, as many as the component is not to run without (MinAvailable, else one). Heads are
+// placed whole: those of all components together as the base gang of a graph with a domain of its own, else each by itself. A component with
 // living replicas has no head: what it lost comes back replica by replica.
 
-// first is how many waiting replicas of the service the base gang has.
-func (s *service) first() int { return min(max(s.MinAvailable, 1), len(s.Waiting)) }
+// first is how many waiting replicas of the component the base gang has.
+func (s *component) first() int { return min(max(s.MinAvailable, 1), len(s.Waiting)) }
 
 // head is how many waiting replicas go together outside of a base gang: 1 for none but the next one.
-func (s *service) head() int {
+func (s *component) head() int {
 	n := s.first()
 	anchored := func(r Replica) bool { return len(r.Anchor) > 0 }
 	if s.Placed > 0 || slices.ContainsFunc(s.Waiting[:n], anchored) { // the rest of a release that was cut short
@@ -28,8 +28,8 @@ func (s *service) head() int {
 
 // Together is how many of the waiting replicas, which are in order of their ordinals, are placed together or not at all: as part of the base gang of
 // a graph with a domain of its own, or by themselves.
-func (s *Service) Together(base bool) int {
-	one := service{Service: *s}
+func (s *Component) Together(base bool) int {
+	one := component{Component: *s}
 	switch {
 	case len(s.Waiting) == 0:
 		return 0
@@ -39,12 +39,12 @@ func (s *Service) Together(base bool) int {
 	return one.head()
 }
 
-// headGroup is the first n replicas of a service, with its constraint.
+// headGroup is the first n replicas of a component, with its constraint.
 func (a *attempt) headGroup(si, n int) *Group {
 	if n == 1 {
 		return a.gangOf(si, 0)
 	}
-	s := a.p.services[si]
+	s := a.p.components[si]
 	g := &Group{Name: s.Name, Required: topology.NoLevel, Preferred: topology.NoLevel}
 	if s.one() {
 		g.Required, g.Preferred, g.Within, g.near = s.Required, s.Preferred, a.unit[si], a.used[si]
@@ -71,7 +71,7 @@ func (a *attempt) settleHead(si int, u *unit, note func(*ReplicaResult)) {
 		note(&a.results[si][0])
 		return
 	}
-	if s := a.p.services[si]; s.one() && len(a.unit[si]) == 0 {
+	if s := a.p.components[si]; s.one() && len(a.unit[si]) == 0 {
 		a.unit[si] = a.p.tree.Path(u.domain).Truncate(s.Required)
 	}
 	for _, sub := range u.subs {
@@ -81,9 +81,9 @@ func (a *attempt) settleHead(si int, u *unit, note func(*ReplicaResult)) {
 	}
 }
 
-// placeHead places the first n replicas of a service together, or refuses them, and with them those that follow.
+// placeHead places the first n replicas of a component together, or refuses them, and with them those that follow.
 func (a *attempt) placeHead(si, n int) bool {
-	t, s := a.p.tree, a.p.services[si]
+	t, s := a.p.tree, a.p.components[si]
 	if a.p.gone(s.Required) {
 		a.refuseHead(si, n, levelGone(s.Name, s.Required))
 		return false
@@ -111,9 +111,9 @@ func (a *attempt) placeHead(si, n int) bool {
 	return true
 }
 
-// refuseHead refuses the first n replicas of a service for a reason, and the others because they follow.
+// refuseHead refuses the first n replicas of a component for a reason, and the others because they follow.
 func (a *attempt) refuseHead(si, n int, r *Refusal) {
-	for ri := range a.p.services[si].Waiting {
+	for ri := range a.p.components[si].Waiting {
 		if ri < n {
 			a.refuse(si, ri, r)
 			a.results[si][ri].Head = true
@@ -123,7 +123,7 @@ func (a *attempt) refuseHead(si, n int, r *Refusal) {
 	}
 }
 
-// preemptHead preempts for the first n replicas of a service.
+// preemptHead preempts for the first n replicas of a component.
 func (p *planner) preemptHead(a *attempt, si, n int) {
 	g, bound := a.headGroup(si, n), a.bound
 	if bound == topology.Nowhere {

@@ -124,9 +124,9 @@ func pods(name string, n int, s *topology.Shape) []Pod {
 
 const none = topology.NoLevel
 
-// serviceOf makes a service with waiting replicas 0..replicas-1 of n pods each.
-func serviceOf(name string, required, preferred, replicas, n int, s *topology.Shape) Service {
-	v := Service{Name: name, Multinode: n > 1, Required: required, Preferred: preferred}
+// componentOf makes a component with waiting replicas 0..replicas-1 of n pods each.
+func componentOf(name string, required, preferred, replicas, n int, s *topology.Shape) Component {
+	v := Component{Name: name, Multinode: n > 1, Required: required, Preferred: preferred}
 	for r := range replicas {
 		v.Waiting = append(v.Waiting, Replica{Ordinal: r, Pods: pods(fmt.Sprintf("%s-%d", name, r), n, s)})
 	}
@@ -137,7 +137,7 @@ func serviceOf(name string, required, preferred, replicas, n int, s *topology.Sh
 func summary(r Result) []string {
 	var lines []string
 	for _, one := range r.Replicas {
-		line := fmt.Sprintf("%s-%d ", one.Service, one.Ordinal)
+		line := fmt.Sprintf("%s-%d ", one.Component, one.Ordinal)
 		if one.Refusal != nil {
 			lines = append(lines, line+one.Refusal.Code)
 			continue

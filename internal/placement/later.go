@@ -4,7 +4,7 @@
 package placement
 
 // now is how many of the service's waiting replicas, the first of them, are to be placed now. The others are there for the choice of domains alone.
-func (s *service) now() int {
+func (s *component) now() int {
 	for i := range s.Waiting {
 		if s.Waiting[i].Later {
 			return i
@@ -15,7 +15,7 @@ func (s *service) now() int {
 
 // placeLater lays out what is not to be placed yet, after all that is: of two domains that hold the same now, the one that holds more of it is chosen.
 func (a *attempt) placeLater() {
-	for si, s := range a.p.services {
+	for si, s := range a.p.components {
 		for ri := s.now(); ri < len(s.Waiting); ri++ {
 			if r := &a.results[si][ri]; r.Refusal == nil && len(r.Pods) == 0 {
 				a.placeReplica(si, ri)
@@ -26,7 +26,7 @@ func (a *attempt) placeLater() {
 
 // dropLater gives the capacity back that was laid out for later.
 func (a *attempt) dropLater() {
-	for _, s := range a.p.services {
+	for _, s := range a.p.components {
 		for _, replica := range s.Waiting[s.now():] {
 			for _, pod := range replica.Pods {
 				a.p.cluster.Forget(pod.ID)

@@ -18,7 +18,7 @@ type Pod struct {
 }
 
 // Graph is one deployment as the planner sees it: what is still to place, and what living members already pin.
-type Graph struct {
+type Demand struct {
 	// Name is what messages call it.
 	Name string
 	// Levels and NodeSelector choose the tree (as frozen when the graph was admitted); no levels: only the whole cluster.
@@ -30,22 +30,22 @@ type Graph struct {
 	// Anchor is the graph domain that living members are pinned to; nil while the graph is free to choose.
 	Anchor topology.Path
 	// Priority of the pods. With Preempts set, bound pods of lower priority count as capacity when nothing else fits.
-	Priority int32
-	Preempts bool
-	Services []Service
+	Priority   int32
+	Preempts   bool
+	Components []Component
 }
 
 // Service is one entry of spec.services. Its unit (what its constraint packs) is one replica when Multinode, else all replicas together.
-type Service struct {
+type Component struct {
 	Name                string
 	Multinode           bool
 	Required, Preferred int
 	// Anchor is the domain of a single-node service's living replicas; nil when there are none. Multinode replicas carry anchors of their own.
 	Anchor topology.Path
-	// InUse are domains where living replicas sit, which a preferred level of the service or the graph tries first; never a rule
+	// InUse are domains where living replicas sit, which a preferred level of the component or the graph tries first; never a rule
 	// (docs/placement.md#which-domain).
 	InUse []topology.Path
-	// MinAvailable is how many replicas the service is not to run without: while none is placed, the first so many of them are placed
+	// MinAvailable is how many replicas the component is not to run without: while none is placed, the first so many of them are placed
 	// together or not at all. 0 means 1.
 	MinAvailable int
 	// Placed counts replicas that already sit somewhere.

@@ -16,8 +16,8 @@ import (
 func TestNeverFits(t *testing.T) {
 	ls := levels("zone", "rack")
 	racks := []string{"a0 z/a 8 used=8", "a1 z/a 8 used=8", "a2 z/a 8", "a3 z/a 8 cordoned", "b0 z/b 8", "b1 z/b 8 notready", "c0 z/c 4", "c1 z/c 4", "c2 z/c 4", "c3 z/c 4"}
-	one := func(required int, s ...Service) Graph {
-		return Graph{Levels: ls, Required: required, Preferred: none, Services: s}
+	one := func(required int, s ...Component) Demand {
+		return Demand{Levels: ls, Required: required, Preferred: none, Components: s}
 	}
 	onlyOn := func(value string) *topology.Shape {
 		pod := podOf(map[string]string{gpu: "8"})
@@ -27,32 +27,32 @@ func TestNeverFits(t *testing.T) {
 	both := podOf(map[string]string{gpu: "8", "cpu": "2000"})
 	for name, tc := range map[string]struct {
 		nodes []string
-		graph Graph
+		graph Demand
 		code  string
 		want  string
 	}{
-		"more hosts than a rack has": {racks, one(none, serviceOf("w", 1, none, 1, 6, gpus(8))), CodeNeverFits,
+		"more hosts than a rack has": {racks, one(none, componentOf("w", 1, none, 1, 6, gpus(8))), CodeNeverFits,
 			"no rack has 6 hosts: the largest has 4 (z/a); needs 6 pods x 8 nvidia.com/gpu in one rack"},
-		"as many as the largest rack has": {racks, one(none, serviceOf("w", 1, none, 1, 4, gpus(8))), CodeInsufficientCapacity, ""},
-		"more hosts of that size than a rack has": {[]string{"a0 z/a 8", "a1 z/a 8", "a2 z/a 4", "a3 z/a 4"}, one(none, serviceOf("w", 1, none, 1, 3, gpus(8))), CodeNeverFits,
+		"as many as the largest rack has": {racks, one(none, componentOf("w", 1, none, 1, 4, gpus(8))), CodeInsufficientCapacity, ""},
+		"more hosts of that size than a rack has": {[]string{"a0 z/a 8", "a1 z/a 8", "a2 z/a 4", "a3 z/a 4"}, one(none, componentOf("w", 1, none, 1, 3, gpus(8))), CodeNeverFits,
 			"no rack has 3 hosts of 8 nvidia.com/gpu: the largest has 2 (z/a); needs 3 pods x 8 nvidia.com/gpu in one rack"},
-		"more GPUs than a host has": {racks, one(none, serviceOf("w", 1, none, 1, 1, gpus(16))), CodeNeverFits,
+		"more GPUs than a host has": {racks, one(none, componentOf("w", 1, none, 1, 1, gpus(16))), CodeNeverFits,
 			"no host has 16 nvidia.com/gpu: the largest has 8; needs 1 pod x 16 nvidia.com/gpu in one rack"},
-		"a resource that none has": {racks, one(none, serviceOf("w", none, none, 1, 1, topology.ShapeOf(podOf(map[string]string{"example.com/nic": "1"})))), CodeNeverFits,
+		"a resource that none has": {racks, one(none, componentOf("w", none, none, 1, 1, topology.ShapeOf(podOf(map[string]string{"example.com/nic": "1"})))), CodeNeverFits,
 			"no host has example.com/nic; needs 1 pod x 1 example.com/nic in the cluster"},
-		"no host has both": {[]string{"a0 z/a 8", "a1 z/a 0 cpu=4000"}, one(none, serviceOf("w", 1, none, 1, 1, topology.ShapeOf(both))), CodeNeverFits,
+		"no host has both": {[]string{"a0 z/a 8", "a1 z/a 0 cpu=4000"}, one(none, componentOf("w", 1, none, 1, 1, topology.ShapeOf(both))), CodeNeverFits,
 			"no host has 2k cpu and 8 nvidia.com/gpu together; needs 1 pod x 8 nvidia.com/gpu in one rack"},
-		"several pods a host": {racks, one(none, serviceOf("w", 1, none, 1, 20, gpus(2))), CodeNeverFits,
+		"several pods a host": {racks, one(none, componentOf("w", 1, none, 1, 20, gpus(2))), CodeNeverFits,
 			"no rack holds 20 pods x 2 nvidia.com/gpu, even when empty: the largest holds 16 (z/a: 32 of 40 nvidia.com/gpu); needs 20 pods x 2 nvidia.com/gpu in one rack"},
-		"more than the cluster": {racks, one(none, serviceOf("w", none, none, 1, 7, gpus(8))), CodeNeverFits,
+		"more than the cluster": {racks, one(none, componentOf("w", none, none, 1, 7, gpus(8))), CodeNeverFits,
 			"the cluster holds 6 of 7 pods x 8 nvidia.com/gpu, even when empty; needs 7 pods x 8 nvidia.com/gpu in the cluster"},
-		"a part of the base gang": {racks, one(0, serviceOf("w", 1, none, 2, 6, gpus(8)), serviceOf("f", none, none, 1, 1, gpus(1))), CodeNeverFits,
+		"a part of the base gang": {racks, one(0, componentOf("w", 1, none, 2, 6, gpus(8)), componentOf("f", none, none, 1, 1, gpus(1))), CodeNeverFits,
 			"no rack has 6 hosts: the largest has 4 (z/a); needs 6 pods x 8 nvidia.com/gpu + 1 pod x 1 nvidia.com/gpu in one zone"},
-		"shapes that do not fit together": {racks[:6], one(1, serviceOf("w", none, none, 1, 3, gpus(8)), serviceOf("x", none, none, 1, 3, gpus(6))), CodeNeverFits,
+		"shapes that do not fit together": {racks[:6], one(1, componentOf("w", none, none, 1, 3, gpus(8)), componentOf("x", none, none, 1, 3, gpus(6))), CodeNeverFits,
 			"no rack holds these 6 pods together, even when empty; needs 3 pods x 8 nvidia.com/gpu + 3 pods x 6 nvidia.com/gpu in one rack"},
-		"nothing matches": {racks, one(none, serviceOf("w", 1, none, 1, 1, onlyOn("new"))), CodeInsufficientCapacity, ""},
+		"nothing matches": {racks, one(none, componentOf("w", 1, none, 1, 1, onlyOn("new"))), CodeInsufficientCapacity, ""},
 		"the graph's anchor": {append(racks[:6:6], "d0 y/d 8", "d1 y/d 8", "d2 y/d 8", "d3 y/d 8", "d4 y/d 8", "d5 y/d 8"),
-			Graph{Levels: ls, Required: 0, Preferred: none, Anchor: topology.Path{"z"}, Services: []Service{serviceOf("w", 1, none, 1, 6, gpus(8))}}, CodeInsufficientCapacity, ""},
+			Demand{Levels: ls, Required: 0, Preferred: none, Anchor: topology.Path{"z"}, Components: []Component{componentOf("w", 1, none, 1, 6, gpus(8))}}, CodeInsufficientCapacity, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := clusterOf(ls, tc.nodes...)
@@ -79,7 +79,7 @@ func TestNeverFitsIsOfToday(t *testing.T) {
 	ls := levels("zone", "rack")
 	c := clusterWithGangs(ls, "a0 z/a 8", "a1 z/a 8")
 	runs(c, "a0 low 0 8", "a1 low 0 8")
-	g := Graph{Levels: ls, Required: none, Preferred: none, Priority: 10, Preempts: true, Services: []Service{serviceOf("w", 1, none, 1, 3, gpus(8))}}
+	g := Demand{Levels: ls, Required: none, Preferred: none, Priority: 10, Preempts: true, Components: []Component{componentOf("w", 1, none, 1, 3, gpus(8))}}
 	r := PlanGraph(c, g, Options{})
 	if why := r.Replicas[0].Refusal; why == nil || why.Code != CodeNeverFits {
 		t.Fatalf("got %+v, want %s", r.Replicas[0], CodeNeverFits)

@@ -20,8 +20,8 @@ import (
 // out at first; while the replica is refused they are given up one by one.
 //
 // The score of the result is the [Score] of the replicas that were placed.
-func PlanGraph(c *topology.Cluster, g Graph, o Options) Result {
-	for _, s := range g.Services {
+func PlanGraph(c *topology.Cluster, g Demand, o Options) Result {
+	for _, s := range g.Components {
 		for i := range s.Waiting {
 			for _, pod := range s.Waiting[i].Pods {
 				c.Forget(pod.ID)
@@ -51,27 +51,27 @@ func PlanGraph(c *topology.Cluster, g Graph, o Options) Result {
 
 // planner is one PlanGraph call.
 type planner struct {
-	cluster  *topology.Cluster
-	tree     *topology.Tree
-	graph    Graph
-	options  Options
-	services []*service
+	cluster    *topology.Cluster
+	tree       *topology.Tree
+	graph      Demand
+	options    Options
+	components []*component
 }
 
-// service is a Service with its replicas in order; kinds are its replicas by what they ask for.
-type service struct {
-	Service
+// component is a Service with its replicas in order; kinds are its replicas by what they ask for.
+type component struct {
+	Component
 	kinds []kind
 	// of is the kind of each waiting replica.
 	of []int
 }
 
-func newPlanner(c *topology.Cluster, g Graph, o Options) *planner {
+func newPlanner(c *topology.Cluster, g Demand, o Options) *planner {
 	if len(g.Levels) == 0 {
 		g.Required, g.Preferred = rootLevel(g.Required), topology.NoLevel
 	}
 	p := &planner{cluster: c, tree: c.Tree(g.Levels, g.NodeSelector), graph: g, options: o.planned(c)}
-	for _, s := range g.Services {
+	for _, s := range g.Components {
 		if len(g.Levels) == 0 {
 			s.Required, s.Preferred = rootLevel(s.Required), topology.NoLevel
 		}
@@ -82,9 +82,9 @@ func newPlanner(c *topology.Cluster, g Graph, o Options) *planner {
 		slices.SortFunc(s.Waiting, func(a, b Replica) int {
 			return cmp.Or(cmp.Compare(b2i(a.Later), b2i(b.Later)), cmp.Compare(a.Ordinal, b.Ordinal))
 		})
-		p.services = append(p.services, &service{Service: s})
+		p.components = append(p.components, &component{Component: s})
 	}
-	slices.SortFunc(p.services, func(a, b *service) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(p.components, func(a, b *component) int { return strings.Compare(a.Name, b.Name) })
 	return p
 }
 
@@ -98,7 +98,7 @@ func rootLevel(level int) int {
 
 // sortKinds sorts the replicas by what they ask for.
 func (p *planner) sortKinds() {
-	for _, s := range p.services {
+	for _, s := range p.components {
 		s.of = make([]int, len(s.Waiting))
 		for i := range s.Waiting {
 			s.kinds, s.of[i] = addKind(s.kinds, p.tree, s.Waiting[i].Pods)
@@ -106,8 +106,8 @@ func (p *planner) sortKinds() {
 	}
 }
 
-// one says that all replicas of the service share one domain: a single-node service with a required level.
-func (s *service) one() bool { return !s.Multinode && s.Required != topology.NoLevel }
+// one says that all replicas of the component share one domain: a single-node component with a required level.
+func (s *component) one() bool { return !s.Multinode && s.Required != topology.NoLevel }
 
 func (p *planner) gone(level int) bool {
 	return level == topology.GoneLevel || len(p.graph.Levels) > 0 && level >= len(p.graph.Levels)
@@ -143,7 +143,7 @@ func (p *planner) run() *attempt {
 
 // free says that nothing of the graph is placed or tied to a domain yet.
 func (p *planner) free() bool {
-	for _, s := range p.services {
+	for _, s := range p.components {
 		if s.Placed > 0 {
 			return false
 		}
@@ -154,7 +154,7 @@ func (p *planner) free() bool {
 // refuseAll refuses every waiting replica for one reason.
 func (p *planner) refuseAll(r *Refusal) *attempt {
 	a := newAttempt(p, topology.Nowhere)
-	for si, s := range p.services {
+	for si, s := range p.components {
 		for ri := range s.Waiting {
 			a.refuse(si, ri, r)
 		}
@@ -172,7 +172,7 @@ func (p *planner) result(a *attempt) Result {
 	}
 	a.dropLater()
 	short, mixed := &Shortfall{Domain: out.Domain}, map[mixedIn]bool{}
-	for si, s := range p.services {
+	for si, s := range p.components {
 		missing := 0
 		for ri := range s.now() {
 			r := a.results[si][ri]
@@ -185,7 +185,7 @@ func (p *planner) result(a *attempt) Result {
 		short.Wanted += s.now()
 		short.Placed += s.now() - missing
 		if missing > 0 {
-			short.Missing = append(short.Missing, ServiceShortfall{Service: s.Name, Missing: missing})
+			short.Missing = append(short.Missing, ComponentShortfall{Component: s.Name, Missing: missing})
 		}
 	}
 	if out.Domain != nil && len(short.Missing) > 0 {
@@ -263,7 +263,7 @@ func (p *planner) claims(r *Replica, planned []PodResult) bool {
 func (s *Shortfall) Text() string {
 	parts := make([]string, 0, len(s.Missing))
 	for _, m := range s.Missing {
-		parts = append(parts, fmt.Sprintf("%s %d", name(m.Service), m.Missing))
+		parts = append(parts, fmt.Sprintf("%s %d", name(m.Component), m.Missing))
 	}
 	return limit.Text(fmt.Sprintf("%s holds %d of %d replicas; missing: %s", pathText(s.Domain), s.Placed, s.Wanted, strings.Join(parts, ", ")), MaxMessage)
 }

@@ -30,8 +30,8 @@ func (p *planner) preempt(a *attempt) *attempt {
 		}
 		return p.preemptBase(a)
 	}
-	var failed []int // kinds, of the service at hand, that cannot be helped
-	for si, s := range p.services {
+	var failed []int // kinds, of the component at hand, that cannot be helped
+	for si, s := range p.components {
 		failed = failed[:0]
 		if first := &a.results[si][0]; first.Head && first.Refusal != nil { // the others follow, and have their turn next
 			if first.Refusal.Code != CodeNeverFits {
@@ -74,7 +74,7 @@ func (p *planner) preemptBase(refused *attempt) *attempt {
 	for _, sub := range freed.unit.subs {
 		a.settleHead(slices.Index(g.Groups, sub.group), sub, func(r *ReplicaResult) { r.Base, r.Preempts = true, freed.cost.preemption() })
 	}
-	for si, s := range p.services {
+	for si, s := range p.components {
 		for ri := s.first(); ri < len(s.Waiting); ri++ { // they are gangs of their own and have their turn next
 			a.refuse(si, ri, &Refusal{Code: CodeBaseGangWaits, Gang: baseGang})
 		}

@@ -55,7 +55,7 @@ func preemptions(r Result) []string {
 	var lines []string
 	for _, one := range r.Replicas {
 		if one.Preempts != nil {
-			lines = append(lines, fmt.Sprintf("%s-%d preempts %d of %s", one.Service, one.Ordinal, one.Preempts.Pods, strings.Join(one.Preempts.Gangs, ",")))
+			lines = append(lines, fmt.Sprintf("%s-%d preempts %d of %s", one.Component, one.Ordinal, one.Preempts.Pods, strings.Join(one.Preempts.Gangs, ",")))
 		}
 	}
 	return lines
@@ -64,10 +64,10 @@ func preemptions(r Result) []string {
 func TestPreempt(t *testing.T) {
 	ls := levels("zone", "rack")
 	twoRacks := []string{"a0 z/r0 8", "a1 z/r0 8", "b0 z/r1 8", "b1 z/r1 8"}
-	rackGang := Graph{Levels: ls, Required: none, Preferred: none, Priority: 10, Preempts: true, Services: []Service{serviceOf("w", 1, none, 1, 2, gpus(8))}}
+	rackGang := Demand{Levels: ls, Required: none, Preferred: none, Priority: 10, Preempts: true, Components: []Component{componentOf("w", 1, none, 1, 2, gpus(8))}}
 	for name, tc := range map[string]struct {
 		nodes, running []string
-		graph          Graph
+		graph          Demand
 		want, costs    []string
 	}{
 		"free capacity comes first": {
@@ -92,7 +92,7 @@ func TestPreempt(t *testing.T) {
 		},
 		"who never preempts waits": {
 			twoRacks, []string{"a0 x 0 8", "a1 x 0 8", "b0 y 0 8", "b1 y 0 8"},
-			Graph{Levels: ls, Required: none, Preferred: none, Priority: 10, Services: rackGang.Services},
+			Demand{Levels: ls, Required: none, Preferred: none, Priority: 10, Components: rackGang.Components},
 			[]string{"w-0 InsufficientCapacity"}, nil,
 		},
 		"pods that leave anyway are no victims": {
@@ -106,30 +106,30 @@ func TestPreempt(t *testing.T) {
 		},
 		"as few pods of a host as do": {
 			[]string{"a0 z/r0 8", "a1 z/r0 8"}, []string{"a0 x 0 4", "a0 y 1 4", "a1 v 20 8"},
-			Graph{Levels: ls, Required: none, Preferred: none, Priority: 10, Preempts: true, Services: []Service{serviceOf("w", 1, none, 1, 1, gpus(4))}},
+			Demand{Levels: ls, Required: none, Preferred: none, Priority: 10, Preempts: true, Components: []Component{componentOf("w", 1, none, 1, 1, gpus(4))}},
 			[]string{"w-0 z/r0: a0"}, []string{"w-0 preempts 1 of x"},
 		},
 		"the base gang goes together": {
 			twoRacks, []string{"a0 x 0 8", "a1 x 0 8", "b0 y 0 8", "b1 z 20 8"},
-			Graph{Levels: ls, Required: 1, Preferred: none, Priority: 10, Preempts: true, Services: []Service{
-				serviceOf("d", none, none, 2, 1, gpus(8)), serviceOf("p", none, none, 1, 1, gpus(8))}},
+			Demand{Levels: ls, Required: 1, Preferred: none, Priority: 10, Preempts: true, Components: []Component{
+				componentOf("d", none, none, 2, 1, gpus(8)), componentOf("p", none, none, 1, 1, gpus(8))}},
 			[]string{"d-0 z/r0: a0", "d-1 BaseGangWaits", "p-0 z/r0: a1"}, []string{"d-0 preempts 2 of x", "p-0 preempts 2 of x"},
 		},
 		"the replicas that a service does not run without go together": {
 			twoRacks, []string{"a0 x 0 8", "a1 z 20 8", "b0 y 0 8", "b1 y 0 8"},
-			Graph{Levels: ls, Required: none, Preferred: none, Priority: 10, Preempts: true, Services: []Service{
-				{Name: "w", Required: 1, Preferred: none, MinAvailable: 2, Waiting: serviceOf("w", 1, none, 3, 1, gpus(8)).Waiting}}},
+			Demand{Levels: ls, Required: none, Preferred: none, Priority: 10, Preempts: true, Components: []Component{
+				{Name: "w", Required: 1, Preferred: none, MinAvailable: 2, Waiting: componentOf("w", 1, none, 3, 1, gpus(8)).Waiting}}},
 			[]string{"w-0 z/r1: b0", "w-1 z/r1: b1", "w-2 BaseGangWaits"}, []string{"w-0 preempts 2 of y", "w-1 preempts 2 of y"},
 		},
 		"and nobody frees capacity for a part of them": {
 			twoRacks, []string{"a0 x 0 8", "a1 z 20 8", "b0 y 0 8", "b1 y 20 8"},
-			Graph{Levels: ls, Required: none, Preferred: none, Priority: 10, Preempts: true, Services: []Service{
-				{Name: "w", Required: 1, Preferred: none, MinAvailable: 2, Waiting: serviceOf("w", 1, none, 2, 1, gpus(8)).Waiting}}},
+			Demand{Levels: ls, Required: none, Preferred: none, Priority: 10, Preempts: true, Components: []Component{
+				{Name: "w", Required: 1, Preferred: none, MinAvailable: 2, Waiting: componentOf("w", 1, none, 2, 1, gpus(8)).Waiting}}},
 			[]string{"w-0 InsufficientCapacity", "w-1 InsufficientCapacity"}, nil,
 		},
 		"an anchored replica preempts inside its anchor only": {
 			twoRacks, []string{"a0 own 10 8", "a1 x 0 8", "b0 y 0 1", "b1 z 0 8"},
-			Graph{Levels: ls, Required: 1, Preferred: none, Anchor: topology.Path{"z", "r0"}, Priority: 10, Preempts: true, Services: []Service{serviceOf("w", none, none, 1, 1, gpus(8))}},
+			Demand{Levels: ls, Required: 1, Preferred: none, Anchor: topology.Path{"z", "r0"}, Priority: 10, Preempts: true, Components: []Component{componentOf("w", none, none, 1, 1, gpus(8))}},
 			[]string{"w-0 z/r0: a1"}, []string{"w-0 preempts 1 of x"},
 		},
 	} {
@@ -157,12 +157,12 @@ func TestPreemptedCapacityIsTaken(t *testing.T) {
 	ls := levels("rack")
 	c := clusterWithGangs(ls, "a0 r0 8")
 	runs(c, "a0 x 0 8")
-	g := Graph{Levels: ls, Required: none, Preferred: none, Priority: 10, Preempts: true, Services: []Service{serviceOf("w", 0, none, 1, 1, gpus(8))}}
+	g := Demand{Levels: ls, Required: none, Preferred: none, Priority: 10, Preempts: true, Components: []Component{componentOf("w", 0, none, 1, 1, gpus(8))}}
 	if r := PlanGraph(c, g, Options{}); !r.Placed() {
 		t.Fatal(summary(r))
 	}
 	other := g
-	other.Services = []Service{serviceOf("v", 0, none, 1, 1, gpus(8))}
+	other.Components = []Component{componentOf("v", 0, none, 1, 1, gpus(8))}
 	if r := PlanGraph(c, other, Options{}); r.Placed() {
 		t.Error("two gangs were planned onto the capacity of one victim")
 	}
@@ -183,9 +183,9 @@ func TestPreemptionFindsCapacityExactlyWhenThereIs(t *testing.T) {
 		ls := levels("zone", "rack")
 		nodes, running := drawBusyRacks(t)
 		const priority = 5
-		g := Graph{Levels: ls, Required: rapid.SampledFrom([]int{none, 0, 1}).Draw(t, "required"), Preferred: none, Priority: priority, Preempts: true}
-		g.Services = []Service{serviceOf("w", rapid.SampledFrom([]int{0, 1}).Draw(t, "service"), none, 1, rapid.IntRange(1, 4).Draw(t, "pods"), gpus(rapid.SampledFrom([]int{2, 4, 8}).Draw(t, "gpus")))}
-		g.Services[0].Required = max(g.Services[0].Required, g.Required)
+		g := Demand{Levels: ls, Required: rapid.SampledFrom([]int{none, 0, 1}).Draw(t, "required"), Preferred: none, Priority: priority, Preempts: true}
+		g.Components = []Component{componentOf("w", rapid.SampledFrom([]int{0, 1}).Draw(t, "service"), none, 1, rapid.IntRange(1, 4).Draw(t, "pods"), gpus(rapid.SampledFrom([]int{2, 4, 8}).Draw(t, "gpus")))}
+		g.Components[0].Required = max(g.Components[0].Required, g.Required)
 
 		busy := clusterWithGangs(ls, nodes...)
 		runs(busy, running...)
@@ -229,7 +229,7 @@ func drawBusyRacks(t *rapid.T) (nodes, running []string) {
 func TestReservedHostsAreNamed(t *testing.T) {
 	ls := levels("rack")
 	c := clusterWithGangs(ls, "a0 r0 8", "a1 r0 8")
-	g := Graph{Levels: ls, Required: none, Preferred: none, Services: []Service{serviceOf("w", 0, none, 1, 2, gpus(8))}}
+	g := Demand{Levels: ls, Required: none, Preferred: none, Components: []Component{componentOf("w", 0, none, 1, 2, gpus(8))}}
 	c.ReserveNode("a1", "team/big")
 	r := PlanGraph(c, g, Options{})
 	if got, want := r.Replicas[0].Refusal.Message(), "needs 2 pods x 8 nvidia.com/gpu in one rack; r0 holds 1 of 2 (1 host reserved for team/big)"; got != want {

@@ -57,22 +57,22 @@ func shrink(t *rapid.T, g *Group) {
 	}
 }
 
-// drawGraph draws a graph of up to three services.
-func drawGraph(t *rapid.T) Graph {
-	g := Graph{Levels: levels("zone", "block", "rack"), Required: none, Preferred: none}
+// drawGraph draws a graph of up to three components.
+func drawGraph(t *rapid.T) Demand {
+	g := Demand{Levels: levels("zone", "block", "rack"), Required: none, Preferred: none}
 	level := func(label string) int { return rapid.IntRange(none, depth-1).Draw(t, label) }
 	g.Required, g.Preferred = level("required"), level("preferred")
 	for i := range rapid.IntRange(1, 3).Draw(t, "services") {
 		name := "s" + strconv.Itoa(i)
 		shape := need{rapid.IntRange(0, 3).Draw(t, name+" gpu"), rapid.IntRange(0, 3).Draw(t, name+" cpu")}.shape()
 		n := rapid.IntRange(1, 3).Draw(t, name+" pods")
-		s := serviceOf(name, level(name+" required"), level(name+" preferred"), rapid.IntRange(1, 3).Draw(t, name+" replicas"), n, shape)
+		s := componentOf(name, level(name+" required"), level(name+" preferred"), rapid.IntRange(1, 3).Draw(t, name+" replicas"), n, shape)
 		if n > 1 && rapid.Bool().Draw(t, name+" leader") {
 			for r := range s.Waiting {
 				s.Waiting[r].Pods[0].Shape = need{0, 1}.shape()
 			}
 		}
-		g.Services = append(g.Services, s)
+		g.Components = append(g.Components, s)
 	}
 	return g
 }
@@ -88,7 +88,7 @@ func TestGraphsKeepEveryRule(t *testing.T) {
 			return
 		}
 		base := &Group{Required: g.Required}
-		for _, s := range g.Services {
+		for _, s := range g.Components {
 			base.Groups = append(base.Groups, &Group{Required: s.Required, Pods: s.Waiting[0].Pods})
 		}
 		for i := range r.Replicas {
@@ -99,7 +99,7 @@ func TestGraphsKeepEveryRule(t *testing.T) {
 	})
 }
 
-func (w *world) checkGraph(t *rapid.T, g *Graph, r *Result) {
+func (w *world) checkGraph(t *rapid.T, g *Demand, r *Result) {
 	all := &Group{Required: none}
 	got := &GroupResult{}
 	unit := map[string]topology.Path{}
@@ -110,11 +110,11 @@ func (w *world) checkGraph(t *rapid.T, g *Graph, r *Result) {
 			}
 			continue
 		}
-		s := g.Services[slices.IndexFunc(g.Services, func(s Service) bool { return s.Name == one.Service })]
-		all.Groups = append(all.Groups, &Group{Name: one.Service, Required: s.Required, Pods: s.Waiting[one.Ordinal].Pods})
+		s := g.Components[slices.IndexFunc(g.Components, func(s Component) bool { return s.Name == one.Component })]
+		all.Groups = append(all.Groups, &Group{Name: one.Component, Required: s.Required, Pods: s.Waiting[one.Ordinal].Pods})
 		got.Groups = append(got.Groups, &GroupResult{Domain: one.Domain, Pods: one.Pods})
 		if g.Required != none && (r.Domain.Level() != g.Required || !r.Domain.Contains(one.Domain)) {
-			t.Fatalf("%s-%d in %q, graph in %q", one.Service, one.Ordinal, one.Domain, r.Domain)
+			t.Fatalf("%s-%d in %q, graph in %q", one.Component, one.Ordinal, one.Domain, r.Domain)
 		}
 		if !s.Multinode && s.Required != none {
 			at := one.Domain.Truncate(max(s.Required, g.Required))
@@ -130,15 +130,15 @@ func (w *world) checkGraph(t *rapid.T, g *Graph, r *Result) {
 	}
 }
 
-// TestOrderDoesNotMatter: nodes, services and replicas in any order, the same answer; and the same answer after the cluster has lived.
+// TestOrderDoesNotMatter: nodes, components and replicas in any order, the same answer; and the same answer after the cluster has lived.
 func TestOrderDoesNotMatter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w, g := drawWorld(t), drawGraph(t)
 		want := PlanGraph(w.cluster(inOrder(len(w.paths))), g, Options{})
 		other := w.cluster(rapid.Permutation(inOrder(len(w.paths))).Draw(t, "order"))
-		g.Services = rapid.Permutation(g.Services).Draw(t, "services")
-		for i := range g.Services {
-			g.Services[i].Waiting = rapid.Permutation(g.Services[i].Waiting).Draw(t, "replicas")
+		g.Components = rapid.Permutation(g.Components).Draw(t, "services")
+		for i := range g.Components {
+			g.Components[i].Waiting = rapid.Permutation(g.Components[i].Waiting).Draw(t, "replicas")
 		}
 		other.Begin()
 		PlanGraph(other, g, Options{})
@@ -177,8 +177,8 @@ func TestCrowdNeverSplits(t *testing.T) {
 	c := clusterOf(ls, nodes...)
 	placed := 0
 	for i := range 200 {
-		g := Graph{Levels: ls, Required: 0, Preferred: none,
-			Services: []Service{serviceOf("g"+strconv.Itoa(i), 1, none, 1, 2, gpus(4)), serviceOf("h"+strconv.Itoa(i), none, none, 1, 1, gpus(2))}}
+		g := Demand{Levels: ls, Required: 0, Preferred: none,
+			Components: []Component{componentOf("g"+strconv.Itoa(i), 1, none, 1, 2, gpus(4)), componentOf("h"+strconv.Itoa(i), none, none, 1, 1, gpus(2))}}
 		r := PlanGraph(c, g, Options{})
 		whole := 0
 		for _, one := range r.Replicas {

@@ -31,9 +31,9 @@ const (
 type Refusal struct {
 	Code string
 	// Service and Ordinal say which replica is refused; Gang names the group that does not fit.
-	Service string
-	Ordinal int
-	Gang    string
+	Component string
+	Ordinal   int
+	Gang      string
 	// Level is the index of the level of which one domain must hold the gang, LevelName its name ("cluster" for NoLevel).
 	Level     int
 	LevelName string

@@ -38,7 +38,7 @@ type Result struct {
 	Domain topology.Path
 	// Score is the [Score] of the replicas that were placed, [Unscored] when none was.
 	Score float64
-	// Replicas answers every waiting replica, in order of service name and ordinal.
+	// Replicas answers every waiting replica, in order of component name and ordinal.
 	Replicas []ReplicaResult
 	// Shortfall says what is missing when the graph domain holds some of the waiting replicas but not all; nil otherwise.
 	Shortfall *Shortfall
@@ -68,11 +68,11 @@ func (r *Result) Ruled() bool {
 
 // ReplicaResult is where one replica goes, or why it does not.
 type ReplicaResult struct {
-	Service string
-	Ordinal int
+	Component string
+	Ordinal   int
 	// Base: a member of the base gang (docs/placement.md#how-much-begins-together).
 	Base bool
-	// Head: one of several replicas that their service does not run without, placed together outside of a base gang.
+	// Head: one of several replicas that their component does not run without, placed together outside of a base gang.
 	Head bool
 	// Domain holds all its pods: of the required level, or of the narrower preferred one that was reached.
 	// The empty path is the whole cluster.
@@ -106,14 +106,14 @@ type Shortfall struct {
 	Domain topology.Path
 	// Placed and Wanted count waiting replicas.
 	Placed, Wanted int
-	// Missing lists how many replicas of each service found no capacity.
-	Missing []ServiceShortfall
+	// Missing lists how many replicas of each component found no capacity.
+	Missing []ComponentShortfall
 }
 
-// ServiceShortfall is how many waiting replicas of one service found no capacity.
-type ServiceShortfall struct {
-	Service string
-	Missing int
+// ComponentShortfall is how many waiting replicas of one component found no capacity.
+type ComponentShortfall struct {
+	Component string
+	Missing   int
 }
 
 // GroupResult is what PlanGroup decided for one group.

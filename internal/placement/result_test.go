@@ -17,20 +17,20 @@ func TestPinHosts(t *testing.T) {
 	ls := levels("rack")
 	withPort := podOf(map[string]string{gpu: "1"})
 	withPort.Spec.Containers[0].Ports = []corev1.ContainerPort{{HostPort: 80}}
-	mixed := serviceOf("w", 0, none, 1, 1, gpus(8))
+	mixed := componentOf("w", 0, none, 1, 1, gpus(8))
 	mixed.Waiting[0].Pods = append(mixed.Waiting[0].Pods, pods("small", 2, gpus(4))...)
 	cases := map[string]struct {
-		service Service
-		other   *topology.Shape
-		want    bool
+		component Component
+		other     *topology.Shape
+		want      bool
 	}{
-		"one shape":                                   {service: serviceOf("w", 0, none, 1, 2, gpus(8))},
-		"two shapes in the replica":                   {service: mixed, want: true},
-		"another shape reserved in the rack":          {service: serviceOf("w", 0, none, 1, 1, gpus(8)), other: gpus(2), want: true},
-		"the same shape reserved in the rack":         {service: serviceOf("w", 0, none, 1, 1, gpus(8)), other: gpus(8)},
-		"a host port":                                 {service: serviceOf("w", 0, none, 1, 1, topology.ShapeOf(withPort)), want: true},
-		"one per host":                                {service: serviceOf("w", 0, none, 1, 2, onePerHost()), want: true},
-		"another shape reserved outside, in no level": {service: serviceOf("w", 0, none, 1, 1, gpus(8))},
+		"one shape":                                   {component: componentOf("w", 0, none, 1, 2, gpus(8))},
+		"two shapes in the replica":                   {component: mixed, want: true},
+		"another shape reserved in the rack":          {component: componentOf("w", 0, none, 1, 1, gpus(8)), other: gpus(2), want: true},
+		"the same shape reserved in the rack":         {component: componentOf("w", 0, none, 1, 1, gpus(8)), other: gpus(8)},
+		"a host port":                                 {component: componentOf("w", 0, none, 1, 1, topology.ShapeOf(withPort)), want: true},
+		"one per host":                                {component: componentOf("w", 0, none, 1, 2, onePerHost()), want: true},
+		"another shape reserved outside, in no level": {component: componentOf("w", 0, none, 1, 1, gpus(8))},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -40,7 +40,7 @@ func TestPinHosts(t *testing.T) {
 			} else {
 				c.Assume("other", "z", gpus(3))
 			}
-			r := PlanGraph(c, Graph{Levels: ls, Required: none, Preferred: none, Services: []Service{tc.service}}, Options{})
+			r := PlanGraph(c, Demand{Levels: ls, Required: none, Preferred: none, Components: []Component{tc.component}}, Options{})
 			if !r.Placed() {
 				t.Fatal(r.Replicas[0].Refusal.Message())
 			}
@@ -64,7 +64,7 @@ func TestScore(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			g := Graph{Levels: ls, Required: none, Preferred: none, Services: []Service{serviceOf("w", none, none, 1, 2, gpus(8))}}
+			g := Demand{Levels: ls, Required: none, Preferred: none, Components: []Component{componentOf("w", none, none, 1, 2, gpus(8))}}
 			if r := PlanGraph(clusterOf(ls, tc.nodes...), g, Options{}); r.Score != tc.want {
 				t.Errorf("score %v, want %v", r.Score, tc.want)
 			}

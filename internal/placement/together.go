@@ -42,7 +42,7 @@ func (p *planner) bind() (end func()) {
 }
 
 func (p *planner) eachWaiting(f func(*Replica)) {
-	for _, s := range p.services {
+	for _, s := range p.components {
 		for i := range s.Waiting {
 			f(&s.Waiting[i])
 		}
@@ -202,13 +202,13 @@ func (a *attempt) again() {
 	}
 	for progress := true; progress && !a.p.over(); {
 		progress = false
-		for si := range a.p.services {
+		for si := range a.p.components {
 			progress = a.retry(si) || progress
 		}
 	}
 }
 
-// retry places the replicas of a service that were refused by themselves, and returns whether it placed one.
+// retry places the replicas of a component that were refused by themselves, and returns whether it placed one.
 func (a *attempt) retry(si int) bool {
 	refusals := make([]*Refusal, len(a.results[si]))
 	for ri := range a.results[si] {

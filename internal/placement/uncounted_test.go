@@ -15,12 +15,12 @@ import (
 func TestServedByADeviceClass(t *testing.T) {
 	ls := levels("rack")
 	both := topology.ShapeOf(podOf(map[string]string{gpu: "4", "cpu": "10"}))
-	gang := func(leader bool) Graph {
-		s := serviceOf("w", 0, none, 1, 3, both)
+	gang := func(leader bool) Demand {
+		s := componentOf("w", 0, none, 1, 3, both)
 		if leader {
 			s.Waiting[0].Pods[0].Shape = cpus(10)
 		}
-		return Graph{Levels: ls, Required: none, Preferred: none, Services: []Service{s}}
+		return Demand{Levels: ls, Required: none, Preferred: none, Components: []Component{s}}
 	}
 	for name, tc := range map[string]struct {
 		nodes  []string
@@ -66,9 +66,9 @@ func TestServedByADeviceClassOnSecondThought(t *testing.T) {
 	ls := levels("rack")
 	c := clusterOf(ls, "a0 a 0 cpu=20", "a1 a 0 cpu=15")
 	c.Serve([]string{gpu})
-	s := serviceOf("w", 0, none, 1, 2, cpus(10))
+	s := componentOf("w", 0, none, 1, 2, cpus(10))
 	s.Waiting[0].Pods = append(s.Waiting[0].Pods, pods("gpu", 1, topology.ShapeOf(podOf(map[string]string{gpu: "4", "cpu": "15"})))...)
-	r := PlanGraph(c, Graph{Levels: ls, Required: none, Preferred: none, Services: []Service{s}}, Options{})
+	r := PlanGraph(c, Demand{Levels: ls, Required: none, Preferred: none, Components: []Component{s}}, Options{})
 	if diff := cmp.Diff([]string{"w-0 a: a0 a0 a1"}, summary(r)); diff != "" {
 		t.Errorf("placed (-want +got):\n%s", diff)
 	}

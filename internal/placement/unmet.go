@@ -36,7 +36,7 @@ type shapeCount struct {
 
 // UnmetOf returns what the refused gangs of a plan ask for. It returns nil when a change of any node may matter: when a gang is refused for something
 // else than capacity, or when the search did not come to an end.
-func UnmetOf(g Graph, r *Result) *Unmet {
+func UnmetOf(g Demand, r *Result) *Unmet {
 	u, waiting := &Unmet{levels: g.Levels, selector: g.NodeSelector}, podsByReplica(g)
 	var base *unmetGang
 	for i := range r.Replicas {
@@ -54,7 +54,7 @@ func UnmetOf(g Graph, r *Result) *Unmet {
 		if one.Base && base != nil {
 			gang = base
 		}
-		for _, pod := range waiting[waitingReplica{one.Service, one.Ordinal}] {
+		for _, pod := range waiting[waitingReplica{one.Component, one.Ordinal}] {
 			gang.count(pod.Shape)
 		}
 		if one.Base {
@@ -73,21 +73,21 @@ func UnmetOf(g Graph, r *Result) *Unmet {
 }
 
 type waitingReplica struct {
-	service string
-	ordinal int
+	component string
+	ordinal   int
 }
 
-func podsByReplica(g Graph) map[waitingReplica][]Pod {
+func podsByReplica(g Demand) map[waitingReplica][]Pod {
 	out := map[waitingReplica][]Pod{}
-	for si := range g.Services {
-		for _, replica := range g.Services[si].Waiting {
-			out[waitingReplica{g.Services[si].Name, replica.Ordinal}] = replica.Pods
+	for si := range g.Components {
+		for _, replica := range g.Components[si].Waiting {
+			out[waitingReplica{g.Components[si].Name, replica.Ordinal}] = replica.Pods
 		}
 	}
 	return out
 }
 
-// alike says that two gangs fit into the same domains: of all replicas of a service that wait, one is asked for.
+// alike says that two gangs fit into the same domains: of all replicas of a component that wait, one is asked for.
 func (m *unmetGang) alike(o unmetGang) bool {
 	return m.level == o.level && m.within.Equal(o.within) && slices.EqualFunc(m.pods, o.pods, func(a, b shapeCount) bool {
 		return a.pods == b.pods && a.shape.Key() == b.shape.Key()

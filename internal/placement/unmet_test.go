@@ -65,16 +65,16 @@ func busy(node, gpus, cpus int) *corev1.Pod {
 }
 
 // whatIsLeft is a graph after what a plan has placed is released.
-func whatIsLeft(g Graph, r *Result) Graph {
+func whatIsLeft(g Demand, r *Result) Demand {
 	if g.Required != none {
 		g.Anchor = r.Domain
 	}
-	services := slices.Clone(g.Services)
-	for i := range services {
-		s := &services[i]
+	components := slices.Clone(g.Components)
+	for i := range components {
+		s := &components[i]
 		s.Waiting = nil
-		for _, replica := range g.Services[i].Waiting {
-			at := slices.IndexFunc(r.Replicas, func(one ReplicaResult) bool { return one.Service == s.Name && one.Ordinal == replica.Ordinal })
+		for _, replica := range g.Components[i].Waiting {
+			at := slices.IndexFunc(r.Replicas, func(one ReplicaResult) bool { return one.Component == s.Name && one.Ordinal == replica.Ordinal })
 			one := r.Replicas[at]
 			if one.Refusal != nil {
 				s.Waiting = append(s.Waiting, replica)
@@ -87,14 +87,14 @@ func whatIsLeft(g Graph, r *Result) Graph {
 			}
 		}
 	}
-	g.Services = services
+	g.Components = components
 	return g
 }
 
 // MayFit is narrow: it is false for a node elsewhere, and for a domain that does not hold the gang.
 func TestMayFit(t *testing.T) {
 	ls := levels("zone", "rack")
-	g := Graph{Levels: ls, Required: none, Preferred: none, Services: []Service{serviceOf("w", 1, none, 1, 2, gpus(8))}}
+	g := Demand{Levels: ls, Required: none, Preferred: none, Components: []Component{componentOf("w", 1, none, 1, 2, gpus(8))}}
 	for name, tc := range map[string]struct {
 		freed []string
 		want  bool
@@ -139,16 +139,16 @@ func TestMayFit(t *testing.T) {
 
 // What is refused for something else than capacity may be placed after any change.
 func TestUnmetOfOtherReasons(t *testing.T) {
-	g := Graph{Levels: levels("zone", "rack"), Services: []Service{serviceOf("w", 1, none, 2, 2, gpus(8))}}
+	g := Demand{Levels: levels("zone", "rack"), Components: []Component{componentOf("w", 1, none, 2, 2, gpus(8))}}
 	for code, known := range map[string]bool{CodeInsufficientCapacity: true, CodeNoDomain: false, CodeBudgetExhausted: false, CodeDomainGone: false, CodeBaseGangWaits: true} {
 		r := Result{Replicas: []ReplicaResult{
-			{Service: "w", Refusal: &Refusal{Code: CodeInsufficientCapacity, Level: none}}, {Service: "w", Ordinal: 1, Refusal: &Refusal{Code: code, Level: none}},
+			{Component: "w", Refusal: &Refusal{Code: CodeInsufficientCapacity, Level: none}}, {Component: "w", Ordinal: 1, Refusal: &Refusal{Code: code, Level: none}},
 		}}
 		if u := UnmetOf(g, &r); (u != nil) != known {
 			t.Errorf("%s: %v", code, u)
 		}
 	}
-	if u := UnmetOf(g, &Result{Replicas: []ReplicaResult{{Service: "w", Refusal: &Refusal{Code: CodeBaseGangWaits}}}}); u != nil {
+	if u := UnmetOf(g, &Result{Replicas: []ReplicaResult{{Component: "w", Refusal: &Refusal{Code: CodeBaseGangWaits}}}}); u != nil {
 		t.Errorf("the base gang is placed: %v", u)
 	}
 }
@@ -157,16 +157,16 @@ func TestUnmetOfOtherReasons(t *testing.T) {
 func TestUnmetOfAlikeGangs(t *testing.T) {
 	ls := levels("zone", "rack")
 	const many = 4000
-	services := []Service{serviceOf("w", 1, none, many, 2, gpus(8)), serviceOf("x", 1, none, many, 2, gpus(4)), serviceOf("y", 0, none, 2, 2, gpus(4))}
-	g := Graph{Levels: ls, Required: none, Preferred: none, Services: services}
+	components := []Component{componentOf("w", 1, none, many, 2, gpus(8)), componentOf("x", 1, none, many, 2, gpus(4)), componentOf("y", 0, none, 2, 2, gpus(4))}
+	g := Demand{Levels: ls, Required: none, Preferred: none, Components: components}
 	r := Result{}
-	for _, s := range services {
+	for _, s := range components {
 		for _, replica := range s.Waiting {
 			refusal := &Refusal{Code: CodeInsufficientCapacity, Level: s.Required}
 			if s.Name == "y" && replica.Ordinal == 1 {
 				refusal.Within = topology.Path{"z"}
 			}
-			r.Replicas = append(r.Replicas, ReplicaResult{Service: s.Name, Ordinal: replica.Ordinal, Refusal: refusal})
+			r.Replicas = append(r.Replicas, ReplicaResult{Component: s.Name, Ordinal: replica.Ordinal, Refusal: refusal})
 		}
 	}
 	u := UnmetOf(g, &r)
@@ -184,10 +184,10 @@ func TestUnmetOfAlikeGangs(t *testing.T) {
 // The replicas of the base gang are one gang, and others are gangs of their own.
 func TestUnmetOfABaseGang(t *testing.T) {
 	ls := levels("zone")
-	g := Graph{Levels: ls, Services: []Service{serviceOf("v", none, none, 1, 1, gpus(8)), serviceOf("w", none, none, 1, 1, gpus(8)), serviceOf("x", none, none, 1, 1, gpus(8))}}
+	g := Demand{Levels: ls, Components: []Component{componentOf("v", none, none, 1, 1, gpus(8)), componentOf("w", none, none, 1, 1, gpus(8)), componentOf("x", none, none, 1, 1, gpus(8))}}
 	short := &Refusal{Code: CodeInsufficientCapacity}
-	base := Result{Replicas: []ReplicaResult{{Service: "v", Base: true, Refusal: short}, {Service: "w", Base: true, Refusal: short}}}
-	beside := Result{Replicas: append(base.Replicas, ReplicaResult{Service: "x", Refusal: short})}
+	base := Result{Replicas: []ReplicaResult{{Component: "v", Base: true, Refusal: short}, {Component: "w", Base: true, Refusal: short}}}
+	beside := Result{Replicas: append(base.Replicas, ReplicaResult{Component: "x", Refusal: short})}
 	c := clusterWithGangs(ls, "a0 z 8")
 	if UnmetOf(g, &base).MayFit(c, "a0") {
 		t.Error("one host is enough for two pods")

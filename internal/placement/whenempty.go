@@ -27,7 +27,7 @@ type EmptyHosts struct {
 //
 // It returns nil when no domain would do, even empty, when each needs more than most hosts, and for gangs that need no single domain. In the
 // second case needs is the smallest number of hosts found; else it is 0. The cluster is left as it was.
-func WhenEmpty(c *topology.Cluster, g Graph, r *Result, in topology.Path, most int, o Options) (empty *EmptyHosts, needs int) {
+func WhenEmpty(c *topology.Cluster, g Demand, r *Result, in topology.Path, most int, o Options) (empty *EmptyHosts, needs int) {
 	p := newPlanner(c, g, o)
 	defer p.bind()()
 	group, level, bound := p.firstRefused(r)
@@ -76,9 +76,9 @@ func (p *planner) firstRefused(r *Result) (*Group, int, topology.DomainID) {
 		if one.Base {
 			return a.baseGroup(), p.graph.Required, bound
 		}
-		for si, s := range p.services {
+		for si, s := range p.components {
 			for ri := range s.Waiting {
-				if s.Name == one.Service && s.Waiting[ri].Ordinal == one.Ordinal && !p.gone(s.Required) {
+				if s.Name == one.Component && s.Waiting[ri].Ordinal == one.Ordinal && !p.gone(s.Required) {
 					level := max(s.Required, p.graph.Required)
 					if level <= p.tree.LevelOf(bound) {
 						level = topology.NoLevel

@@ -9,7 +9,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// placeWhole tries to place all that waits in one go. Placing replica after replica may put two single-node services, each of which has
+// placeWhole tries to place all that waits in one go. Placing replica after replica may put two single-node components, each of which has
 // to stay in one domain, into one that is large enough for either and too small for both; that shows only when their later replicas are
 // laid out together. When not everything fits, nothing is placed and the caller goes step by step.
 func (a *attempt) placeWhole(base bool) bool {
@@ -27,16 +27,16 @@ func (a *attempt) placeWhole(base bool) bool {
 	a.soften(u.domain)
 	for _, sub := range u.subs {
 		member := members[slices.IndexFunc(members, func(m wholeMember) bool { return m.group == sub.group })]
-		if !a.p.services[member.service].one() {
-			a.settle(member.service, member.replica, sub)
+		if !a.p.components[member.component].one() {
+			a.settle(member.component, member.replica, sub)
 			continue
 		}
-		a.unit[member.service] = a.p.tree.Path(sub.domain).Truncate(a.p.services[member.service].Required)
+		a.unit[member.component] = a.p.tree.Path(sub.domain).Truncate(a.p.components[member.component].Required)
 		for _, replica := range sub.subs {
-			a.settle(member.service, slices.Index(sub.group.Groups, replica.group), replica)
+			a.settle(member.component, slices.Index(sub.group.Groups, replica.group), replica)
 		}
 	}
-	for si, s := range a.p.services {
+	for si, s := range a.p.components {
 		for ri := range s.first() {
 			a.results[si][ri].Base = base
 		}
@@ -44,14 +44,14 @@ func (a *attempt) placeWhole(base bool) bool {
 	return true
 }
 
-// entangled says that the choice of one service's domain may spoil another's: several services wait, one of them has yet to choose the
+// entangled says that the choice of one service's domain may spoil another's: several components wait, one of them has yet to choose the
 // one domain of all its replicas, and nothing is tied down that the whole could not respect.
 func (p *planner) entangled() bool {
-	if len(p.services) < 2 || p.tied() || p.over() {
+	if len(p.components) < 2 || p.tied() || p.over() {
 		return false
 	}
 	open := false
-	for _, s := range p.services {
+	for _, s := range p.components {
 		if p.gone(s.Required) {
 			return false
 		}
@@ -60,17 +60,17 @@ func (p *planner) entangled() bool {
 	return open
 }
 
-// wholeMember says which service, or which replica of one, a part of the whole is.
+// wholeMember says which component, or which replica of one, a part of the whole is.
 type wholeMember struct {
-	group            *Group
-	service, replica int
+	group              *Group
+	component, replica int
 }
 
-// wholeGroup is everything that waits: single-node services with a domain of their own as one group each, all other replicas as they are.
+// wholeGroup is everything that waits: single-node components with a domain of their own as one group each, all other replicas as they are.
 func (a *attempt) wholeGroup() (*Group, []wholeMember) {
 	g := &Group{Name: "graph", Required: topology.NoLevel, Preferred: a.p.graph.Preferred}
 	var members []wholeMember
-	for si, s := range a.p.services {
+	for si, s := range a.p.components {
 		if !s.one() {
 			for ri := range s.Waiting {
 				members = append(members, wholeMember{a.replicaGroup(si, ri), si, ri})

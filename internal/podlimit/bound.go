@@ -11,7 +11,7 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // Default is how many pods one graph may have unless the operator is configured otherwise.
@@ -56,7 +56,7 @@ func Bound(dgd *nvidiav1beta1.DynamoGraphDeployment, groups map[string]*trellisv
 	if limit == 0 {
 		left = math.MaxInt64
 	}
-	for _, c := range graph.Components(dgd) {
+	for _, c := range render.Components(dgd) {
 		s := newShare(c, groups[c.Name])
 		left -= min(int64(s.given)*int64(s.nodes), max(left, 0)) // never below 0
 		shares = append(shares, s)
@@ -109,7 +109,7 @@ func newShare(spec *nvidiav1beta1.ComponentSpec, sg *trellisv1alpha1.ScalingGrou
 			there = sg.Spec.Replicas // not counted yet
 		}
 		s.given = min(s.wanted, there)
-		if has := graph.PodsPerReplica(sg); there > 0 && has < s.nodes {
+		if has := render.PodsPerReplica(sg); there > 0 && has < s.nodes {
 			s.nodes, s.fixed = has, true
 		}
 	}

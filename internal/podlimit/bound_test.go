@@ -19,7 +19,7 @@ import (
 )
 
 func TestBound(t *testing.T) {
-	type sizes = map[string][2]int32 // replicas and nodes of each service
+	type sizes = map[string][2]int32 // replicas and nodes of each component
 	for name, c := range map[string]struct {
 		wants, has sizes
 		want       string

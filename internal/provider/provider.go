@@ -160,7 +160,7 @@ type Maker interface {
 
 // Observation is what has become of a workload.
 type Observation struct {
-	// Counts by service.
+	// Counts by component.
 	Counts map[string]Counts
 	// Placed says whether every gang is placed; Reason and Message go into the condition Placed.
 	Placed          bool
@@ -177,10 +177,10 @@ type Levels struct {
 	Reason, Message string
 }
 
-// Counts are replicas of one service.
+// Counts are replicas of one component.
 type Counts struct {
 	Replicas, Updated, Scheduled, Ready int32
-	// Current: the provider has taken up the service as it is wanted. Before that, Updated is about an earlier template.
+	// Current: the provider has taken up the component as it is wanted. Before that, Updated is about an earlier template.
 	Current bool
 	// RolledOut: it has, nothing of an earlier template is left, and as many replicas as are wanted serve.
 	RolledOut bool

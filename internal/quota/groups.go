@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // maxName is the length of a label's value, which the name of a Workload is.
@@ -39,7 +39,7 @@ func rolesOf(sg *trellisv1alpha1.ScalingGroup) []role {
 		if r.Count == 0 {
 			continue
 		}
-		template := asked(&graph.BuildPod(sg, 0, first).Spec)
+		template := asked(&render.BuildPod(sg, 0, first).Spec)
 		first += r.Count
 		name := strings.TrimPrefix(sg.Name, sg.Spec.Graph+"-") + "-" + r.Name
 		roles = append(roles, role{name: hashed(name, template), count: r.Count, template: template})
@@ -124,7 +124,7 @@ func podsOf(sets []PodSet) (n int32) {
 
 // inBase is how many replicas of a group belong to the base.
 func inBase(sg *trellisv1alpha1.ScalingGroup) int32 {
-	return min(graph.MinAvailable(sg), sg.Spec.Replicas)
+	return min(render.MinAvailable(sg), sg.Spec.Replicas)
 }
 
 // ownerOf is the UID of the deployment of a group.

@@ -12,12 +12,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // Keys of Kueue on pods. The Workload of a pod is its group.
 const (
-	labelQueue    = graph.LabelKueueQueue
+	labelQueue    = render.LabelKueueQueue
 	labelManaged  = "kueue.x-k8s.io/managed"
 	labelGroup    = "kueue.x-k8s.io/pod-group-name"
 	labelPrebuilt = "kueue.x-k8s.io/prebuilt-workload-name"
@@ -39,7 +39,7 @@ const PodEvicted corev1.PodConditionType = "TerminationTarget"
 
 // QueueOf is the queue that the pods of a group wait in; "" without one.
 func QueueOf(sg *trellisv1alpha1.ScalingGroup) string {
-	return sg.Annotations[graph.AnnotationKueueQueue]
+	return sg.Annotations[render.AnnotationKueueQueue]
 }
 
 // WorkloadOf is the Workload that a pod was made for; "" for none.
@@ -60,7 +60,7 @@ func Suits(sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod) bool {
 }
 
 // Held says that Kueue's gate holds a pod.
-func Held(pod *corev1.Pod) bool { return slices.Contains(graph.ForeignGates(pod), Gate) }
+func Held(pod *corev1.Pod) bool { return slices.Contains(render.ForeignGates(pod), Gate) }
 
 // Joining is one look at the pods of a group, for new pods to join Workloads.
 type Joining struct {
@@ -88,7 +88,7 @@ func Join(sg *trellisv1alpha1.ScalingGroup, groups []*trellisv1alpha1.ScalingGro
 	j.free = j.base.spaceFor(j.roles)
 	members := map[int32]bool{}
 	for _, pod := range existing {
-		ordinal, _, ok := graph.ReplicaOf(pod)
+		ordinal, _, ok := render.ReplicaOf(pod)
 		if !ok || WorkloadOf(pod) == "" {
 			continue
 		}
@@ -133,7 +133,7 @@ func (j *Joining) workloadFor(ordinal int32) string {
 
 // Add has a new pod wait in the queue, in the Workload of its replica.
 func (j *Joining) Add(pod *corev1.Pod) {
-	ordinal, index, _ := graph.ReplicaOf(pod)
+	ordinal, index, _ := render.ReplicaOf(pod)
 	name := j.workloadFor(ordinal)
 	total := podsOf(ownPodSets(j.roles))
 	if name == j.base.Name {

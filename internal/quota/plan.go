@@ -14,7 +14,7 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/gang"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -35,7 +35,7 @@ type Observation struct {
 }
 
 // Queue is the queue that the deployment names; "" for none.
-func (o *Observation) Queue() string { return o.DGD.Labels[graph.LabelKueueQueue] }
+func (o *Observation) Queue() string { return o.DGD.Labels[render.LabelKueueQueue] }
 
 // Steps are what is to be written.
 type Steps struct {
@@ -93,7 +93,7 @@ func (o *Observation) kept() map[string]bool {
 		}
 		roles, pods := rolesOf(sg), membersOf(sg, o.Pods)
 		for _, ordinal := range gang.Ordinals(sg, pods) {
-			of := slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { n, _, _ := graph.ReplicaOf(pod); return int(n) != ordinal })
+			of := slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { n, _, _ := render.ReplicaOf(pod); return int(n) != ordinal })
 			own := ownName(sg, int32(ordinal), roles)
 			out[own] = !slices.ContainsFunc(of, func(pod *corev1.Pod) bool { return pod.DeletionTimestamp == nil && WorkloadOf(pod) != own })
 			due = due || len(of) == 0
@@ -114,7 +114,7 @@ func (o *Observation) suits(base Base) bool {
 }
 
 func membersOf(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod) []*corev1.Pod {
-	return slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return !graph.Member(pod, sg) })
+	return slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return !render.Member(pod, sg) })
 }
 
 // podSetsFor are the podsets of a Workload that pods name; none while the pods are not as their groups make them now: then others take their place.
@@ -137,8 +137,8 @@ func (o *Observation) podSetsFor(name string, pods []*corev1.Pod) []PodSet {
 }
 
 func (o *Observation) ownPodSetsFor(name string, pod *corev1.Pod) []PodSet {
-	at := slices.IndexFunc(o.Groups, func(sg *trellisv1alpha1.ScalingGroup) bool { return graph.Member(pod, sg) })
-	ordinal, _, ok := graph.ReplicaOf(pod)
+	at := slices.IndexFunc(o.Groups, func(sg *trellisv1alpha1.ScalingGroup) bool { return render.Member(pod, sg) })
+	ordinal, _, ok := render.ReplicaOf(pod)
 	if at < 0 || !ok {
 		return nil
 	}
@@ -158,7 +158,7 @@ func (o *Observation) workload(name string, sets []PodSet, pods []*corev1.Pod) *
 		TypeMeta: metav1.TypeMeta{APIVersion: WorkloadKind.GroupVersion().String(), Kind: WorkloadKind.Kind},
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name, Namespace: o.DGD.Namespace,
-			Labels:      map[string]string{LabelGraphUID: string(o.DGD.UID), graph.LabelGraph: graph.LabelValue(o.DGD.Name)},
+			Labels:      map[string]string{LabelGraphUID: string(o.DGD.UID), render.LabelGraph: render.LabelValue(o.DGD.Name)},
 			Annotations: map[string]string{annotationGroup: "true"},
 			OwnerReferences: []metav1.OwnerReference{{ // no controller: Kueue looks at no Workload that another object than its pods controls
 				APIVersion: nvidiav1beta1.GroupVersion.String(), Kind: "DynamoGraphDeployment", Name: o.DGD.Name, UID: o.DGD.UID,

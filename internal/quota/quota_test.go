@@ -18,16 +18,16 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/test/testutil/gangtest"
 )
 
 // group is a scaling group of the deployment g in the queue q: each pod requests so many GPUs.
-func group(service string, replicas, size int32, gpus string) *trellisv1alpha1.ScalingGroup {
-	sg := gangtest.Group(service, replicas, size, gangtest.Frozen("zone", ""))
+func group(component string, replicas, size int32, gpus string) *trellisv1alpha1.ScalingGroup {
+	sg := gangtest.Group(component, replicas, size, gangtest.Frozen("zone", ""))
 	sg.OwnerReferences = []metav1.OwnerReference{{Kind: "DynamoGraphDeployment", Name: "g", UID: "g-uid", Controller: ptr.To(true)}}
-	sg.Annotations = map[string]string{graph.AnnotationKueueQueue: "q"}
+	sg.Annotations = map[string]string{render.AnnotationKueueQueue: "q"}
 	for i := range sg.Spec.Roles {
 		sg.Spec.Roles[i].Template.Spec.Containers = []corev1.Container{{Name: "main", Image: "app:1", Resources: corev1.ResourceRequirements{
 			Requests: corev1.ResourceList{"gpu": resource.MustParse(gpus)},
@@ -47,7 +47,7 @@ type world struct {
 
 func newWorld(t *testing.T, groups ...*trellisv1alpha1.ScalingGroup) *world {
 	dgd := &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "ns", Name: "g", UID: "g-uid", Labels: map[string]string{graph.LabelKueueQueue: "q"},
+		Namespace: "ns", Name: "g", UID: "g-uid", Labels: map[string]string{render.LabelKueueQueue: "q"},
 	}}
 	return &world{t: t, dgd: dgd, groups: groups}
 }
@@ -61,7 +61,7 @@ func (w *world) make(sg *trellisv1alpha1.ScalingGroup, ordinals ...int32) {
 	w.t.Helper()
 	joining := Join(sg, w.groups, membersOf(sg, w.pods), w.workloads)
 	for _, ordinal := range ordinals {
-		for index := range graph.PodsPerReplica(sg) {
+		for index := range render.PodsPerReplica(sg) {
 			pod := gangtest.Pod(sg, ordinal, index)
 			joining.Add(pod)
 			w.pods = append(w.pods, pod)
@@ -72,8 +72,8 @@ func (w *world) make(sg *trellisv1alpha1.ScalingGroup, ordinals ...int32) {
 // gone takes the pods of a replica away.
 func (w *world) gone(sg *trellisv1alpha1.ScalingGroup, ordinal int32) {
 	w.pods = slices.DeleteFunc(w.pods, func(pod *corev1.Pod) bool {
-		n, _, _ := graph.ReplicaOf(pod)
-		return n == ordinal && graph.Member(pod, sg)
+		n, _, _ := render.ReplicaOf(pod)
+		return n == ordinal && render.Member(pod, sg)
 	})
 }
 
@@ -207,10 +207,10 @@ func TestQueueAndPriority(t *testing.T) {
 	if owner := made.OwnerReferences[0]; owner.UID != "g-uid" || owner.Controller != nil {
 		t.Errorf("its owner is %+v: Kueue wants none that controls it", owner)
 	}
-	w.dgd.Labels[graph.LabelKueueQueue] = "r"
+	w.dgd.Labels[render.LabelKueueQueue] = "r"
 	w.expect("another queue is named", "g-base to r")
 	set(made, workloadReserved, metav1.ConditionTrue, "")
-	w.dgd.Labels[graph.LabelKueueQueue] = "q"
+	w.dgd.Labels[render.LabelKueueQueue] = "q"
 	w.expect("another queue is named, and it has quota: Kueue allows no change")
 }
 
@@ -226,7 +226,7 @@ func TestFinishedAndLeft(t *testing.T) {
 	}
 	w.workloads = nil
 	w.expect("it is gone", "+g-base work-mainx1")
-	delete(w.dgd.Labels, graph.LabelKueueQueue)
+	delete(w.dgd.Labels, render.LabelKueueQueue)
 	w.expect("in no queue, and its pods are still there")
 	w.pods = nil
 	w.expect("its pods are gone", "-g-base")
@@ -252,7 +252,7 @@ func TestAdd(t *testing.T) {
 	if role := pod.Annotations[annotationRole]; short(role) != "work-worker" || w.pods[1].Annotations[annotationRole] != role || w.pods[0].Annotations[annotationRole] == role {
 		t.Errorf("the role is %s", role)
 	}
-	if diff := cmp.Diff([]string{Gate}, graph.ForeignGates(pod)); diff != "" || !graph.GateClosed(pod) {
+	if diff := cmp.Diff([]string{Gate}, render.ForeignGates(pod)); diff != "" || !render.GateClosed(pod) {
 		t.Errorf("gates %v", pod.Spec.SchedulingGates)
 	}
 	if len(pod.Finalizers) > 0 {
@@ -288,7 +288,7 @@ func TestOwnNamesOfLongGroups(t *testing.T) {
 // An annotation of the user's is no queue.
 func TestQueueIsOfTheDeployment(t *testing.T) {
 	work := group("work", 1, 1, "8")
-	work.Annotations = map[string]string{graph.LabelKueueQueue: "q"}
+	work.Annotations = map[string]string{render.LabelKueueQueue: "q"}
 	if queue := QueueOf(work); queue != "" {
 		t.Errorf("it is in queue %s", queue)
 	}
@@ -298,7 +298,7 @@ func TestSuits(t *testing.T) {
 	in, out := group("work", 1, 1, "8"), group("work", 1, 1, "8")
 	out.Annotations = nil
 	other := group("work", 1, 1, "8")
-	other.Annotations[graph.AnnotationKueueQueue] = "r"
+	other.Annotations[render.AnnotationKueueQueue] = "r"
 	w := newWorld(t, in)
 	w.make(in, 0)
 	queued, plain := w.pods[0], gangtest.Pod(in, 0, 0)
@@ -372,7 +372,7 @@ func TestWhileUnread(t *testing.T) {
 		"left it, not readable":     {"", nvidiav1beta1.ReasonKueueNotReadable, "why"},
 	} {
 		w := newWorld(t)
-		w.dgd.Labels[graph.LabelKueueQueue] = tc.queue
+		w.dgd.Labels[render.LabelKueueQueue] = tc.queue
 		o := w.observation()
 		got := ""
 		if r := o.WhileUnread(Report{Reason: tc.reason, Message: "why"}); r != nil {

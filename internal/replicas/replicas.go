@@ -1,7 +1,7 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package replicas decides who says how many replicas a service has. There is exactly one such owner at any time:
+// Package replicas decides who says how many replicas a component has. There is exactly one such owner at any time:
 //
 //	scalingAdapter is set    its adapter exists   owner of the number
 //	no                       -                    the deployment: replicas of the component
@@ -24,14 +24,14 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/validation"
 )
 
-// AdapterName is the name of the adapter of a service.
-func AdapterName(dgd, service string) string { return graph.AdapterName(dgd, service) }
+// AdapterName is the name of the adapter of a component.
+func AdapterName(dgd, component string) string { return render.AdapterName(dgd, component) }
 
-// WithAdapter says that a service asks for an adapter.
+// WithAdapter says that a component asks for an adapter.
 func WithAdapter(s *nvidiav1beta1.ComponentSpec) bool {
 	return s != nil && s.ScalingAdapter != nil
 }
@@ -44,16 +44,16 @@ func Of(s *nvidiav1beta1.ComponentSpec) int32 {
 	return *s.Replicas
 }
 
-// Owns says that the adapter is the owner of the number of replicas of the service it names.
+// Owns says that the adapter is the owner of the number of replicas of the component it names.
 func Owns(a *nvidiav1beta1.DynamoGraphDeploymentScalingAdapter, dgd *nvidiav1beta1.DynamoGraphDeployment) bool {
-	service := a.Spec.DGDRef.ComponentName
+	component := a.Spec.DGDRef.ComponentName
 	return a.DeletionTimestamp == nil && metav1.IsControlledBy(a, dgd) && a.Spec.DGDRef.Name == dgd.Name &&
-		WithAdapter(dgd.Component(service)) && a.Name == AdapterName(dgd.Name, service)
+		WithAdapter(dgd.Component(component)) && a.Name == AdapterName(dgd.Name, component)
 }
 
-// ToCarry returns the numbers, by service, that the deployment does not show yet, and why others cannot be carried into it: those of which the
+// ToCarry returns the numbers, by component, that the deployment does not show yet, and why others cannot be carried into it: those of which the
 // graph would have more pods than limit are among them. A limit of 0 is none. Smaller numbers than before come first, then the others by the name
-// of the service.
+// of the component.
 func ToCarry(dgd *nvidiav1beta1.DynamoGraphDeployment, adapters []nvidiav1beta1.DynamoGraphDeploymentScalingAdapter, limit int64) (numbers map[string]int32, refused map[string]string) {
 	numbers, refused = map[string]int32{}, map[string]string{}
 	differ, after := differing(dgd, adapters), dgd
@@ -73,7 +73,7 @@ func ToCarry(dgd *nvidiav1beta1.DynamoGraphDeployment, adapters []nvidiav1beta1.
 	return numbers, refused
 }
 
-// Settled is the deployment as it may be acted on: a service whose adapter says another number than the deployment keeps the replicas
+// Settled is the deployment as it may be acted on: a component whose adapter says another number than the deployment keeps the replicas
 // it has, if it has been given any. What does not differ is shared with the deployment.
 func Settled(dgd *nvidiav1beta1.DynamoGraphDeployment, adapters []nvidiav1beta1.DynamoGraphDeploymentScalingAdapter, has map[string]int32) *nvidiav1beta1.DynamoGraphDeployment {
 	settled := dgd
@@ -87,7 +87,7 @@ func Settled(dgd *nvidiav1beta1.DynamoGraphDeployment, adapters []nvidiav1beta1.
 	return settled
 }
 
-// Carried is the deployment as it is acted on when its adapters are not known: the number of replicas of a service that an adapter owns is the
+// Carried is the deployment as it is acted on when its adapters are not known: the number of replicas of a component that an adapter owns is the
 // one that was carried into its scaling group. What does not differ is shared with the deployment.
 func Carried(dgd *nvidiav1beta1.DynamoGraphDeployment, groups map[string]*trellisv1alpha1.ScalingGroup) *nvidiav1beta1.DynamoGraphDeployment {
 	carried := dgd
@@ -99,7 +99,7 @@ func Carried(dgd *nvidiav1beta1.DynamoGraphDeployment, groups map[string]*trelli
 	return carried
 }
 
-// withReplicas is the deployment with another number of replicas of a service. What does not differ is shared.
+// withReplicas is the deployment with another number of replicas of a component. What does not differ is shared.
 func withReplicas(dgd *nvidiav1beta1.DynamoGraphDeployment, name string, n int32) *nvidiav1beta1.DynamoGraphDeployment {
 	out := *dgd
 	out.Spec.Components = slices.Clone(dgd.Spec.Components)
@@ -107,7 +107,7 @@ func withReplicas(dgd *nvidiav1beta1.DynamoGraphDeployment, name string, n int32
 	return &out
 }
 
-// grows is 1 for a service that gets more replicas and 0 for one that gets fewer.
+// grows is 1 for a component that gets more replicas and 0 for one that gets fewer.
 func grows(dgd *nvidiav1beta1.DynamoGraphDeployment, numbers map[string]int32, name string) int {
 	if numbers[name] > Of(dgd.Component(name)) {
 		return 1
@@ -115,7 +115,7 @@ func grows(dgd *nvidiav1beta1.DynamoGraphDeployment, numbers map[string]int32, n
 	return 0
 }
 
-// differing returns the numbers of adapters that say another one than the deployment, by service.
+// differing returns the numbers of adapters that say another one than the deployment, by component.
 func differing(dgd *nvidiav1beta1.DynamoGraphDeployment, adapters []nvidiav1beta1.DynamoGraphDeploymentScalingAdapter) map[string]int32 {
 	numbers := map[string]int32{}
 	for i := range adapters {

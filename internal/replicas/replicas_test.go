@@ -15,7 +15,7 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
-// deployment is g of one service decode, with so many replicas, with an adapter or without.
+// deployment is g of one component decode, with so many replicas, with an adapter or without.
 func deployment(withAdapter bool, replicas int32) *nvidiav1beta1.DynamoGraphDeployment {
 	decode := nvidiav1beta1.ComponentSpec{Name: "Decode", Replicas: &replicas}
 	if withAdapter {
@@ -150,7 +150,7 @@ func TestNobodyButTheOwnerMovesReplicas(t *testing.T) {
 
 func TestAdapterName(t *testing.T) {
 	long := strings.Repeat("n", 253)
-	cases := map[string]struct{ dgd, service, want string }{
+	cases := map[string]struct{ dgd, component, want string }{
 		"camel case":         {"sglang-agg", "VllmDecodeWorker", "sglang-agg-vllmdecodeworker"},
 		"a dot stays":        {"g", "Decode.v2", "g-decode.v2"},
 		"63 and 63 fit":      {long[:63], strings.Repeat("S", 63), long[:63] + "-" + strings.Repeat("s", 63)},
@@ -158,7 +158,7 @@ func TestAdapterName(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			got := AdapterName(c.dgd, c.service)
+			got := AdapterName(c.dgd, c.component)
 			if got != c.want && (len(got) != 253 || !strings.HasPrefix(got, c.want)) {
 				t.Errorf("got %q (%d), want %q", got, len(got), c.want)
 			}
@@ -194,8 +194,8 @@ func TestAdaptersWithinTheLimit(t *testing.T) {
 				t.Errorf("carried (-want +got):\n%s", diff)
 			}
 			said := ""
-			for service, why := range refused {
-				said += service + ": " + why
+			for component, why := range refused {
+				said += component + ": " + why
 			}
 			if !strings.HasPrefix(said, c.refused) || (said == "") != (c.refused == "") {
 				t.Errorf("refused %q, want %q", said, c.refused)

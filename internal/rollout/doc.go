@@ -1,7 +1,7 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rollout decides which replicas of one service go and which are made: scaling, rolling updates, restarts and repair in one
+// Package rollout decides which replicas of one component go and which are made: scaling, rolling updates, restarts and repair in one
 // place, so that they cannot work against each other. It is pure: states of replicas in, the next step out, with notes for people.
 // The caller carries the step out, looks again, and asks again; the same states always give the same step.
 //

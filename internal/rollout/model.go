@@ -29,7 +29,7 @@ const (
 	Available
 )
 
-// Replica is one replica of the service.
+// Replica is one replica of the component.
 type Replica struct {
 	Ordinal int
 	State   State

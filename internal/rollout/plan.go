@@ -59,7 +59,7 @@ func (s *step) scaleIn() {
 	ceiling := s.ceiling(s.replicas)
 	living := s.byLoss()
 	for _, r := range living[:max(0, len(living)-ceiling)] {
-		s.remove(r.Ordinal, "the service is scaled in: %d of %d replicas have to go, and this one %s", len(living)-ceiling, len(living), lossOf(r))
+		s.remove(r.Ordinal, "the component is scaled in: %d of %d replicas have to go, and this one %s", len(living)-ceiling, len(living), lossOf(r))
 		s.plan.Remove[len(s.plan.Remove)-1].ScaleIn = true
 	}
 }

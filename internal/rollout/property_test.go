@@ -11,7 +11,7 @@ import (
 )
 
 // TestRandomOrders lets users and the cluster act in any order. Whatever happens: no step takes an update below its floor or above its ceiling,
-// ordinals stay low, and once the users are done and there is capacity, the service ends whole, current and quiet.
+// ordinals stay low, and once the users are done and there is capacity, the component ends whole, current and quiet.
 func TestRandomOrders(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		number := func(from, to int, what string) int { return rapid.IntRange(from, to).Draw(t, what) }

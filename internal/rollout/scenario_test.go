@@ -30,10 +30,10 @@ func later(title string, change func(*simulation)) chapter {
 	return chapter{title: title, change: change}
 }
 
-// cut leaves the service on its way.
+// cut leaves the component on its way.
 func (c chapter) cut(rounds int) chapter { c.rounds = rounds; return c }
 
-// TestScenarios says what becomes of a service, step by step: the golden files are what a reviewer reads.
+// TestScenarios says what becomes of a component, step by step: the golden files are what a reviewer reads.
 func TestScenarios(t *testing.T) {
 	inPlace, surge := Group{Replicas: 3, MaxUnavailable: 1}, Group{Replicas: 3, MaxSurge: 1}
 	both := Group{Replicas: 3, MaxUnavailable: 1, MaxSurge: 1}

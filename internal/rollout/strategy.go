@@ -13,7 +13,7 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
-// Annotations by which users say how a service is updated.
+// Annotations by which users say how a component is updated.
 const (
 	AnnotationStrategy       = "nvidia.com/deployment-strategy"
 	AnnotationMaxSurge       = "nvidia.com/deployment-rolling-update-max-surge"
@@ -58,7 +58,7 @@ func AnnotationsOf(dgd *nvidiav1beta1.DynamoGraphDeployment, c *nvidiav1beta1.Co
 	return out
 }
 
-// StrategyOf reads how a service is updated. packed services, whose replicas need capacity for whole gangs in the right domain, are updated in
+// StrategyOf reads how a component is updated. packed components, whose replicas need capacity for whole gangs in the right domain, are updated in
 // place, one replica after the other; others like the pods of a Deployment.
 func StrategyOf(annotations map[string]string, packed bool) (trellisv1alpha1.RolloutStrategy, []Problem) {
 	var problems []Problem

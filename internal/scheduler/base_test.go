@@ -12,7 +12,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/gang"
 )
 
-// A graph has one domain, and nothing of it is placed yet. The one replica of a service is being deleted: the others wait until it is made
+// A graph has one domain, and nothing of it is placed yet. The one replica of a component is being deleted: the others wait until it is made
 // recreated, or they might choose a domain that has no capacity for it.
 func TestBaseGangWaitsForWhatIsRecreated(t *testing.T) {
 	b := newBench(t, Options{})
@@ -28,7 +28,7 @@ func TestBaseGangWaitsForWhatIsRecreated(t *testing.T) {
 	if len(releases) > 0 {
 		t.Errorf("%s is released", releases[0].Pod.Name)
 	}
-	if len(result.Waiting) != 1 || result.Waiting[0].Service != "front" || result.Waiting[0].Code != gang.CodeCreating {
+	if len(result.Waiting) != 1 || result.Waiting[0].Component != "front" || result.Waiting[0].Code != gang.CodeCreating {
 		t.Errorf("waiting are %v, want front, for what is being made", result.Waiting)
 	}
 

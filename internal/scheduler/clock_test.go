@@ -14,8 +14,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // wallClock are the times in the loop's memory that come from objects. They order graphs and measure waits; no delay ends by them.
@@ -38,7 +38,7 @@ func TestDelaysAreMeasuredByTheMonotonicClock(t *testing.T) {
 	b.s.ledger.backoffs.begin(name, "unbound", now)
 	b.s.queue.addAt(name, now.Add(retryAfter))
 	pod := small.Pods[0].DeepCopy()
-	pod.Spec.SchedulingGates, pod.Annotations = nil, map[string]string{graph.AnnotationGang: "g2-gang"}
+	pod.Spec.SchedulingGates, pod.Annotations = nil, map[string]string{render.AnnotationGang: "g2-gang"}
 	b.s.ledger.pods.setParted(string(pod.UID), "elsewhere", now)
 	b.s.ledger.pods.change(string(pod.UID), func(r *released) {
 		r.objected.set(true, "", now)
@@ -135,7 +135,7 @@ func TestDelaysAfterADay(t *testing.T) {
 	b, placer := newBench(t, Options{RequeueAfter: 30 * time.Second}), &objecting{}
 	o := asking(1, 1, 0)
 	name, pod := clientKey(o), o.Pods[0]
-	pod.Spec.SchedulingGates, pod.Annotations = nil, map[string]string{graph.AnnotationGang: "g1-gang"}
+	pod.Spec.SchedulingGates, pod.Annotations = nil, map[string]string{render.AnnotationGang: "g1-gang"}
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "no"}}
 	b.s.providers = provider.New(provider.Options{}, provider.All{Placers: []provider.Placer{placer}})
 	b.track(pod)

@@ -15,9 +15,9 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/gang"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/quota"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // Reasons of events about where a replica is placed.
@@ -79,7 +79,7 @@ func (l *ledger) awaitAdmission(r *gang.Request, d *decision) {
 	d.result.Waiting, d.result.Surplus = append(d.result.Waiting, wanted...), surplus
 	held := maps.Clone(r.Held())
 	maps.DeleteFunc(held, func(_ string, pod *corev1.Pod) bool {
-		return slices.Equal(graph.ForeignGates(pod), []string{quota.Gate})
+		return slices.Equal(render.ForeignGates(pod), []string{quota.Gate})
 	})
 	l.holds.end(l.cluster, held)
 }
@@ -104,7 +104,7 @@ func (l *ledger) pauses(o gang.Observation, failed backoff, d *decision) (code, 
 // plan runs the planner and turns its answer into releases. A base gang that is not fully created yet is only waited for.
 func (l *ledger) plan(ctx context.Context, o gang.Observation, r *gang.Request, d *decision) {
 	l.binders.refresh()
-	l.holds.lift(l.cluster, o.DGD.Namespace, r.Graph.Services)
+	l.holds.lift(l.cluster, o.DGD.Namespace, r.Graph.Components)
 	l.reserver.liftFor(o.DGD, r)
 	l.cluster.Begin()
 	l.liftRest(r)
@@ -141,7 +141,7 @@ func (l *ledger) plan(ctx context.Context, o gang.Observation, r *gang.Request, 
 		logger(ctx, o.DGD).Info("placed", "domain", d.result.Domain.String(), "pods", len(d.releases), "replicas", d.result.Placed, "waiting", len(d.result.Waiting))
 	}
 	slices.SortStableFunc(d.result.Waiting, func(a, b gang.Waiting) int {
-		return cmp.Or(cmp.Compare(a.Service, b.Service), cmp.Compare(a.Ordinal, b.Ordinal))
+		return cmp.Or(cmp.Compare(a.Component, b.Component), cmp.Compare(a.Ordinal, b.Ordinal))
 	})
 }
 
@@ -168,17 +168,17 @@ func (l *ledger) place(ctx context.Context, o gang.Observation, r *gang.Request,
 
 // countPlaced counts a replica as placed, or, when releases of its graph fail time and again, as waiting until one works.
 func (d *decision) countPlaced(o gang.Observation, r *gang.Request, replica placement.ReplicaResult) {
-	surplus := r.Surplus(replica.Service, replica.Ordinal)
+	surplus := r.Surplus(replica.Component, replica.Ordinal)
 	switch {
 	case replica.Preempts != nil && o.Failing == "" && !surplus:
 		d.result.Waiting = append(d.result.Waiting, gang.Waiting{
-			Service: replica.Service, Ordinal: replica.Ordinal, Code: gang.CodePreempting, Message: gang.Preempts(replica),
+			Component: replica.Component, Ordinal: replica.Ordinal, Code: gang.CodePreempting, Message: gang.Preempts(replica),
 		})
 	case o.Failing == "" && !surplus:
 		d.result.Placed++
 	case o.Failing != "" && !surplus:
 		d.result.Waiting = append(d.result.Waiting, gang.Waiting{
-			Service: replica.Service, Ordinal: replica.Ordinal, Code: gang.CodeReleaseRefused, Message: o.Failing,
+			Component: replica.Component, Ordinal: replica.Ordinal, Code: gang.CodeReleaseRefused, Message: o.Failing,
 		})
 	}
 }
@@ -187,7 +187,7 @@ func (d *decision) countPlaced(o gang.Observation, r *gang.Request, replica plac
 func (d *decision) reportPreemption(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, replica placement.ReplicaResult) {
 	name := "the base gang"
 	if !replica.Base {
-		name = fmt.Sprintf("%s-%d", replica.Service, replica.Ordinal)
+		name = fmt.Sprintf("%s-%d", replica.Component, replica.Ordinal)
 	}
 	preemptionsPlanned.Inc()
 	who := gang.Victims(replica.Preempts)
@@ -201,7 +201,7 @@ func (d *decision) reportMove(ctx context.Context, dgd *nvidiav1beta1.DynamoGrap
 	if move == "" {
 		return
 	}
-	name := fmt.Sprintf("%s-%d", replica.Service, replica.Ordinal)
+	name := fmt.Sprintf("%s-%d", replica.Component, replica.Ordinal)
 	replicasMoved.Inc()
 	logger(ctx, dgd).Info("moving a replica as a whole", "replica", name, "move", move)
 	d.report(EventMoved, "%s moves as a whole %s", name, move)

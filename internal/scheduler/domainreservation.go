@@ -182,11 +182,11 @@ func (d *domainReservation) exempt(dgd *nvidiav1beta1.DynamoGraphDeployment, r *
 	if inside(r.Graph.Anchor) {
 		return true
 	}
-	for _, service := range r.Graph.Services {
-		if inside(service.Anchor) {
+	for _, component := range r.Graph.Components {
+		if inside(component.Anchor) {
 			return true
 		}
-		for _, replica := range service.Waiting {
+		for _, replica := range component.Waiting {
 			if inside(replica.Hint) || inside(replica.Anchor) {
 				return true
 			}

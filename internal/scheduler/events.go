@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/trellis-k8s/trellis/internal/gang"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -170,7 +170,7 @@ func (l *ledger) requeued(o gang.Observation, gangs map[string]eviction) (announ
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, pod := range o.Pods {
-		if of := pod.Annotations[graph.AnnotationGang]; gangs[of].why != "" && !l.pods.of(topology.PodID(pod)).requeued {
+		if of := pod.Annotations[render.AnnotationGang]; gangs[of].why != "" && !l.pods.of(topology.PodID(pod)).requeued {
 			fresh[of] = true
 		}
 	}

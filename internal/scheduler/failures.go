@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/trellis-k8s/trellis/internal/gang"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/limit"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // lastRetry is the longest pause before a release that failed is tried again; the first one is retryAfter.
@@ -75,7 +75,7 @@ func (l *ledger) endRefused(r *gang.Request, failed backoff, d *decision) {
 // scored is the part of a graph that its score is about: without what is not released time and again, or each try would say something new.
 func (l *ledger) scored(o gang.Observation) gang.Observation {
 	if l.failures[client.ObjectKeyFromObject(o.DGD)].repeated() {
-		o.Pods = slices.DeleteFunc(slices.Clone(o.Pods), graph.GateClosed)
+		o.Pods = slices.DeleteFunc(slices.Clone(o.Pods), render.GateClosed)
 	}
 	return o
 }

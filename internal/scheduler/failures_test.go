@@ -13,7 +13,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/trellis-k8s/trellis/internal/gang"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 func placedSoFar(t *testing.T) int {
@@ -35,7 +35,7 @@ func TestRefusedReleasesAreReported(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b, p, o := newOpening(t)
 				p.err = errors.New("denied by a policy")
-				o.Pods[0].Labels[graph.LabelComponent] = "work"
+				o.Pods[0].Labels[render.LabelComponent] = "work"
 				refuse(p)
 				placed, plans := placedSoFar(t), 0
 				for second := range 600 {

@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/trellis-k8s/trellis/internal/gang"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/quota"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // unadmitted is a graph whose pods another controller holds, too.
@@ -28,7 +28,7 @@ func unadmitted(number int, pods int32) gang.Observation {
 // admit removes the gates of others from some pods, with what it adds to them.
 func admit(pods []*corev1.Pod, adds func(*corev1.Pod)) {
 	for _, pod := range pods {
-		pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: graph.PlacementGate}}
+		pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: render.PlacementGate}}
 		if adds != nil {
 			adds(pod)
 		}
@@ -208,7 +208,7 @@ func TestAdmittedAndPlacedAtOnce(t *testing.T) {
 func TestEventOfAdmission(t *testing.T) {
 	b, all := full(t)
 	o := unadmitted(1, 1)
-	o.Pods[0].Labels[graph.LabelComponent] = "work"
+	o.Pods[0].Labels[render.LabelComponent] = "work"
 	all[o.DGD.Name] = o
 	b.s.queue.add(client.ObjectKeyFromObject(o.DGD))
 	b.look()

@@ -44,7 +44,7 @@ func TestNothingIsRememberedOfAGraphThatIsGone(t *testing.T) {
 	s.queue.add(name)
 	s.queue.take(begin)
 	s.queue.addAt(name, begin.Add(time.Hour))
-	s.line.Add(turns.Graph{Namespace: name.Namespace, Name: name.Name})
+	s.line.Add(turns.Turn{Namespace: name.Namespace, Name: name.Name})
 	s.results.set(name, gang.Result{Wanted: 1})
 	s.ledger.reserver.join(name, 0, begin, begin)
 	s.ledger.backoffs.begin(name, "", begin)

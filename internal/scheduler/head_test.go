@@ -12,7 +12,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/gang"
 )
 
-// TestMinAvailableGoesTogether: of a service that does not run without two replicas nothing is released before both are made and fit, with a
+// TestMinAvailableGoesTogether: of a component that does not run without two replicas nothing is released before both are made and fit, with a
 // domain of the graph and without one.
 func TestMinAvailableGoesTogether(t *testing.T) {
 	for name, c := range map[string]*trellisv1alpha1.ResolvedTopology{"a base gang": frozen("rack", ""), "no domain of the graph": frozen("", "rack")} {

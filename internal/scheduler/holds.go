@@ -57,9 +57,9 @@ func (h *holds) add(c *topology.Cluster, pod types.NamespacedName, one hold) {
 }
 
 // lift gives the held capacity of pods to the plan that is made now for them.
-func (h *holds) lift(c *topology.Cluster, namespace string, services []placement.Service) {
-	for _, service := range services {
-		for _, replica := range service.Waiting {
+func (h *holds) lift(c *topology.Cluster, namespace string, components []placement.Component) {
+	for _, component := range components {
+		for _, replica := range component.Waiting {
 			for _, pod := range replica.Pods {
 				name := types.NamespacedName{Namespace: namespace, Name: pod.Name}
 				if _, held := h.byPod[name]; held {

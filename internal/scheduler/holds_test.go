@@ -36,8 +36,8 @@ func (b *bench) full(like *corev1.Pod) bool {
 }
 
 func TestHeldCapacity(t *testing.T) {
-	next := func(pod *corev1.Pod) []placement.Service {
-		return []placement.Service{{Waiting: []placement.Replica{{Pods: []placement.Pod{{Name: pod.Name}}}}}}
+	next := func(pod *corev1.Pod) []placement.Component {
+		return []placement.Component{{Waiting: []placement.Replica{{Pods: []placement.Pod{{Name: pod.Name}}}}}}
 	}
 	for name, tc := range map[string]struct {
 		do   func(b *bench, h *holds, pod *corev1.Pod, graph types.NamespacedName)

@@ -18,7 +18,7 @@ import (
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/gang"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // newIdleBench is a bench whose loop reads nothing, so that pod events can be delivered.
@@ -38,7 +38,7 @@ func newIdleBench(t *testing.T) *bench {
 func (b *bench) released(edit func(*corev1.Pod)) gang.Observation {
 	o := asking(5, 2, 0)
 	for _, pod := range o.Pods {
-		pod.Spec.SchedulingGates, pod.Annotations = nil, map[string]string{graph.AnnotationGang: "g5-gang"}
+		pod.Spec.SchedulingGates, pod.Annotations = nil, map[string]string{render.AnnotationGang: "g5-gang"}
 		pod.Spec.NodeSelector = map[string]string{"z": "z", "r": "a"}
 		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonSchedulingGated}}
 	}

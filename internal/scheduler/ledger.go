@@ -16,7 +16,7 @@ import (
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/gang"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -110,7 +110,7 @@ func (l *ledger) stuckGangs(o gang.Observation) (gangs map[string]eviction, w wa
 		case now.Before(due): // those that have to leave may do so before
 			w.at(name, earlier(due, now.Add(l.options.RequeueAfter)))
 		default:
-			gangs[pod.Annotations[graph.AnnotationGang]] = e
+			gangs[pod.Annotations[render.AnnotationGang]] = e
 			if e.reason == ReasonVictimsStayed {
 				node, _ := l.victimsOf(pod)
 				l.avoided.add(name, gang.Of(pod), node)

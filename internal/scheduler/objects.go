@@ -20,7 +20,7 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/gang"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -35,7 +35,7 @@ const (
 // AddIndexes registers the indexes.
 func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	if err := indexer.IndexField(ctx, &corev1.Pod{}, IndexPodsByGraph, func(o client.Object) []string {
-		if name := o.GetLabels()[graph.LabelGraph]; name != "" && o.GetLabels()[graph.LabelScalingGroup] != "" {
+		if name := o.GetLabels()[render.LabelGraph]; name != "" && o.GetLabels()[render.LabelScalingGroup] != "" {
 			return []string{name}
 		}
 		return nil
@@ -83,7 +83,7 @@ func (c *objects) observe(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDep
 		return o, err
 	}
 	o.Groups = slices.DeleteFunc(groups, func(sg *trellisv1alpha1.ScalingGroup) bool { return sg.DeletionTimestamp != nil })
-	if o.Pods, err = c.pods(ctx, dgd.Namespace, graph.LabelValue(dgd.Name)); err != nil {
+	if o.Pods, err = c.pods(ctx, dgd.Namespace, render.LabelValue(dgd.Name)); err != nil {
 		return o, err
 	}
 	if o.Profile, err = c.profile(ctx, o.Groups); err != nil {
@@ -123,7 +123,7 @@ func (c *objects) profile(ctx context.Context, groups []*trellisv1alpha1.Scaling
 
 // groupOf is the scaling group of a pod; nil when it has none, or it is not in the cache yet.
 func (c *objects) groupOf(pod *corev1.Pod) *trellisv1alpha1.ScalingGroup {
-	name, uid, ok := graph.GroupOf(pod)
+	name, uid, ok := render.GroupOf(pod)
 	if !ok {
 		return nil
 	}
@@ -137,14 +137,14 @@ func (c *objects) groupOf(pod *corev1.Pod) *trellisv1alpha1.ScalingGroup {
 // followed returns the graph of a pod that is gone when the pod's replica will be recreated.
 func (c *objects) followed(gone *corev1.Pod) (types.NamespacedName, bool) {
 	sg := c.groupOf(gone)
-	if sg == nil || sg.DeletionTimestamp != nil || sg.Spec.Replicas == 0 || !graph.Gated(sg) {
+	if sg == nil || sg.DeletionTimestamp != nil || sg.Spec.Replicas == 0 || !render.Gated(sg) {
 		return types.NamespacedName{}, false
 	}
-	left, err := c.pods(context.Background(), sg.Namespace, gone.Labels[graph.LabelGraph])
+	left, err := c.pods(context.Background(), sg.Namespace, gone.Labels[render.LabelGraph])
 	if err != nil {
 		return types.NamespacedName{}, false
 	}
-	left = slices.DeleteFunc(left, func(pod *corev1.Pod) bool { return !graph.Member(pod, sg) || pod.UID == gone.UID })
+	left = slices.DeleteFunc(left, func(pod *corev1.Pod) bool { return !render.Member(pod, sg) || pod.UID == gone.UID })
 	return types.NamespacedName{Namespace: sg.Namespace, Name: sg.Spec.Graph}, gang.WillBeFollowed(sg, gone, left)
 }
 
@@ -152,7 +152,7 @@ func (c *objects) followed(gone *corev1.Pod) (types.NamespacedName, bool) {
 func (c *objects) priorities(ctx context.Context, graphs []*nvidiav1beta1.DynamoGraphDeployment) map[types.UID]int32 {
 	out := map[types.UID]int32{}
 	for _, dgd := range graphs {
-		pods, err := c.pods(ctx, dgd.Namespace, graph.LabelValue(dgd.Name))
+		pods, err := c.pods(ctx, dgd.Namespace, render.LabelValue(dgd.Name))
 		if err != nil {
 			log.FromContext(ctx).Error(err, "listing the pods of a graph", "graph", client.ObjectKeyFromObject(dgd))
 			continue

@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/trellis-k8s/trellis/internal/gang"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // maxWrites is how many patches are under way at once.
@@ -51,16 +51,16 @@ func gangsOf(o gang.Observation, releases []gang.Release, placer provider.Placer
 }
 
 func (g *gangRelease) addPod(o gang.Observation, pod *corev1.Pod) {
-	ordinal, _, _ := graph.ReplicaOf(pod)
+	ordinal, _, _ := render.ReplicaOf(pod)
 	for i := range g.gang.Replicas {
 		replica := &g.gang.Replicas[i]
-		if replica.Ordinal == ordinal && replica.Group.Name == pod.Labels[graph.LabelScalingGroup] {
+		if replica.Ordinal == ordinal && replica.Group.Name == pod.Labels[render.LabelScalingGroup] {
 			replica.Pods = append(replica.Pods, pod)
 			return
 		}
 	}
 	for _, sg := range o.Groups {
-		if sg.Name == pod.Labels[graph.LabelScalingGroup] {
+		if sg.Name == pod.Labels[render.LabelScalingGroup] {
 			g.gang.Replicas = append(g.gang.Replicas, gang.Member{Group: sg, Ordinal: ordinal, Pods: []*corev1.Pod{pod}})
 			return
 		}

@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/trellis-k8s/trellis/internal/gang"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -151,7 +151,7 @@ func (p *releasedPods) follow(pod *corev1.Pod, id string, now time.Time) {
 		return // as most pods of a cluster
 	}
 	p.change(id, func(r *released) {
-		if pod.Spec.NodeName != "" || !graph.GateClosed(pod) || pod.DeletionTimestamp != nil {
+		if pod.Spec.NodeName != "" || !render.GateClosed(pod) || pod.DeletionTimestamp != nil {
 			r.visible()
 		}
 		waits, refused := gang.WaitsForScheduler(pod), gang.WhyUnschedulable(pod) != ""

@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/trellis-k8s/trellis/internal/gang"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -71,7 +71,7 @@ func (l *ledger) evictionReason(pod *corev1.Pod) string {
 func (l *ledger) toEvict(pods []*corev1.Pod, gangs map[string]eviction) (evict []*corev1.Pod) {
 	for _, pod := range pods {
 		id := topology.PodID(pod)
-		if _, ours := gangs[pod.Annotations[graph.AnnotationGang]]; !ours || pod.DeletionTimestamp != nil || l.pods.of(id).evicted {
+		if _, ours := gangs[pod.Annotations[render.AnnotationGang]]; !ours || pod.DeletionTimestamp != nil || l.pods.of(id).evicted {
 			continue
 		}
 		if l.pods.byID[id] != nil || len(gang.NodesOf(l.cluster, id)) > 0 {

@@ -19,9 +19,9 @@ import (
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/gang"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider"
 	gates "github.com/trellis-k8s/trellis/internal/provider/gates/placer"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // objecting is a provider whose scheduler binds nothing, and that notes what it is given back.
@@ -64,7 +64,7 @@ func TestAnEarlierLookDoesNotStandInTheWayOfRequeueing(t *testing.T) {
 			b.s.providers = provider.New(provider.Options{}, provider.All{Placers: []provider.Placer{placer}})
 			o := asking(1, 1, 0)
 			pod, graphName := o.Pods[0], client.ObjectKeyFromObject(o.DGD)
-			pod.Spec.SchedulingGates, pod.Annotations = nil, map[string]string{graph.AnnotationGang: "g1-gang"}
+			pod.Spec.SchedulingGates, pod.Annotations = nil, map[string]string{render.AnnotationGang: "g1-gang"}
 			stuck(b, pod)
 
 			looks := 0
@@ -96,7 +96,7 @@ func TestWhatStandsAgainstAGangAnywhereDoesNotRequeueIt(t *testing.T) {
 	b.s.providers = provider.New(provider.Options{}, provider.All{Placers: []provider.Placer{placer}})
 	o := asking(1, 1, 0)
 	pod := o.Pods[0]
-	pod.Spec.SchedulingGates, pod.Annotations = nil, map[string]string{graph.AnnotationGang: "g1-gang"}
+	pod.Spec.SchedulingGates, pod.Annotations = nil, map[string]string{render.AnnotationGang: "g1-gang"}
 	pod.Status.Conditions = []corev1.PodCondition{{
 		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "over quota",
 	}}
@@ -163,7 +163,7 @@ func TestGangsOfOneLookAreRequeuedOnce(t *testing.T) {
 	o.Pods = nil
 	for i := range int32(10) {
 		pod := withGPU(newPod(o.Groups[0], i, 0))
-		pod.Spec.SchedulingGates, pod.Annotations = nil, map[string]string{graph.AnnotationGang: fmt.Sprint("g1-gang", i)}
+		pod.Spec.SchedulingGates, pod.Annotations = nil, map[string]string{render.AnnotationGang: fmt.Sprint("g1-gang", i)}
 		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "0/1 nodes are available"}}
 		o.Pods = append(o.Pods, pod)
 		b.track(pod)
@@ -200,7 +200,7 @@ func TestCapacityFreedForAGangIsKeptWhenItIsRequeued(t *testing.T) {
 				}
 			}
 			b.s.objects.reader = fake.NewClientBuilder().WithScheme(scheme).WithObjects(low.Groups[0], high.Groups[0]).
-				WithIndex(&corev1.Pod{}, IndexPodsByGraph, func(o client.Object) []string { return []string{o.GetLabels()[graph.LabelGraph]} }).Build()
+				WithIndex(&corev1.Pod{}, IndexPodsByGraph, func(o client.Object) []string { return []string{o.GetLabels()[render.LabelGraph]} }).Build()
 
 			b.expect("the first one has the free rack", low, "rack a")
 			for i, pod := range low.Pods {

@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/trellis-k8s/trellis/internal/gang"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // opening is a placer whose releases are seen, and bound, at once, but for those of one pod, which fail.
@@ -55,7 +55,7 @@ func (p *opening) Release(_ context.Context, pod *corev1.Pod, pin gang.Pin) erro
 }
 
 func opened(pod *corev1.Pod, gang string, labels map[string]string) {
-	pod.Spec.SchedulingGates, pod.Annotations, pod.Spec.NodeSelector = nil, map[string]string{graph.AnnotationGang: gang}, labels
+	pod.Spec.SchedulingGates, pod.Annotations, pod.Spec.NodeSelector = nil, map[string]string{render.AnnotationGang: gang}, labels
 }
 
 // newOpening is a loop with one free rack and a graph that asks for both hosts of it.
@@ -100,7 +100,7 @@ func TestAGangThatHasBegunKeepsItsCapacity(t *testing.T) {
 				p.failing = ""
 				b.pass(retryAfter)
 				b.settle()
-				if graph.GateClosed(o.Pods[1]) || o.Pods[0].Annotations[graph.AnnotationGang] != o.Pods[1].Annotations[graph.AnnotationGang] {
+				if render.GateClosed(o.Pods[1]) || o.Pods[0].Annotations[render.AnnotationGang] != o.Pods[1].Annotations[render.AnnotationGang] {
 					t.Error("the second try did not release the rest with its gang")
 				}
 				if n := b.count(func(r *released) bool { return r.begun || r.failed || r.releasing }); n > 0 {

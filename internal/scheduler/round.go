@@ -57,7 +57,7 @@ func (s *Scheduler) lineUp(ctx context.Context, due []types.NamespacedName) {
 		priorities = s.objects.priorities(ctx, found)
 	}
 	for _, dgd := range found {
-		s.line.Add(turns.Graph{Namespace: dgd.Namespace, Name: dgd.Name, Priority: priorities[dgd.UID], Created: dgd.CreationTimestamp.Time})
+		s.line.Add(turns.Turn{Namespace: dgd.Namespace, Name: dgd.Name, Priority: priorities[dgd.UID], Created: dgd.CreationTimestamp.Time})
 	}
 }
 

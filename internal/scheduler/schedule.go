@@ -13,7 +13,7 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/gang"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // schedule looks at one graph: evict what cannot bind, plan what waits, release the placed pods, report.
@@ -122,9 +122,9 @@ func (s *Scheduler) announce(ctx context.Context, dgd *nvidiav1beta1.DynamoGraph
 		}
 		if !logged {
 			logged = true
-			logger(ctx, dgd).Info("waiting", "service", w.Service, "replica", w.Ordinal, "reason", w.Code, "message", w.Message, "replicas", len(result.Waiting))
+			logger(ctx, dgd).Info("waiting", "service", w.Component, "replica", w.Ordinal, "reason", w.Code, "message", w.Message, "replicas", len(result.Waiting))
 		}
-		if pod := first[gang.Key{Service: graph.LabelValue(w.Service), Ordinal: w.Ordinal}]; pod != nil {
+		if pod := first[gang.Key{Component: render.LabelValue(w.Component), Ordinal: w.Ordinal}]; pod != nil {
 			s.recorder.Eventf(pod, dgd, eventType(w), w.Code, "Place", "%s", w.Message)
 		}
 	}

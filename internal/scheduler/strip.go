@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/lru"
 
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -23,7 +23,7 @@ func StripPod(obj any) (any, error) {
 	if !ok {
 		return obj, nil
 	}
-	if pod.Labels[graph.LabelScalingGroup] != "" {
+	if pod.Labels[render.LabelScalingGroup] != "" {
 		return counted(pod, likeOthers(stripOurs(pod))), nil
 	}
 	return counted(pod, likeOthers(stripOthers(pod))), nil

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/randfill"
 
 	"github.com/trellis-k8s/trellis/internal/gang"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -38,7 +38,7 @@ func TestStrippedPodsCountTheSame(t *testing.T) {
 				m.ManagedFields = nil
 				return *m
 			},
-			"gate":        func(p *corev1.Pod) any { return graph.GateClosed(p) },
+			"gate":        func(p *corev1.Pod) any { return render.GateClosed(p) },
 			"leaving":     func(p *corev1.Pod) any { return gang.Leaving(p) },
 			"host":        func(p *corev1.Pod) any { return gang.PinnedHost(p) },
 			"priority":    func(p *corev1.Pod) any { return topology.PriorityOf(p) },
@@ -68,7 +68,7 @@ func TestStrippedPodsOfOthersTakeTheSame(t *testing.T) {
 	resized := 0
 	for seed := range int64(300) {
 		pod := randomPod(seed)
-		delete(pod.Labels, graph.LabelScalingGroup)
+		delete(pod.Labels, render.LabelScalingGroup)
 		whole, unresized := pod.DeepCopy(), pod.DeepCopy()
 		unresized.Status = corev1.PodStatus{}
 		if stripped := strip(t, pod); !topology.SameRequests(whole, stripped) {
@@ -126,7 +126,7 @@ func randomPod(seed int64) *corev1.Pod {
 	if pod.Labels == nil {
 		pod.Labels = map[string]string{}
 	}
-	pod.Labels[graph.LabelScalingGroup] = "g-worker"
+	pod.Labels[render.LabelScalingGroup] = "g-worker"
 	return pod
 }
 
@@ -139,7 +139,7 @@ func TestStrippedPodsShareTheirTemplate(t *testing.T) {
 			}},
 		}}
 	}
-	for kind, labels := range map[string]map[string]string{"own": {graph.LabelScalingGroup: "g-worker"}, "others": nil} {
+	for kind, labels := range map[string]map[string]string{"own": {render.LabelScalingGroup: "g-worker"}, "others": nil} {
 		a, b, c := strip(t, pod("a", "7", labels)), strip(t, pod("b", "7", labels)), strip(t, pod("c", "8", labels))
 		if &a.Spec.Containers[0] != &b.Spec.Containers[0] {
 			t.Errorf("%s: two pods of one template do not share it", kind)

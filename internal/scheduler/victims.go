@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/trellis-k8s/trellis/internal/gang"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -145,7 +145,7 @@ type preemptingGang struct{ gang, why string }
 func preemptingGangs(o gang.Observation) (list []preemptingGang) {
 	for _, pod := range o.Pods {
 		why := o.Preempting[topology.PodID(pod)]
-		of := pod.Annotations[graph.AnnotationGang]
+		of := pod.Annotations[render.AnnotationGang]
 		if why == "" || slices.ContainsFunc(list, func(g preemptingGang) bool { return g.gang == of }) {
 			continue
 		}

@@ -18,8 +18,8 @@ import (
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/gang"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // evicting is a provider that releases nothing and notes what it is given back.
@@ -46,7 +46,7 @@ func onNode(name, host string, asked time.Time, grace time.Duration) *corev1.Pod
 // nominated is a pod as the kube-scheduler leaves it that preempts others on its node.
 func nominated(pod *corev1.Pod, gang, node string) *corev1.Pod {
 	pod = pod.DeepCopy()
-	pod.Spec.SchedulingGates, pod.Annotations = nil, map[string]string{graph.AnnotationGang: gang}
+	pod.Spec.SchedulingGates, pod.Annotations = nil, map[string]string{render.AnnotationGang: gang}
 	pod.Status = corev1.PodStatus{NominatedNodeName: node, Conditions: []corev1.PodCondition{{
 		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "0/4 nodes are available",
 	}}}

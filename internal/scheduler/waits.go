@@ -13,8 +13,8 @@ import (
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/gang"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/placement"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // waits are the gangs that wait to be placed, by graph, from one look at the graph to the next.
@@ -63,20 +63,20 @@ func (l *ledger) followWaits(o gang.Observation, result *gang.Result, again bool
 		delete(l.waits, name)
 		return
 	}
-	created, groups, now := createdBy(o.Pods), groupsByService(o.Groups), make(map[gang.Key]wait, len(result.Waiting))
+	created, groups, now := createdBy(o.Pods), groupsByComponent(o.Groups), make(map[gang.Key]wait, len(result.Waiting))
 	for _, w := range result.Waiting {
-		key := gang.Key{Service: w.Service, Ordinal: w.Ordinal}
+		key := gang.Key{Component: w.Component, Ordinal: w.Ordinal}
 		was, known := before[key]
 		if !known {
 			was.since = l.clock.Now()
 			if again { // else it may have waited before this operator started
-				l.countRequeue(name, groups[w.Service], w.Ordinal)
+				l.countRequeue(name, groups[w.Component], w.Ordinal)
 			}
 		}
 		if w.Code != gang.CodeCreating && w.Code != gang.CodeWaitingForAdmission && w.Code != was.reason {
 			replicasRefused.WithLabelValues(w.Code).Inc()
 		}
-		now[key] = was.next(w.Code, created[gang.Key{Service: graph.LabelValue(w.Service), Ordinal: w.Ordinal}], l.clock.Now())
+		now[key] = was.next(w.Code, created[gang.Key{Component: render.LabelValue(w.Component), Ordinal: w.Ordinal}], l.clock.Now())
 	}
 	l.waits[name] = now
 }
@@ -85,11 +85,11 @@ func (l *ledger) followWaits(o gang.Observation, result *gang.Result, again bool
 func createdBy(pods []*corev1.Pod) map[gang.Key]time.Time {
 	created := map[gang.Key]time.Time{}
 	for _, pod := range pods {
-		ordinal, _, ok := graph.ReplicaOf(pod)
+		ordinal, _, ok := render.ReplicaOf(pod)
 		if !ok || gang.Leaving(pod) || pod.CreationTimestamp.IsZero() {
 			continue
 		}
-		key := gang.Key{Service: pod.Labels[graph.LabelComponent], Ordinal: int(ordinal)}
+		key := gang.Key{Component: pod.Labels[render.LabelComponent], Ordinal: int(ordinal)}
 		if first, known := created[key]; !known || pod.CreationTimestamp.Time.Before(first) {
 			created[key] = pod.CreationTimestamp.Time
 		}
@@ -103,7 +103,7 @@ type placedGroup struct {
 	placed map[int32]bool
 }
 
-func groupsByService(groups []*trellisv1alpha1.ScalingGroup) map[string]placedGroup {
+func groupsByComponent(groups []*trellisv1alpha1.ScalingGroup) map[string]placedGroup {
 	out := map[string]placedGroup{}
 	for _, sg := range groups {
 		placed := map[int32]bool{}
@@ -133,7 +133,7 @@ func (l *ledger) countRequeue(name types.NamespacedName, sg placedGroup, ordinal
 func (l *ledger) observePlaced(o gang.Observation, r *gang.Request, replica placement.ReplicaResult) {
 	replicasPlaced.Inc()
 	now := l.clock.Now()
-	was, waited := l.waits[client.ObjectKeyFromObject(o.DGD)][gang.Key{Service: replica.Service, Ordinal: replica.Ordinal}]
+	was, waited := l.waits[client.ObjectKeyFromObject(o.DGD)][gang.Key{Component: replica.Component, Ordinal: replica.Ordinal}]
 	if !waited {
 		was.since = now
 	}

@@ -19,7 +19,7 @@ import (
 )
 
 // Graph is one graph in line.
-type Graph struct {
+type Turn struct {
 	Namespace, Name string
 	// Priority: higher ones come first.
 	Priority int32
@@ -29,15 +29,15 @@ type Graph struct {
 
 type id struct{ namespace, name string }
 
-func (g Graph) id() id { return id{g.Namespace, g.Name} }
+func (g Turn) id() id { return id{g.Namespace, g.Name} }
 
-func older(a, b Graph) int {
+func older(a, b Turn) int {
 	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Name, b.Name))
 }
 
 // Line holds graphs, each once. The zero value is ready to use. It is not safe for concurrent use.
 type Line struct {
-	known      map[id]Graph
+	known      map[id]Turn
 	priorities map[int32]*priority
 	served     uint64
 }
@@ -45,7 +45,7 @@ type Line struct {
 // priority is the line of one priority.
 type priority struct {
 	// graphs by namespace, oldest first; no namespace is empty.
-	graphs map[string][]Graph
+	graphs map[string][]Turn
 	// last is when a namespace was served, as a running number.
 	last map[string]uint64
 }
@@ -60,7 +60,7 @@ var maxRemembered = usuallyRemembered
 func (l *Line) Len() int { return len(l.known) }
 
 // Add puts a graph in line. One that is there already gets its priority and creation time of now.
-func (l *Line) Add(g Graph) {
+func (l *Line) Add(g Turn) {
 	// Removing the last graph of a priority forgets whose turn it is; a graph that only changes must not.
 	p := l.priorities[g.Priority]
 	if old, known := l.known[g.id()]; known {
@@ -70,11 +70,11 @@ func (l *Line) Add(g Graph) {
 		l.Remove(g.Namespace, g.Name)
 	}
 	if l.known == nil {
-		l.known, l.priorities = map[id]Graph{}, map[int32]*priority{}
+		l.known, l.priorities = map[id]Turn{}, map[int32]*priority{}
 	}
 	l.known[g.id()] = g
 	if p == nil {
-		p = &priority{graphs: map[string][]Graph{}, last: map[string]uint64{}}
+		p = &priority{graphs: map[string][]Turn{}, last: map[string]uint64{}}
 	}
 	l.priorities[g.Priority] = p
 	list := p.graphs[g.Namespace]
@@ -104,7 +104,7 @@ func (l *Line) Remove(namespace, name string) {
 }
 
 // Next takes the graph whose turn it is out of line; ok is false when there is none.
-func (l *Line) Next() (g Graph, ok bool) {
+func (l *Line) Next() (g Turn, ok bool) {
 	if len(l.known) == 0 {
 		return g, false
 	}
@@ -145,6 +145,6 @@ func (p *priority) forget() {
 }
 
 // before compares the oldest graphs of two namespaces.
-func (p *priority) before(a, b Graph) bool {
+func (p *priority) before(a, b Turn) bool {
 	return cmp.Or(cmp.Compare(p.last[a.Namespace], p.last[b.Namespace]), older(a, b), cmp.Compare(a.Namespace, b.Namespace)) < 0
 }

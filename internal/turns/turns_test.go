@@ -16,9 +16,9 @@ import (
 var begin = time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
 
 // at is a graph NAMESPACE/NAME, created so many minutes after the beginning.
-func at(name string, minute int, priority int32) Graph {
+func at(name string, minute int, priority int32) Turn {
 	namespace, name, _ := strings.Cut(name, "/")
-	return Graph{Namespace: namespace, Name: name, Priority: priority, Created: begin.Add(time.Duration(minute) * time.Minute)}
+	return Turn{Namespace: namespace, Name: name, Priority: priority, Created: begin.Add(time.Duration(minute) * time.Minute)}
 }
 
 func drain(l *Line) (names []string) {
@@ -30,16 +30,16 @@ func drain(l *Line) (names []string) {
 
 func TestNext(t *testing.T) {
 	cases := map[string]struct {
-		graphs []Graph
+		graphs []Turn
 		want   string
 	}{
-		"one namespace: the oldest first": {[]Graph{at("a/2", 2, 0), at("a/1", 1, 0), at("a/3", 3, 0)}, "a/1 a/2 a/3"},
-		"many of one, one of another":     {[]Graph{at("a/1", 1, 0), at("a/2", 2, 0), at("a/3", 3, 0), at("b/1", 9, 0)}, "a/1 b/1 a/2 a/3"},
-		"three namespaces in turn":        {[]Graph{at("a/1", 1, 0), at("a/2", 4, 0), at("b/1", 2, 0), at("b/2", 5, 0), at("c/1", 3, 0), at("c/2", 6, 0)}, "a/1 b/1 c/1 a/2 b/2 c/2"},
-		"priority before turns":           {[]Graph{at("a/1", 1, 0), at("a/2", 2, 5), at("a/3", 3, 5), at("b/1", 4, 0), at("b/2", 5, 5)}, "a/2 b/2 a/3 a/1 b/1"},
-		"created at one time":             {[]Graph{at("b/1", 1, 0), at("a/2", 1, 0), at("a/1", 1, 0)}, "a/1 b/1 a/2"},
-		"twice is once":                   {[]Graph{at("a/1", 1, 0), at("a/1", 1, 0)}, "a/1"},
-		"another priority than before":    {[]Graph{at("a/1", 1, 0), at("a/2", 2, 0), at("a/2", 2, 9)}, "a/2 a/1"},
+		"one namespace: the oldest first": {[]Turn{at("a/2", 2, 0), at("a/1", 1, 0), at("a/3", 3, 0)}, "a/1 a/2 a/3"},
+		"many of one, one of another":     {[]Turn{at("a/1", 1, 0), at("a/2", 2, 0), at("a/3", 3, 0), at("b/1", 9, 0)}, "a/1 b/1 a/2 a/3"},
+		"three namespaces in turn":        {[]Turn{at("a/1", 1, 0), at("a/2", 4, 0), at("b/1", 2, 0), at("b/2", 5, 0), at("c/1", 3, 0), at("c/2", 6, 0)}, "a/1 b/1 c/1 a/2 b/2 c/2"},
+		"priority before turns":           {[]Turn{at("a/1", 1, 0), at("a/2", 2, 5), at("a/3", 3, 5), at("b/1", 4, 0), at("b/2", 5, 5)}, "a/2 b/2 a/3 a/1 b/1"},
+		"created at one time":             {[]Turn{at("b/1", 1, 0), at("a/2", 1, 0), at("a/1", 1, 0)}, "a/1 b/1 a/2"},
+		"twice is once":                   {[]Turn{at("a/1", 1, 0), at("a/1", 1, 0)}, "a/1"},
+		"another priority than before":    {[]Turn{at("a/1", 1, 0), at("a/2", 2, 0), at("a/2", 2, 9)}, "a/2 a/1"},
 		"nothing":                         {nil, ""},
 	}
 	for name, c := range cases {
@@ -117,9 +117,9 @@ func TestTurnsAreFair(t *testing.T) {
 func turnsAreFair(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var l Line
-		inLine := map[string]Graph{}
+		inLine := map[string]Turn{}
 		passed := map[string]map[string]int{} // "namespace priority": how often the others were taken since
-		key := func(g Graph) string { return fmt.Sprint(g.Namespace, " ", g.Priority) }
+		key := func(g Turn) string { return fmt.Sprint(g.Namespace, " ", g.Priority) }
 		for range rapid.IntRange(1, 120).Draw(t, "steps") {
 			switch rapid.IntRange(0, 5).Draw(t, "step") {
 			case 0, 1, 2:
@@ -168,7 +168,7 @@ func turnsAreFair(t *testing.T) {
 }
 
 // follow begins to count for those that are new in line, and ends for those that are not in line any more.
-func follow(inLine map[string]Graph, passed map[string]map[string]int, key func(Graph) string) {
+func follow(inLine map[string]Turn, passed map[string]map[string]int, key func(Turn) string) {
 	there := map[string]bool{}
 	for _, g := range inLine {
 		there[key(g)] = true
@@ -183,7 +183,7 @@ func follow(inLine map[string]Graph, passed map[string]map[string]int, key func(
 	}
 }
 
-func names(inLine map[string]Graph) []string {
+func names(inLine map[string]Turn) []string {
 	var out []string
 	for name := range inLine {
 		out = append(out, name)

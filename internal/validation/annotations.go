@@ -14,8 +14,8 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/constraint"
 	"github.com/trellis-k8s/trellis/internal/field"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // Annotations whose values are checked.
@@ -33,7 +33,7 @@ func annotations(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	path := annotationsPath
 	errs := oneOf(path, dgd.Annotations, annotationExecutorBackend, "mp", "ray")
 	errs = append(errs, oneOf(path, dgd.Annotations, annotationDiscoveryMode, "pod", "container")...)
-	errs = append(errs, oneOf(path, dgd.Annotations, graph.AnnotationGenerations, "true", "false")...)
+	errs = append(errs, oneOf(path, dgd.Annotations, render.AnnotationGenerations, "true", "false")...)
 	if value, ok := dgd.Annotations[annotationOriginVersion]; ok {
 		if !likeVersion(value) {
 			errs = append(errs, badValue(field.ErrorTypeInvalid, path.Key(annotationOriginVersion), value, "must be valid semver, e.g. 1.1.0"))
@@ -51,11 +51,11 @@ func likeVersion(text string) bool {
 }
 
 func groveUpdate(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
-	return oneOf(annotationsPath, dgd.Annotations, specs.AnnotationGroveUpdate, graph.GroveRollingRecreate, graph.GroveOnDelete)
+	return oneOf(annotationsPath, dgd.Annotations, specs.AnnotationGroveUpdate, render.GroveRollingRecreate, render.GroveOnDelete)
 }
 
-// serviceAnnotations: extraPodMetadata of v1alpha1 has always taken any value.
-func serviceAnnotations(s service) field.ErrorList {
+// componentAnnotations: extraPodMetadata of v1alpha1 has always taken any value.
+func componentAnnotations(s component) field.ErrorList {
 	if extra := s.alpha.ExtraPodMetadata; extra != nil && extra.Annotations[annotationExecutorBackend] != "" {
 		return nil
 	}

@@ -58,7 +58,7 @@ func domainRefs(dgd *nvidiav1beta1.DynamoGraphDeployment) []domainRef {
 	if c := dgd.Spec.TopologyConstraint; c != nil {
 		add(constraintPath, c.PackDomain, c.PreferredPackDomain)
 	}
-	for _, s := range servicesOf(dgd) {
+	for _, s := range componentsOf(dgd) {
 		if c := s.TopologyConstraint; c != nil {
 			add(s.path.Child("topologyConstraint"), c.PackDomain, c.PreferredPackDomain)
 		}
@@ -82,22 +82,22 @@ func topologyProfile(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 		"name a ClusterTopology there", profilePath))
 }
 
-// deploymentConstraint: a profile alone packs nothing, so either the deployment or a service must name a level.
+// deploymentConstraint: a profile alone packs nothing, so either the deployment or a component must name a level.
 func deploymentConstraint(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	c := dgd.Spec.TopologyConstraint
 	if c == nil {
 		return nil
 	}
 	errs := domainFormat(constraintPath, c.PackDomain, c.PreferredPackDomain)
-	onService := slices.ContainsFunc(servicesOf(dgd), func(s service) bool { return s.TopologyConstraint != nil })
-	if c.PackDomain == "" && c.PreferredPackDomain == "" && !onService {
+	onComponent := slices.ContainsFunc(componentsOf(dgd), func(s component) bool { return s.TopologyConstraint != nil })
+	if c.PackDomain == "" && c.PreferredPackDomain == "" && !onComponent {
 		errs = append(errs, field.Required(constraintPath.Child("packDomain"),
 			"packDomain is required when no %[1]s topologyConstraint is set: name a level here or on a %[1]s", field.WordComponent))
 	}
 	return errs
 }
 
-func serviceConstraint(s service) field.ErrorList {
+func componentConstraint(s component) field.ErrorList {
 	c := s.TopologyConstraint
 	if c == nil {
 		return nil

@@ -26,7 +26,7 @@ func GraphCreate(dgd Written) field.ErrorList {
 	}
 	errs = append(errs, ofChanges(dgd)...)
 	errs = append(errs, transfer(dgd.DynamoGraphDeployment)...)
-	for _, s := range dgd.services() {
+	for _, s := range dgd.components() {
 		errs = append(errs, mainImage(s)...)
 		if dgd.Alpha == nil { // v1alpha1 has always taken sidecars without an image
 			errs = append(errs, sidecarImages(s)...)
@@ -41,7 +41,7 @@ func ofChanges(dgd Written) field.ErrorList {
 	errs = append(errs, unconvertedTransfer(dgd)...)
 	errs = append(errs, providerOverrides(dgd.DynamoGraphDeployment)...)
 	errs = append(errs, containerDiscovery(dgd.DynamoGraphDeployment)...)
-	for _, s := range dgd.services() {
+	for _, s := range dgd.components() {
 		for _, check := range changeChecks {
 			errs = append(errs, check(s)...)
 		}
@@ -49,13 +49,13 @@ func ofChanges(dgd Written) field.ErrorList {
 	return errs
 }
 
-// changeChecks are those of ofChanges about each service.
-var changeChecks = []func(service) field.ErrorList{
+// changeChecks are those of ofChanges about each component.
+var changeChecks = []func(component) field.ErrorList{
 	powerLimit, containerResources, multinodeType, formerRoles, sharedMemorySign, pickerConfig, deviceService, failover, checkpoint,
 }
 
-// multinodeType: only the pods of workers form one program. A service without a type may be one, and endpointPicker speaks of its own type.
-func multinodeType(s service) field.ErrorList {
+// multinodeType: only the pods of workers form one program. A component without a type may be one, and endpointPicker speaks of its own type.
+func multinodeType(s component) field.ErrorList {
 	kind := s.explicitType()
 	if !s.multinode() || slices.Contains(multinodeTypes, kind) {
 		return nil
@@ -71,9 +71,9 @@ var multinodeTypes = []string{
 }
 
 // explicitType is the type of the service, of v1alpha1 also one that v1beta1 does not have; "" for none.
-func (s service) explicitType() string { return cmp.Or(string(s.Type), s.alpha.ComponentType) }
+func (s component) explicitType() string { return cmp.Or(string(s.Type), s.alpha.ComponentType) }
 
-func sharedMemorySign(s service) field.ErrorList {
+func sharedMemorySign(s component) field.ErrorList {
 	if size := s.SharedMemorySize; s.alpha.SharedMemory == nil && size != nil && size.Sign() < 0 {
 		return one(field.Invalid(s.path.Child("sharedMemorySize"), size.String(), "must not be negative; 0 turns shared memory off"))
 	}
@@ -81,7 +81,7 @@ func sharedMemorySign(s service) field.ErrorList {
 }
 
 // mainImage: there is no image that would do for every component.
-func mainImage(s service) field.ErrorList {
+func mainImage(s component) field.ErrorList {
 	if s.mainImage() != "" {
 		return nil
 	}
@@ -89,15 +89,15 @@ func mainImage(s service) field.ErrorList {
 }
 
 // mainImage is the image of the service's main container; "" for none.
-func (s service) mainImage() string {
+func (s component) mainImage() string {
 	if c := s.mainContainer(); c != nil {
 		return c.Image
 	}
 	return ""
 }
 
-// mainContainer of the service; nil where it has none.
-func (s service) mainContainer() *corev1.Container {
+// mainContainer of the component; nil where it has none.
+func (s component) mainContainer() *corev1.Container {
 	for i := range s.template().Spec.Containers {
 		if c := &s.template().Spec.Containers[i]; c.Name == nvidiav1beta1.MainContainerName {
 			return c
@@ -109,12 +109,12 @@ func (s service) mainContainer() *corev1.Container {
 // imagesKept: an image may change, but not go. Containers that never had one stay as they are, and so does v1alpha1, which takes sidecars
 // without an image.
 func imagesKept(now, before Written) field.ErrorList {
-	known := map[string]service{}
-	for _, s := range before.services() {
+	known := map[string]component{}
+	for _, s := range before.components() {
 		known[s.name] = s
 	}
 	var errs field.ErrorList
-	for _, s := range now.services() {
+	for _, s := range now.components() {
 		was, there := known[s.name]
 		if !there {
 			continue
@@ -128,7 +128,7 @@ func imagesKept(now, before Written) field.ErrorList {
 }
 
 // sidecarImages: the API server refuses a pod that has a container without an image, which nobody sees who creates a deployment.
-func sidecarImages(s service) field.ErrorList {
+func sidecarImages(s component) field.ErrorList {
 	var errs field.ErrorList
 	check := func(list string, containers []corev1.Container) {
 		for i := range containers {

@@ -17,7 +17,7 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/hub"
 )
 
-// withImages gives each service a main container with an image.
+// withImages gives each component a main container with an image.
 func withImages(d *deployment) {
 	for _, s := range d.Spec.Services {
 		s.ExtraPodSpec = &nvidiav1alpha1.ExtraPodSpec{MainContainer: &corev1.Container{Image: "i"}}
@@ -38,11 +38,11 @@ func TestGraphCreate(t *testing.T) {
 			want:   []string{"spec.services[Frontend]." + noImage},
 		},
 		"a main container that says other things": {
-			change: worker(func(s *serviceSpec) { s.ExtraPodSpec.MainContainer = &corev1.Container{Command: []string{"a"}} }),
+			change: worker(func(s *componentSpec) { s.ExtraPodSpec.MainContainer = &corev1.Container{Command: []string{"a"}} }),
 			want:   []string{"spec.services[Worker]." + noImage},
 		},
 		"sidecars without an image, which v1alpha1 takes": {
-			change: worker(func(s *serviceSpec) {
+			change: worker(func(s *componentSpec) {
 				s.ExtraPodSpec.PodSpec = &corev1.PodSpec{Containers: []corev1.Container{{Name: "side"}}, InitContainers: []corev1.Container{{Name: "first"}}}
 			}),
 		},
@@ -52,14 +52,14 @@ func TestGraphCreate(t *testing.T) {
 				"apply the object without it, then set it"},
 		},
 		"more replicas in the base gang than there are": {
-			change: worker(func(s *serviceSpec) { s.MinAvailable = ptr.To[int32](3) }),
+			change: worker(func(s *componentSpec) { s.MinAvailable = ptr.To[int32](3) }),
 			want:   []string{"spec.services[Worker].minAvailable: Invalid value: 3: " + tooFewReplicas},
 		},
 		"a service that is stopped": {
-			change: worker(func(s *serviceSpec) { s.MinAvailable, s.Replicas = ptr.To[int32](3), ptr.To[int32](0) }),
+			change: worker(func(s *componentSpec) { s.MinAvailable, s.Replicas = ptr.To[int32](3), ptr.To[int32](0) }),
 		},
 		"a power limit that is no number, and claims": {
-			change: worker(func(s *serviceSpec) {
+			change: worker(func(s *componentSpec) {
 				s.ExtraPodMetadata = &nvidiav1alpha1.ExtraPodMetadata{Annotations: map[string]string{annotationPowerLimit: "1.5kW"}}
 				s.Resources = &nvidiav1alpha1.Resources{Claims: []corev1.ResourceClaim{{Name: "gpus"}}, Limits: &nvidiav1alpha1.ResourceItem{GPU: "1"}}
 				s.GPUMemoryService = &nvidiav1alpha1.GPUMemoryService{Enabled: true}
@@ -119,10 +119,10 @@ func TestSidecarsOfV1beta1(t *testing.T) {
 const tooFewReplicas = "minAvailable must be less than or equal to replicas unless replicas is 0; raise replicas, or set it to 0 to stop the service"
 
 func TestMinAvailable(t *testing.T) {
-	least := func(n int32) func(*deployment) { return worker(func(s *serviceSpec) { s.MinAvailable = &n }) }
+	least := func(n int32) func(*deployment) { return worker(func(s *componentSpec) { s.MinAvailable = &n }) }
 	const fixed = "spec.services[Worker].minAvailable: Forbidden: minAvailable is immutable after creation; put it back, or delete and recreate the DynamoGraphDeployment"
-	none := worker(func(s *serviceSpec) { s.MinAvailable = nil })
-	scaled := func(n int32) func(*deployment) { return worker(func(s *serviceSpec) { s.Replicas = &n }) }
+	none := worker(func(s *componentSpec) { s.MinAvailable = nil })
+	scaled := func(n int32) func(*deployment) { return worker(func(s *componentSpec) { s.Replicas = &n }) }
 	tests := map[string]struct {
 		old, change func(*deployment)
 		want        []string
@@ -157,7 +157,7 @@ func TestMinAvailable(t *testing.T) {
 
 func TestPowerLimit(t *testing.T) {
 	limited := func(watts string) func(*deployment) {
-		return worker(func(s *serviceSpec) {
+		return worker(func(s *componentSpec) {
 			s.ExtraPodMetadata = &nvidiav1alpha1.ExtraPodMetadata{Annotations: map[string]string{annotationPowerLimit: watts}}
 			s.Resources = &nvidiav1alpha1.Resources{Limits: &nvidiav1alpha1.ResourceItem{GPU: "8"}}
 		})
@@ -170,14 +170,14 @@ func TestPowerLimit(t *testing.T) {
 		want        []string
 	}{
 		"added":   {change: limited("500"), want: []string{path}},
-		"removed": {old: limited("500"), change: worker(func(s *serviceSpec) { s.ExtraPodMetadata = nil }), want: []string{path}},
+		"removed": {old: limited("500"), change: worker(func(s *componentSpec) { s.ExtraPodMetadata = nil }), want: []string{path}},
 		"changed": {old: limited("500"), change: limited("600"), want: []string{path}},
-		"GPUs": {old: limited("500"), change: worker(func(s *serviceSpec) { s.Resources.Limits.GPU = "4" }),
+		"GPUs": {old: limited("500"), change: worker(func(s *componentSpec) { s.Resources.Limits.GPU = "4" }),
 			want: []string{"spec.services[Worker].resources.limits.gpu" + frozen}},
-		"nodeCount": {old: limited("500"), change: worker(func(s *serviceSpec) { s.Multinode.NodeCount = 8 }),
+		"nodeCount": {old: limited("500"), change: worker(func(s *componentSpec) { s.Multinode.NodeCount = 8 }),
 			want: []string{"spec.services[Worker].multinode.nodeCount" + frozen}},
-		"replicas": {old: limited("500"), change: worker(func(s *serviceSpec) { *s.Replicas = 9 })},
-		"GPUs of one without the limit": {change: worker(func(s *serviceSpec) {
+		"replicas": {old: limited("500"), change: worker(func(s *componentSpec) { *s.Replicas = 9 })},
+		"GPUs of one without the limit": {change: worker(func(s *componentSpec) {
 			s.Resources = &nvidiav1alpha1.Resources{Limits: &nvidiav1alpha1.ResourceItem{GPU: "4"}}
 		})},
 	}

@@ -25,8 +25,8 @@ var workerTypes = []nvidiav1beta1.ComponentType{
 	nvidiav1beta1.ComponentTypeWorker, nvidiav1beta1.ComponentTypePrefill, nvidiav1beta1.ComponentTypeDecode,
 }
 
-// experimental settings of the service; empty where there are none.
-func (s service) experimental() nvidiav1beta1.ComponentExperimental {
+// experimental settings of the component; empty where there are none.
+func (s component) experimental() nvidiav1beta1.ComponentExperimental {
 	if s.Experimental == nil {
 		return nvidiav1beta1.ComponentExperimental{}
 	}
@@ -34,7 +34,7 @@ func (s service) experimental() nvidiav1beta1.ComponentExperimental {
 }
 
 // deviceService checks gpuMemoryService.
-func deviceService(s service) field.ErrorList {
+func deviceService(s component) field.ErrorList {
 	path := s.path.Child("experimental", "gpuMemoryService")
 	errs := clientNames(s, path)
 	g := s.experimental().GPUMemoryService
@@ -63,7 +63,7 @@ func deviceService(s service) field.ErrorList {
 }
 
 // modeAsWritten: v1alpha1 begins the modes in lower case.
-func modeAsWritten(s service, mode string) string {
+func modeAsWritten(s component, mode string) string {
 	if mode != "" && (s.alpha.GPUMemoryService != nil || s.alpha.Failover != nil) {
 		return strings.ToLower(mode[:1]) + mode[1:]
 	}
@@ -71,7 +71,7 @@ func modeAsWritten(s service, mode string) string {
 }
 
 // clientContainers share the devices of the main container, so they are in the same pod.
-func clientContainers(s service, path *field.Path, names []string) field.ErrorList {
+func clientContainers(s component, path *field.Path, names []string) field.ErrorList {
 	var errs field.ErrorList
 	seen := sets.New[string]()
 	for i, name := range names {
@@ -87,7 +87,7 @@ func clientContainers(s service, path *field.Path, names []string) field.ErrorLi
 }
 
 // clientNames repeats for v1alpha1 what the schema of v1beta1 says, also of a gpuMemoryService that is off.
-func clientNames(s service, path *field.Path) field.ErrorList {
+func clientNames(s component, path *field.Path) field.ErrorList {
 	if s.alpha.GPUMemoryService == nil {
 		return nil
 	}
@@ -110,7 +110,7 @@ func containerName(path *field.Path, name string) field.ErrorList {
 }
 
 // hasGPU says that the main container is limited to a GPU or more, of whatever kind.
-func (s service) hasGPU() bool {
+func (s component) hasGPU() bool {
 	c := s.mainContainer()
 	if c == nil {
 		return false
@@ -124,7 +124,7 @@ func (s service) hasGPU() bool {
 }
 
 // failover checks that the shadows get at the memory of the active provider.
-func failover(s service) field.ErrorList {
+func failover(s component) field.ErrorList {
 	path, f, g := s.path.Child("experimental", "failover"), s.experimental().Failover, s.experimental().GPUMemoryService
 	if f == nil {
 		return nil
@@ -145,7 +145,7 @@ func failover(s service) field.ErrorList {
 // containerDiscovery: providers in one pod are distinguished by their containers.
 func containerDiscovery(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	mode := dgd.Annotations[annotationDiscoveryMode]
-	inPod := slices.ContainsFunc(servicesOf(dgd), func(s service) bool {
+	inPod := slices.ContainsFunc(componentsOf(dgd), func(s component) bool {
 		f := s.experimental().Failover
 		return f != nil && f.Mode != interPod
 	})
@@ -156,7 +156,7 @@ func containerDiscovery(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorLis
 }
 
 // checkpoint checks what its fields say of each other. The rest is kept as written.
-func checkpoint(s service) field.ErrorList {
+func checkpoint(s component) field.ErrorList {
 	path, raw := s.path.Child("experimental", "checkpoint"), s.experimental().Checkpoint
 	if raw == nil {
 		return nil

@@ -24,7 +24,7 @@ func FuzzAmounts(f *testing.F) {
 		item := func(value string) *nvidiav1alpha1.ResourceItem {
 			return &nvidiav1alpha1.ResourceItem{CPU: value, Memory: value, Custom: map[string]string{name: value}}
 		}
-		dgd := newGraph(worker(func(s *serviceSpec) {
+		dgd := newGraph(worker(func(s *componentSpec) {
 			s.Resources = &nvidiav1alpha1.Resources{Requests: item(request), Limits: item(limit)}
 		}))
 		if len(runRule("resources", dgd)) > 0 {

@@ -9,7 +9,7 @@ import (
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/field"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // graphChecks are the rules about the deployment as a whole, in the order users read the errors.
@@ -21,8 +21,8 @@ var graphChecks = []struct {
 	{"annotations", annotations},
 	{"provider", provider},
 	{"one form of constraint", oneFormOfConstraint},
-	{"number of services", serviceCount},
-	{"service names differ", serviceNamesDiffer},
+	{"number of services", componentCount},
+	{"service names differ", componentNamesDiffer},
 	{"object names differ", objectNamesDiffer},
 	{"backend framework", backendFramework},
 	{"rollout bounds", rolloutBounds},
@@ -32,20 +32,20 @@ var graphChecks = []struct {
 	{"deployment constraint", deploymentConstraint},
 }
 
-// serviceChecks are the rules about each service.
-var serviceChecks = []struct {
+// componentChecks are the rules about each component.
+var componentChecks = []struct {
 	name string
-	run  func(service) field.ErrorList
+	run  func(component) field.ErrorList
 }{
-	{"service name", serviceName},
-	{"service annotations", serviceAnnotations},
+	{"service name", componentName},
+	{"service annotations", componentAnnotations},
 	{"replicas", replicas},
 	{"node count", nodeCount},
 	{"roles", roles},
 	{"resources", resources},
 	{"scheduling", scheduling},
 	{"compared lists", comparedLists},
-	{"service constraint", serviceConstraint},
+	{"service constraint", componentConstraint},
 	{"ingress", ingress},
 	{"volume mounts", volumeMounts},
 	{"shared memory", sharedMemory},
@@ -54,8 +54,8 @@ var serviceChecks = []struct {
 	{"device modes", deviceModes},
 }
 
-// service is one component, with what a check needs to name it.
-type service struct {
+// component is one component, with what a check needs to name it.
+type component struct {
 	*nvidiav1beta1.ComponentSpec
 	// alpha is the component as v1alpha1 has it, whose fields may hold what v1beta1 has no form for; empty, and never nil, where it was written in
 	// v1beta1.
@@ -67,37 +67,37 @@ type service struct {
 }
 
 var (
-	specPath     = field.NewPath("spec")
-	servicesPath = field.Components
+	specPath       = field.NewPath("spec")
+	componentsPath = field.Components
 )
 
-// servicesOf lists the components sorted by name.
-func servicesOf(dgd *nvidiav1beta1.DynamoGraphDeployment) []service {
-	services := make([]service, 0, len(dgd.Spec.Components))
-	for _, c := range graph.Components(dgd) {
-		services = append(services, service{ComponentSpec: c, alpha: &nvidiav1alpha1.ServiceSpec{}, name: c.Name, path: field.Component(graph.PlaceOf(dgd, c.Name), short(c.Name)), graph: dgd})
+// componentsOf lists the components sorted by name.
+func componentsOf(dgd *nvidiav1beta1.DynamoGraphDeployment) []component {
+	components := make([]component, 0, len(dgd.Spec.Components))
+	for _, c := range render.Components(dgd) {
+		components = append(components, component{ComponentSpec: c, alpha: &nvidiav1alpha1.ServiceSpec{}, name: c.Name, path: field.Component(render.PlaceOf(dgd, c.Name), short(c.Name)), graph: dgd})
 	}
-	return services
+	return components
 }
 
 // services lists the components with what v1alpha1 has of them.
-func (w Written) services() []service {
-	services := servicesOf(w.DynamoGraphDeployment)
+func (w Written) components() []component {
+	components := componentsOf(w.DynamoGraphDeployment)
 	if w.Alpha == nil {
-		return services
+		return components
 	}
-	for i := range services {
-		s := &services[i]
+	for i := range components {
+		s := &components[i]
 		s.pvcs = w.Alpha.Spec.PVCs
 		if w.Alpha.Spec.Services[s.name] != nil {
 			s.alpha = w.Alpha.Spec.Services[s.name]
 		}
 	}
-	return services
+	return components
 }
 
 // template of the component's pods, and its annotations; empty where there is none.
-func (s service) template() *corev1.PodTemplateSpec {
+func (s component) template() *corev1.PodTemplateSpec {
 	if s.PodTemplate == nil {
 		return &corev1.PodTemplateSpec{}
 	}
@@ -105,17 +105,17 @@ func (s service) template() *corev1.PodTemplateSpec {
 }
 
 // podPath is where a field of the component's pods is.
-func (s service) podPath(fields ...string) *field.Path {
+func (s component) podPath(fields ...string) *field.Path {
 	return s.path.Child("podTemplate", append([]string{"spec"}, fields...)...)
 }
 
 // mainPath is where a field of the component's main container is.
-func (s service) mainPath(name string, more ...string) *field.Path {
+func (s component) mainPath(name string, more ...string) *field.Path {
 	return s.podPath("containers").Key(nvidiav1beta1.MainContainerName).Child(name, more...)
 }
 
-// multinode says whether each replica of the service spans several nodes.
-func (s service) multinode() bool { return s.Multinode != nil }
+// multinode says whether each replica of the component spans several nodes.
+func (s component) multinode() bool { return s.Multinode != nil }
 
 // Graph returns everything that is wrong with a deployment and can be determined from the object alone.
 func Graph(dgd Written) field.ErrorList {
@@ -132,8 +132,8 @@ func Graph(dgd Written) field.ErrorList {
 	if dgd.Alpha != nil {
 		errs = append(errs, claims(dgd.Alpha.Spec.PVCs)...)
 	}
-	for _, s := range dgd.services() {
-		for _, check := range serviceChecks {
+	for _, s := range dgd.components() {
+		for _, check := range componentChecks {
 			errs = append(errs, check.run(s)...)
 		}
 	}

@@ -11,8 +11,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 const badDomain = `is not a valid topology domain; must match ^[a-z0-9]([a-z0-9-]*[a-z0-9])?$ and have at most 63 characters`
@@ -38,21 +38,21 @@ func TestGraphRules(t *testing.T) {
 				`and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')`},
 		},
 		"provider: value": {
-			change: func(d *deployment) { d.Annotations = map[string]string{graph.AnnotationProvider: "Volcano"} },
+			change: func(d *deployment) { d.Annotations = map[string]string{render.AnnotationProvider: "Volcano"} },
 			want:   []string{`metadata.annotations[trellis.dev/provider]: Unsupported value: "Volcano": must be "auto" or "Gates" or "PodGroup" or "KAI" or "Grove"`},
 		},
 		"provider: value of its former name": {
-			change: func(d *deployment) { d.Annotations = map[string]string{graph.AnnotationFormerProvider: "Volcano"} },
+			change: func(d *deployment) { d.Annotations = map[string]string{render.AnnotationFormerProvider: "Volcano"} },
 			want:   []string{`metadata.annotations[trellis.dev/engine]: Unsupported value: "Volcano": must be "auto" or "Gates" or "PodGroup" or "KAI" or "Grove"`},
 		},
 		"provider: both names, one value": {
 			change: func(d *deployment) {
-				d.Annotations = map[string]string{graph.AnnotationProvider: "KAI", graph.AnnotationFormerProvider: "KAI"}
+				d.Annotations = map[string]string{render.AnnotationProvider: "KAI", render.AnnotationFormerProvider: "KAI"}
 			},
 		},
 		"provider: both names, two values": {
 			change: func(d *deployment) {
-				d.Annotations = map[string]string{graph.AnnotationProvider: "KAI", graph.AnnotationFormerProvider: "Gates"}
+				d.Annotations = map[string]string{render.AnnotationProvider: "KAI", render.AnnotationFormerProvider: "Gates"}
 			},
 			want: []string{`metadata.annotations[trellis.dev/engine]: Forbidden: is the former name of trellis.dev/provider, which says KAI; remove this annotation`},
 		},
@@ -68,28 +68,28 @@ func TestGraphRules(t *testing.T) {
 		},
 		"provider: ruled out": {
 			change: func(d *deployment) {
-				d.Annotations = map[string]string{graph.AnnotationProvider: "Grove", specs.AnnotationEnableGrove: "false"}
+				d.Annotations = map[string]string{render.AnnotationProvider: "Grove", specs.AnnotationEnableGrove: "false"}
 			},
 			want: []string{`metadata.annotations[trellis.dev/provider]: Forbidden: nvidia.com/enable-grove "false" rules Grove out; remove one of the two annotations`},
 		},
 		"provider: workload": {
-			change: func(d *deployment) { d.Annotations = map[string]string{graph.AnnotationWorkload: "Job"} },
+			change: func(d *deployment) { d.Annotations = map[string]string{render.AnnotationWorkload: "Job"} },
 			want:   []string{`metadata.annotations[trellis.dev/workload]: Unsupported value: "Job": must be "Pods" or "LeaderWorkerSet"`},
 		},
 		"provider: one that cannot place the workload": {
 			change: func(d *deployment) {
-				d.Annotations = map[string]string{graph.AnnotationWorkload: "LeaderWorkerSet", graph.AnnotationProvider: "PodGroup"}
+				d.Annotations = map[string]string{render.AnnotationWorkload: "LeaderWorkerSet", render.AnnotationProvider: "PodGroup"}
 			},
 			want: []string{`metadata.annotations[trellis.dev/workload]: Forbidden: LeaderWorkerSets can be placed by Gates and KAI, not by PodGroup; choose one of them, or remove the annotation`},
 		},
 		"provider: one that can": {
 			change: func(d *deployment) {
-				d.Annotations = map[string]string{graph.AnnotationWorkload: "LeaderWorkerSet", graph.AnnotationProvider: "KAI"}
+				d.Annotations = map[string]string{render.AnnotationWorkload: "LeaderWorkerSet", render.AnnotationProvider: "KAI"}
 			},
 		},
 		"annotations: values": {
 			change: func(d *deployment) {
-				d.Annotations = map[string]string{annotationOriginVersion: "one", annotationExecutorBackend: "mpi", annotationDiscoveryMode: "node", graph.AnnotationGenerations: "off"}
+				d.Annotations = map[string]string{annotationOriginVersion: "one", annotationExecutorBackend: "mpi", annotationDiscoveryMode: "node", render.AnnotationGenerations: "off"}
 			},
 			want: []string{
 				`metadata.annotations[nvidia.com/vllm-distributed-executor-backend]: Unsupported value: "mpi": must be "mp" or "ray"`,
@@ -110,7 +110,7 @@ func TestGraphRules(t *testing.T) {
 		"number of services: 26": {
 			change: func(d *deployment) {
 				for i := range 24 {
-					d.Spec.Services["s"+strings.Repeat("x", i)] = &serviceSpec{}
+					d.Spec.Services["s"+strings.Repeat("x", i)] = &componentSpec{}
 				}
 			},
 			want: []string{`spec.services: Too many: 26: must have at most 25 services; split the graph into several DynamoGraphDeployments`},
@@ -126,7 +126,7 @@ func TestGraphRules(t *testing.T) {
 				`both become "a-b"; rename one of them`},
 		},
 		"object names differ: headless Service": {
-			change: func(d *deployment) { d.Spec.Services["WORKER-pods"] = &serviceSpec{} },
+			change: func(d *deployment) { d.Spec.Services["WORKER-pods"] = &componentSpec{} },
 			want: []string{`spec.services[WORKER-pods]: Invalid value: "WORKER-pods": its Service would have the name of the headless Service of multinode ` +
 				`service "Worker"; rename one of the two services`},
 		},
@@ -203,7 +203,7 @@ func TestGraphRules(t *testing.T) {
 		},
 		"restart order: twice, unknown, too few": {
 			change: func(d *deployment) {
-				d.Spec.Services["Planner"] = &serviceSpec{}
+				d.Spec.Services["Planner"] = &componentSpec{}
 				d.Spec.Restart = &nvidiav1alpha1.Restart{ID: "1", Strategy: &nvidiav1alpha1.RestartStrategy{Order: []string{"Worker", "Worker", "Cook"}}}
 			},
 			want: []string{
@@ -255,16 +255,16 @@ func TestGraphAccepts(t *testing.T) {
 		"long name":                      func(d *deployment) { d.Name = strings.Repeat("a", 253) },
 		"no name yet":                    func(d *deployment) { d.Name, d.GenerateName = "", "llm-" },
 		"a service of null":              func(d *deployment) { d.Spec.Services["Planner"] = nil },
-		"scaled to zero":                 worker(func(s *serviceSpec) { s.Replicas = ptr.To[int32](0) }),
-		"replicas left out":              worker(func(s *serviceSpec) { s.Replicas = nil }),
-		"node count left out":            worker(func(s *serviceSpec) { s.Multinode.NodeCount = 0 }),
-		"odd component type":             worker(func(s *serviceSpec) { s.ComponentType = "main" }),
-		"shared memory off":              worker(func(s *serviceSpec) { s.SharedMemory = &nvidiav1alpha1.SharedMemorySpec{Disabled: true} }),
-		"a name like a pod's":            func(d *deployment) { d.Spec.Services["worker-1"] = &serviceSpec{} },
-		"-pods of a single-node service": func(d *deployment) { d.Spec.Services["Frontend-pods"] = &serviceSpec{} },
+		"scaled to zero":                 worker(func(s *componentSpec) { s.Replicas = ptr.To[int32](0) }),
+		"replicas left out":              worker(func(s *componentSpec) { s.Replicas = nil }),
+		"node count left out":            worker(func(s *componentSpec) { s.Multinode.NodeCount = 0 }),
+		"odd component type":             worker(func(s *componentSpec) { s.ComponentType = "main" }),
+		"shared memory off":              worker(func(s *componentSpec) { s.SharedMemory = &nvidiav1alpha1.SharedMemorySpec{Disabled: true} }),
+		"a name like a pod's":            func(d *deployment) { d.Spec.Services["worker-1"] = &componentSpec{} },
+		"-pods of a single-node service": func(d *deployment) { d.Spec.Services["Frontend-pods"] = &componentSpec{} },
 		"every kind of resource": limits(nvidiav1alpha1.ResourceItem{CPU: "500m", Memory: "1.5Gi", GPU: "8", GPUType: "gpu.intel.com/xe",
 			Custom: map[string]string{"ephemeral-storage": "10Gi", "rdma/ib": "8", "networking.gke.io.networks/rdma-0.IP": "1"}}),
-		"requests only": worker(func(s *serviceSpec) {
+		"requests only": worker(func(s *componentSpec) {
 			s.Resources = &nvidiav1alpha1.Resources{Requests: &nvidiav1alpha1.ResourceItem{GPU: "8"}}
 		}),
 		"restart in an order": func(d *deployment) {

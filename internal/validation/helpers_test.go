@@ -17,17 +17,17 @@ import (
 )
 
 type (
-	deployment  = nvidiav1alpha1.DynamoGraphDeployment
-	serviceSpec = nvidiav1alpha1.ServiceSpec
+	deployment    = nvidiav1alpha1.DynamoGraphDeployment
+	componentSpec = nvidiav1alpha1.ServiceSpec
 )
 
-// newGraph is a deployment nothing is wrong with: a multinode service Worker in a rack, a single-node service Frontend, all in one zone.
+// newGraph is a deployment nothing is wrong with: a multinode component Worker in a rack, a single-node component Frontend, all in one zone.
 func newGraph(changes ...func(*deployment)) *deployment {
 	dgd := &deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: "llm", Namespace: "team", Annotations: map[string]string{}},
 		Spec: nvidiav1alpha1.DynamoGraphDeploymentSpec{
 			TopologyConstraint: &nvidiav1alpha1.SpecTopologyConstraint{TopologyProfile: "gb200", PackDomain: "zone"},
-			Services: map[string]*serviceSpec{
+			Services: map[string]*componentSpec{
 				"Frontend": {ComponentType: "frontend", Replicas: ptr.To[int32](1)},
 				"Worker": {ComponentType: "worker", Replicas: ptr.To[int32](2), Multinode: &nvidiav1alpha1.MultinodeSpec{NodeCount: 4},
 					TopologyConstraint: &nvidiav1alpha1.ServiceTopologyConstraint{PackDomain: "rack"}},
@@ -40,13 +40,13 @@ func newGraph(changes ...func(*deployment)) *deployment {
 	return dgd
 }
 
-// worker makes a change of the Worker service.
-func worker(change func(*serviceSpec)) func(*deployment) {
+// worker makes a change of the Worker component.
+func worker(change func(*componentSpec)) func(*deployment) {
 	return func(dgd *deployment) { change(dgd.Spec.Services["Worker"]) }
 }
 
 func limits(item nvidiav1alpha1.ResourceItem) func(*deployment) {
-	return worker(func(s *serviceSpec) { s.Resources = &nvidiav1alpha1.Resources{Limits: &item} })
+	return worker(func(s *componentSpec) { s.Resources = &nvidiav1alpha1.Resources{Limits: &item} })
 }
 
 // texts are errors as who writes v1alpha1 reads them.
@@ -123,8 +123,8 @@ func runRule(name string, dgd *deployment) field.ErrorList {
 	if name == "claims" {
 		errs = append(errs, claims(dgd.Spec.PVCs)...)
 	}
-	for _, s := range written(dgd).services() {
-		for _, check := range serviceChecks {
+	for _, s := range written(dgd).components() {
+		for _, check := range componentChecks {
 			if check.name == name {
 				errs = append(errs, check.run(s)...)
 			}

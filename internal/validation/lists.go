@@ -25,7 +25,7 @@ const (
 )
 
 // comparedLists bounds what the planner compares. Without a bound one deployment could take the planner's time from all others.
-func comparedLists(s service) field.ErrorList {
+func comparedLists(s component) field.ErrorList {
 	spec, path := &s.template().Spec, s.podPath()
 	errs := hostPorts(s, spec)
 	bounded := func(n, most int, what, fix string, path *field.Path) {
@@ -62,7 +62,7 @@ func tooLong(path *field.Path, n, most int, what, fix string) *field.Error {
 }
 
 // hostPorts counts the ports that the pod takes of its host. In the network of the host these are all ports of its containers.
-func hostPorts(s service, spec *corev1.PodSpec) field.ErrorList {
+func hostPorts(s component, spec *corev1.PodSpec) field.ErrorList {
 	sum, most, at := 0, 0, s.path
 	count := func(list string, containers []corev1.Container) {
 		for i := range containers {

@@ -27,7 +27,7 @@ func GraphTopology(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1al
 		return unknownKeys(dgd, topology)
 	}
 	errs := unknownDomains(dgd, topology)
-	return append(errs, broaderServices(dgd, topology)...)
+	return append(errs, broaderComponents(dgd, topology)...)
 }
 
 // profilePathOf is where the deployment names its topology.
@@ -50,14 +50,14 @@ func unknownDomains(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1a
 	return errs
 }
 
-// broaderServices finds services that ask for a wider domain than the one all of the graph must sit in.
-func broaderServices(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology) field.ErrorList {
+// broaderComponents finds components that ask for a wider domain than the one all of the graph must sit in.
+func broaderComponents(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology) field.ErrorList {
 	limit := levelIndex(topology, dgd.Spec.TopologyConstraint.PackDomain)
 	if limit < 0 {
 		return nil
 	}
 	var errs field.ErrorList
-	for _, s := range servicesOf(dgd) {
+	for _, s := range componentsOf(dgd) {
 		if s.TopologyConstraint == nil {
 			continue
 		}

@@ -10,13 +10,13 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/field"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// enoughReplicas: a service runs at least minAvailable replicas, or none. An object that was stored before the rule is not asked.
+// enoughReplicas: a component runs at least minAvailable replicas, or none. An object that was stored before the rule is not asked.
 func enoughReplicas(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	var errs field.ErrorList
-	for _, s := range servicesOf(dgd) {
+	for _, s := range componentsOf(dgd) {
 		if m, n := s.MinAvailable, s.wanted(); m != nil && n > 0 && *m > n {
 			errs = append(errs, field.Invalid(s.path.Child("minAvailable"), *m,
 				"minAvailable must be less than or equal to replicas unless replicas is 0; raise replicas, or set it to 0 to stop the %s", field.WordComponent))
@@ -28,7 +28,7 @@ func enoughReplicas(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 // minAvailableImmutable: it may be set later, but not changed or removed.
 func minAvailableImmutable(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	var errs field.ErrorList
-	forServicesInBoth(updated, old, func(now, before service) {
+	forComponentsInBoth(updated, old, func(now, before component) {
 		if before.MinAvailable != nil && !ptr.Equal(now.MinAvailable, before.MinAvailable) {
 			errs = append(errs, field.Forbidden(now.path.Child("minAvailable"),
 				"minAvailable is immutable after creation; put it back, or delete and recreate the DynamoGraphDeployment"))
@@ -38,16 +38,16 @@ func minAvailableImmutable(updated, old *nvidiav1beta1.DynamoGraphDeployment) fi
 }
 
 // minAvailableFixed: the provider fixes the least number of replicas when it makes the first, as 1 where nothing else was asked for.
-func minAvailableFixed(now, before service, provider string) *field.Error {
+func minAvailableFixed(now, before component, provider string) *field.Error {
 	if before.MinAvailable != nil || ptr.Deref(now.MinAvailable, 1) == 1 {
 		return nil
 	}
 	return field.Forbidden(now.path.Child("minAvailable"), fmt.Sprintf(
 		"minAvailable cannot be set later under the provider %s, which cannot change minAvailable of what it has made (1 to %d); "+
-			"delete and recreate the DynamoGraphDeployment, or use another provider (annotation %s)", provider, *now.MinAvailable, graph.AnnotationProvider))
+			"delete and recreate the DynamoGraphDeployment, or use another provider (annotation %s)", provider, *now.MinAvailable, render.AnnotationProvider))
 }
 
-// ScaleFloor returns why a service may not be scaled to n replicas: fewer than its minAvailable, and not 0. The path is that of a scaling
+// ScaleFloor returns why a component may not be scaled to n replicas: fewer than its minAvailable, and not 0. The path is that of a scaling
 // adapter.
 func ScaleFloor(dgd *nvidiav1beta1.DynamoGraphDeployment, name string, n int32) field.ErrorList {
 	c := dgd.Component(name)

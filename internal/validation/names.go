@@ -14,15 +14,15 @@ import (
 	"github.com/trellis-k8s/trellis/internal/field"
 )
 
-// maxServices is how many services a deployment may have.
-const maxServices = 25
+// maxComponents is how many components a deployment may have.
+const maxComponents = 25
 
-const serviceNamePattern = `^[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?$`
+const componentNamePattern = `^[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?$`
 
 // headlessSuffix ends the name of the Service of a multinode service's pods.
 const headlessSuffix = "-pods"
 
-var serviceNameRegexp = regexp.MustCompile(serviceNamePattern)
+var componentNameRegexp = regexp.MustCompile(componentNamePattern)
 
 // objectName repeats the API server's own rule for those who ask before it does. A long name is fine: the names made from it are
 // shortened with a hash.
@@ -41,40 +41,40 @@ func objectName(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	return errs
 }
 
-func serviceCount(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
+func componentCount(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	switch n := len(dgd.Spec.Components); {
 	case n == 0:
-		return one(field.Required(servicesPath, "%s must have at least one %s; add one, e.g. Frontend", servicesPath, field.WordComponent))
-	case n > maxServices:
-		return one(&field.Error{Type: field.ErrorTypeTooMany, Field: servicesPath, BadValue: n,
-			Detail: field.Say("must have at most %d %s; split the graph into several DynamoGraphDeployments", maxServices, field.WordComponents)})
+		return one(field.Required(componentsPath, "%s must have at least one %s; add one, e.g. Frontend", componentsPath, field.WordComponent))
+	case n > maxComponents:
+		return one(&field.Error{Type: field.ErrorTypeTooMany, Field: componentsPath, BadValue: n,
+			Detail: field.Say("must have at most %d %s; split the graph into several DynamoGraphDeployments", maxComponents, field.WordComponents)})
 	}
 	return nil
 }
 
-// serviceName keeps names usable as a label value and, in lower case, inside the names of pods and Services.
-func serviceName(s service) field.ErrorList {
+// componentName keeps names usable as a label value and, in lower case, inside the names of pods and Services.
+func componentName(s component) field.ErrorList {
 	if len(s.name) > validation.LabelValueMaxLength {
 		return one(&field.Error{Type: field.ErrorTypeTooLong, Field: s.path, BadValue: short(s.name),
 			Detail: field.Say("a %s name must have at most %d characters; shorten it", field.WordComponent, validation.LabelValueMaxLength)})
 	}
-	if !serviceNameRegexp.MatchString(s.name) {
+	if !componentNameRegexp.MatchString(s.name) {
 		return one(badValue(field.ErrorTypeInvalid, s.path, s.name,
-			"a %s name must consist of letters, digits, '-' or '.', and begin and end with a letter or digit; must match %s", field.WordComponent, serviceNamePattern))
+			"a %s name must consist of letters, digits, '-' or '.', and begin and end with a letter or digit; must match %s", field.WordComponent, componentNamePattern))
 	}
 	return nil
 }
 
-// inObjectNames is how a service is called inside the names of pods and Services.
-func (s service) inObjectNames() string {
+// inObjectNames is how a component is called inside the names of pods and Services.
+func (s component) inObjectNames() string {
 	return strings.ReplaceAll(strings.ToLower(s.name), ".", "-")
 }
 
-// serviceNamesDiffer finds services whose names become one in the names of pods and Services.
-func serviceNamesDiffer(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
+// componentNamesDiffer finds components whose names become one in the names of pods and Services.
+func componentNamesDiffer(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	var errs field.ErrorList
 	seen := map[string]string{}
-	for _, s := range servicesOf(dgd) {
+	for _, s := range componentsOf(dgd) {
 		name := s.inObjectNames()
 		if first, ok := seen[name]; ok {
 			errs = append(errs, badValue(field.ErrorTypeDuplicate, s.path, s.name,
@@ -88,15 +88,15 @@ func serviceNamesDiffer(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorLis
 
 // objectNamesDiffer finds a service called like the headless Service that gives the pods of a multinode service their DNS names.
 func objectNamesDiffer(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
-	services := servicesOf(dgd)
+	components := componentsOf(dgd)
 	headless := map[string]string{}
-	for _, s := range services {
+	for _, s := range components {
 		if s.multinode() {
 			headless[s.inObjectNames()+headlessSuffix] = s.name
 		}
 	}
 	var errs field.ErrorList
-	for _, s := range services {
+	for _, s := range components {
 		if other, ok := headless[s.inObjectNames()]; ok {
 			errs = append(errs, badValue(field.ErrorTypeInvalid, s.path, s.name,
 				"its Service would have the name of the headless Service of multinode %s %q; rename one of the two %s", field.WordComponent, short(other), field.WordComponents))

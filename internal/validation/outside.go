@@ -12,7 +12,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/field"
 )
 
-// nodesOutside: the pods of a service that is placed by the topology select nodes that the topology leaves out. Each such service waits for ever, and with
+// nodesOutside: the pods of a component that is placed by the topology select nodes that the topology leaves out. Each such component waits for ever, and with
 // it a graph that is packed as one.
 func nodesOutside(dgd Written, topology *grovev1alpha1.ClusterTopology) []field.Text {
 	if topology == nil || !constraint.Stated(dgd.DynamoGraphDeployment) {
@@ -26,7 +26,7 @@ func nodesOutside(dgd Written, topology *grovev1alpha1.ClusterTopology) []field.
 	for _, key := range slices.Sorted(maps.Keys(topology.Spec.NodeSelector)) {
 		taken := topology.Spec.NodeSelector[key]
 		var paths []*field.Path
-		for _, s := range servicesOf(dgd.DynamoGraphDeployment) {
+		for _, s := range componentsOf(dgd.DynamoGraphDeployment) {
 			selected, selects := s.template().Spec.NodeSelector[key]
 			if selects && selected != taken && (whole || s.multinode() || s.TopologyConstraint != nil) {
 				paths = append(paths, s.podPath("nodeSelector").Key(key))

@@ -6,14 +6,14 @@ package validation
 import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/field"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // providerOverrides refuses what would be left out. Overrides that were stored before the rule are, with a warning, and so is what v1alpha1 says
 // in a form of its own.
 func providerOverrides(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	var errs field.ErrorList
-	for _, p := range graph.OverrideProblems(dgd) {
+	for _, p := range render.OverrideProblems(dgd) {
 		err := &field.Error{Type: field.ErrorTypeInvalid, Field: p.Path, BadValue: field.OmitValueType{}, Detail: field.Say(p.Text)}
 		if p.Value != "" {
 			err.BadValue = short(p.Value)

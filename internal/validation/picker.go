@@ -6,11 +6,11 @@ package validation
 import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/field"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // endpointPicker: there is one picker per graph, and an early one has one configuration.
-func endpointPicker(s service) field.ErrorList {
+func endpointPicker(s component) field.ErrorList {
 	var errs field.ErrorList
 	if c := s.EPPConfig; c != nil && (c.ConfigMapRef == nil) == (c.Config == nil) {
 		errs = append(errs, field.Invalid(s.path.Child("eppConfig"), field.OmitValueType{}, "must have exactly one of configMapRef and config"))
@@ -18,7 +18,7 @@ func endpointPicker(s service) field.ErrorList {
 	if s.Type != nvidiav1beta1.ComponentTypeEPP {
 		return errs
 	}
-	if native, known := graph.NativePicker(s.ComponentSpec); s.EPPConfig == nil && !native {
+	if native, known := render.NativePicker(s.ComponentSpec); s.EPPConfig == nil && !native {
 		text := "eppConfig with exactly one of configMapRef and config is required for %s epp with a runtime before 1.5.0"
 		if !known {
 			text += "; for a later one, whose image tag does not say so, set runtimeVersionOverride"
@@ -31,24 +31,24 @@ func endpointPicker(s service) field.ErrorList {
 	return append(errs, pickerReplicas(s)...)
 }
 
-func pickerReplicas(s service) field.ErrorList {
+func pickerReplicas(s component) field.ErrorList {
 	if s.Type != nvidiav1beta1.ComponentTypeEPP || s.Replicas == nil || *s.Replicas <= 1 {
 		return nil
 	}
-	if native, _ := graph.NativePicker(s.ComponentSpec); native && s.EPPConfig == nil {
+	if native, _ := render.NativePicker(s.ComponentSpec); native && s.EPPConfig == nil {
 		return nil
 	}
 	return one(field.Invalid(s.path.Child("replicas"), *s.Replicas, "%s epp must have exactly 1 replica (or 0 to stop it)", field.WordType))
 }
 
 // pickerConfig checks a new configuration of an endpoint picker, or one that changes.
-func pickerConfig(s service) field.ErrorList {
+func pickerConfig(s component) field.ErrorList {
 	if s.Type != nvidiav1beta1.ComponentTypeEPP || s.EPPConfig == nil {
 		return nil
 	}
 	var errs field.ErrorList
 	path := s.path.Child("eppConfig")
-	if native, _ := graph.NativePicker(s.ComponentSpec); native {
+	if native, _ := render.NativePicker(s.ComponentSpec); native {
 		errs = append(errs, field.Forbidden(path, "the endpoint picker of runtime 1.5.0 and later reads no eppConfig; remove it, "+
 			"or set runtimeVersionOverride if the runtime is older than its image tag says"))
 	}

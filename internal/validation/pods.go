@@ -21,14 +21,14 @@ func PodLimit(updated, old *nvidiav1beta1.DynamoGraphDeployment, limit int64) fi
 	if updated == nil || updated.DeletionTimestamp != nil {
 		return nil
 	}
-	before := map[string]service{}
+	before := map[string]component{}
 	if old != nil {
-		for _, s := range servicesOf(old) {
+		for _, s := range componentsOf(old) {
 			before[s.name] = s
 		}
 	}
 	var errs field.ErrorList
-	for _, s := range servicesOf(updated) {
+	for _, s := range componentsOf(updated) {
 		was, existed := before[s.name]
 		if n := s.wanted(); n > nvidiav1beta1.MaxReplicas && (!existed || n > was.wanted()) {
 			errs = append(errs, tooManyReplicas(s.path.Child("replicas"), n))
@@ -49,7 +49,7 @@ func tooManyReplicas(path *field.Path, n int32) *field.Error {
 	return field.Invalid(path, n, "must be at most %d; split the %s into several graphs", nvidiav1beta1.MaxReplicas, field.WordComponent)
 }
 
-// ScaleLimit returns why a service may not be scaled to n replicas: the bounds of PodLimit, with the path of a scaling adapter.
+// ScaleLimit returns why a component may not be scaled to n replicas: the bounds of PodLimit, with the path of a scaling adapter.
 func ScaleLimit(dgd *nvidiav1beta1.DynamoGraphDeployment, name string, n int32, limit int64) field.ErrorList {
 	path := specPath.Child("replicas")
 	if n > nvidiav1beta1.MaxReplicas {
@@ -62,7 +62,7 @@ func ScaleLimit(dgd *nvidiav1beta1.DynamoGraphDeployment, name string, n int32, 
 	return nil
 }
 
-// withReplicas is the deployment with another number of replicas of one service. Nothing else is copied.
+// withReplicas is the deployment with another number of replicas of one component. Nothing else is copied.
 func withReplicas(dgd *nvidiav1beta1.DynamoGraphDeployment, name string, n int32) *nvidiav1beta1.DynamoGraphDeployment {
 	scaled := *dgd
 	scaled.Spec.Components = slices.Clone(dgd.Spec.Components)
@@ -79,11 +79,11 @@ func OverLimit(dgd *nvidiav1beta1.DynamoGraphDeployment, limit int64) string {
 		return ""
 	}
 	var parts []string
-	services := bySize(dgd)
-	for _, s := range services[:min(3, len(services))] {
+	components := bySize(dgd)
+	for _, s := range components[:min(3, len(components))] {
 		parts = append(parts, fmt.Sprintf("%s %d x %d", short(s.name), max(0, s.wanted()), s.nodes()))
 	}
-	if more := len(services) - len(parts); more > 0 {
+	if more := len(components) - len(parts); more > 0 {
 		parts = append(parts, fmt.Sprintf("%d more", more))
 	}
 	return fmt.Sprintf("the graph asks for %d pods (replicas x nodeCount: %s), more than the %d that one graph may have (--max-pods-per-graph)",
@@ -109,17 +109,17 @@ func Exceeded(dgd *nvidiav1beta1.DynamoGraphDeployment, short []podlimit.Short, 
 	return why + "; pods that exist are kept, and none is made beyond the bound; lower replicas or nodeCount"
 }
 
-// bySize lists the services, the one with most pods first.
-func bySize(dgd *nvidiav1beta1.DynamoGraphDeployment) []service {
-	services := servicesOf(dgd)
-	slices.SortStableFunc(services, func(a, b service) int {
+// bySize lists the components, the one with most pods first.
+func bySize(dgd *nvidiav1beta1.DynamoGraphDeployment) []component {
+	components := componentsOf(dgd)
+	slices.SortStableFunc(components, func(a, b component) int {
 		return cmp.Compare(podlimit.PodsOf(b.ComponentSpec), podlimit.PodsOf(a.ComponentSpec))
 	})
-	return services
+	return components
 }
 
 // nodes is the number of pods of one replica.
-func (s service) nodes() int32 {
+func (s component) nodes() int32 {
 	n, _ := s.PodsPerReplica()
 	return n
 }

@@ -16,12 +16,12 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/hub"
 )
 
-// sizes is a deployment of services of so many replicas and nodes; no nodes: single-node.
-func sizes(services map[string][2]int32) *deployment {
+// sizes is a deployment of components of so many replicas and nodes; no nodes: single-node.
+func sizes(components map[string][2]int32) *deployment {
 	dgd := &deployment{}
-	dgd.Spec.Services = map[string]*serviceSpec{}
-	for name, size := range services {
-		spec := &serviceSpec{Replicas: ptr.To(size[0])}
+	dgd.Spec.Services = map[string]*componentSpec{}
+	for name, size := range components {
+		spec := &componentSpec{Replicas: ptr.To(size[0])}
 		if size[1] != 0 {
 			spec.Multinode = &nvidiav1alpha1.MultinodeSpec{NodeCount: size[1]}
 		}

@@ -19,11 +19,11 @@ const annotationPowerLimit = "dynamo.nvidia.com/gpu-power-limit"
 const immutableBesidePower = "is immutable while the pods have the annotation " + annotationPowerLimit +
 	": the planner counts power by it; delete and recreate the DynamoGraphDeployment"
 
-func powerPath(s service) *field.Path {
+func powerPath(s component) *field.Path {
 	return s.path.Child("podTemplate", "metadata", "annotations").Key(annotationPowerLimit)
 }
 
-func powerLimit(s service) field.ErrorList {
+func powerLimit(s component) field.ErrorList {
 	value, set := s.template().Annotations[annotationPowerLimit]
 	if !set {
 		return nil
@@ -54,7 +54,7 @@ func powerLimit(s service) field.ErrorList {
 // powerImmutable: neither the limit nor what it is multiplied by changes.
 func powerImmutable(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	var errs field.ErrorList
-	forServicesInBoth(updated, old, func(now, before service) {
+	forComponentsInBoth(updated, old, func(now, before component) {
 		limit, set := now.template().Annotations[annotationPowerLimit]
 		limitBefore, was := before.template().Annotations[annotationPowerLimit]
 		if set != was || limit != limitBefore {
@@ -75,7 +75,7 @@ func powerImmutable(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.Err
 }
 
 // mainGPUs is the number of GPUs of the main container as a text, "" for none: its limit, or else its request.
-func (s service) mainGPUs() string {
+func (s component) mainGPUs() string {
 	c := s.mainContainer()
 	if c == nil {
 		return ""

@@ -18,7 +18,7 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/constraint"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // filler makes random objects. Half of the short strings are words the rules know, so that the rules get past their first line.
@@ -53,9 +53,9 @@ func checkAll(t *rapid.T, seed int64, nils float64) {
 	for _, object := range []any{&a, &b, &ct, &other, &paths, &users} {
 		fill.Fill(object)
 	}
-	var ignored []graph.Ignored
+	var ignored []render.Ignored
 	for _, name := range paths {
-		ignored = append(ignored, graph.Ignored{Path: at(name, name), Provider: name})
+		ignored = append(ignored, render.Ignored{Path: at(name, name), Provider: name})
 	}
 	one, two := written(&a), written(&b)
 	before := Written{DynamoGraphDeployment: one.DeepCopy(), Alpha: one.Alpha.DeepCopy()}

@@ -11,25 +11,25 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/field"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // provider checks the annotations that choose it.
 func provider(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	path := field.NewPath("metadata", "annotations")
-	errs := oneOf(path, dgd.Annotations, graph.AnnotationProvider, specs.Names()...)
-	errs = append(errs, oneOf(path, dgd.Annotations, graph.AnnotationFormerProvider, specs.Names()...)...)
+	errs := oneOf(path, dgd.Annotations, render.AnnotationProvider, specs.Names()...)
+	errs = append(errs, oneOf(path, dgd.Annotations, render.AnnotationFormerProvider, specs.Names()...)...)
 	errs = append(errs, oneOf(path, dgd.Annotations, specs.AnnotationWorkloadProvider, workloadProviders()...)...)
-	chosen, by := graph.NamedProvider(dgd.Annotations)
-	if former := dgd.Annotations[graph.AnnotationFormerProvider]; former != "" && former != chosen {
-		errs = append(errs, badValue(field.ErrorTypeForbidden, path.Key(graph.AnnotationFormerProvider), former,
-			"is the former name of "+graph.AnnotationProvider+", which says "+short(chosen)+"; remove this annotation"))
+	chosen, by := render.NamedProvider(dgd.Annotations)
+	if former := dgd.Annotations[render.AnnotationFormerProvider]; former != "" && former != chosen {
+		errs = append(errs, badValue(field.ErrorTypeForbidden, path.Key(render.AnnotationFormerProvider), former,
+			"is the former name of "+render.AnnotationProvider+", which says "+short(chosen)+"; remove this annotation"))
 	}
-	errs = append(errs, oneOf(path, dgd.Annotations, graph.AnnotationWorkload, specs.Makers...)...)
-	if dgd.Annotations[graph.AnnotationWorkload] == specs.LeaderWorkerSet && slices.Contains(specs.Names(), chosen) &&
+	errs = append(errs, oneOf(path, dgd.Annotations, render.AnnotationWorkload, specs.Makers...)...)
+	if dgd.Annotations[render.AnnotationWorkload] == specs.LeaderWorkerSet && slices.Contains(specs.Names(), chosen) &&
 		chosen != specs.Auto && !specs.Named(chosen).TakesSets {
-		errs = append(errs, badValue(field.ErrorTypeForbidden, path.Key(graph.AnnotationWorkload), specs.LeaderWorkerSet,
+		errs = append(errs, badValue(field.ErrorTypeForbidden, path.Key(render.AnnotationWorkload), specs.LeaderWorkerSet,
 			"LeaderWorkerSets can be placed by "+strings.Join(specs.TakingSets(), " and ")+", not by "+chosen+"; choose one of them, or remove the annotation"))
 	}
 	for _, out := range specs.Named(chosen).RuledOutBy {
@@ -60,13 +60,13 @@ func workloadProviders() []string {
 // providerImmutable bars choosing another provider or workload while there are pods made for this one. It looks at the annotations and at the
 // status that the object itself carries, so that it needs no look at the cluster.
 func providerImmutable(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
-	errs := sameWhilePods(old, graph.AnnotationProvider, "provider", providerIn(updated), providerIn(old))
-	return append(errs, sameWhilePods(old, graph.AnnotationWorkload, "workload", updated.Annotations[graph.AnnotationWorkload], old.Annotations[graph.AnnotationWorkload])...)
+	errs := sameWhilePods(old, render.AnnotationProvider, "provider", providerIn(updated), providerIn(old))
+	return append(errs, sameWhilePods(old, render.AnnotationWorkload, "workload", updated.Annotations[render.AnnotationWorkload], old.Annotations[render.AnnotationWorkload])...)
 }
 
 // providerIn is the provider that the annotations name, whichever of them does.
 func providerIn(dgd *nvidiav1beta1.DynamoGraphDeployment) string {
-	name, _ := graph.NamedProvider(dgd.Annotations)
+	name, _ := render.NamedProvider(dgd.Annotations)
 	return name
 }
 
@@ -75,10 +75,10 @@ func sameWhilePods(old *nvidiav1beta1.DynamoGraphDeployment, annotation, what, n
 		return nil
 	}
 	for _, name := range slices.Sorted(maps.Keys(old.Status.Components)) {
-		if service := old.Status.Components[name]; service.Replicas > 0 {
+		if component := old.Status.Components[name]; component.Replicas > 0 {
 			return one(field.Forbidden(annotationPath(annotation),
 				"the %s is immutable while the deployment has pods (%s %s has %d replicas); scale all %s to 0 first, or delete and recreate the DynamoGraphDeployment",
-				what, field.WordComponent, short(name), service.Replicas, field.WordComponents))
+				what, field.WordComponent, short(name), component.Replicas, field.WordComponents))
 		}
 	}
 	return nil

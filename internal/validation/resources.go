@@ -17,7 +17,7 @@ import (
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/field"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // defaultGPU is the resource GPUs are counted under unless gpuType says otherwise.
@@ -40,7 +40,7 @@ type amount struct {
 }
 
 // resources checks names and amounts. All leaves are strings, so the schema alone lets any text through.
-func resources(s service) field.ErrorList {
+func resources(s component) field.ErrorList {
 	written := s.alpha.Resources
 	if written == nil {
 		return nil
@@ -61,10 +61,10 @@ func resources(s service) field.ErrorList {
 }
 
 // containerResources checks the amounts of every container. What v1alpha1 says in resources is checked there, in its own words.
-func containerResources(s service) field.ErrorList {
+func containerResources(s component) field.ErrorList {
 	var errs field.ErrorList
 	check := func(path *field.Path, r corev1.ResourceRequirements) {
-		for _, p := range graph.ResourceProblems(&r) {
+		for _, p := range render.ResourceProblems(&r) {
 			errs = append(errs, badValue(field.ErrorTypeInvalid, path.Child("resources", p.List).Key(string(p.Resource)), p.Amount.String(), p.Text))
 		}
 	}
@@ -119,7 +119,7 @@ func parse(a amount) (resource.Quantity, string) {
 }
 
 // amounts lists the leaves of requests or limits that are set in v1alpha1, each with the resource it counts.
-func amounts(s service, list string, item *nvidiav1alpha1.ResourceItem) []amount {
+func amounts(s component, list string, item *nvidiav1alpha1.ResourceItem) []amount {
 	if item == nil {
 		return nil
 	}

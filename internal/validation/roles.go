@@ -15,7 +15,7 @@ import (
 var roleNames = []string{nvidiav1beta1.RoleLeader, nvidiav1beta1.RoleWorker}
 
 // roles: an explicit list has the two roles of a multinode replica, with the numbers that nodeCount gives them.
-func roles(s service) field.ErrorList {
+func roles(s component) field.ErrorList {
 	path := s.path.Child("roles")
 	switch {
 	case s.Roles == nil:
@@ -38,7 +38,7 @@ func roles(s service) field.ErrorList {
 	return errs
 }
 
-func role(s service, r *nvidiav1beta1.ComponentRole, path *field.Path, again bool) field.ErrorList {
+func role(s component, r *nvidiav1beta1.ComponentRole, path *field.Path, again bool) field.ErrorList {
 	want := s.PodsOfRole(r.Name)
 	switch {
 	case want == 0:
@@ -60,7 +60,7 @@ func role(s service, r *nvidiav1beta1.ComponentRole, path *field.Path, again boo
 // rolesKept: a list of roles may be added and removed only while it is equivalent to no list.
 func rolesKept(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	var errs field.ErrorList
-	forServicesInBoth(updated, old, func(now, before service) {
+	forComponentsInBoth(updated, old, func(now, before component) {
 		switch {
 		case (now.Roles == nil) == (before.Roles == nil) || len(roles(now)) > 0:
 		case !before.ImplicitRoles():
@@ -75,7 +75,7 @@ func rolesKept(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.ErrorLis
 }
 
 // formerRoles refuses the fields that roles replaced. Stored ones are tolerated.
-func formerRoles(s service) field.ErrorList {
+func formerRoles(s component) field.ErrorList {
 	var errs field.ErrorList
 	for _, name := range roleNames {
 		if s.hasFormerRole(name) {
@@ -86,8 +86,8 @@ func formerRoles(s service) field.ErrorList {
 	return errs
 }
 
-// hasFormerRole reports whether the service has multinode.leader or multinode.worker.
-func (s service) hasFormerRole(name string) bool {
+// hasFormerRole reports whether the component has multinode.leader or multinode.worker.
+func (s component) hasFormerRole(name string) bool {
 	leader := name == nvidiav1beta1.RoleLeader
 	if m := s.alpha.Multinode; m != nil && (leader && m.Leader != nil || !leader && m.Worker != nil) {
 		return true
@@ -96,10 +96,10 @@ func (s service) hasFormerRole(name string) bool {
 	return m != nil && (leader && m.Leader != nil || !leader && m.Worker != nil)
 }
 
-// typeKept: the type of a service may be set once.
+// typeKept: the type of a component may be set once.
 func typeKept(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	var errs field.ErrorList
-	forServicesInBoth(updated, old, func(now, before service) {
+	forComponentsInBoth(updated, old, func(now, before component) {
 		if before.Type != "" && now.Type != before.Type {
 			errs = append(errs, field.Forbidden(now.path.Child("type"),
 				"%s is immutable after it is set; put %s back, or delete and recreate the DynamoGraphDeployment", field.WordType, before.Type))
@@ -111,7 +111,7 @@ func typeKept(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList
 // NodeCountWarnings warns about a change of nodeCount.
 func NodeCountWarnings(updated, old *nvidiav1beta1.DynamoGraphDeployment) []field.Text {
 	var paths []*field.Path
-	forServicesInBoth(updated, old, func(now, before service) {
+	forComponentsInBoth(updated, old, func(now, before component) {
 		nodes, multinode := now.PodsPerReplica()
 		if was, _ := before.PodsPerReplica(); multinode && before.multinode() && nodes != was {
 			paths = append(paths, now.path.Child("multinode", "nodeCount"))

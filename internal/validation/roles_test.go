@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // The list of roles is the same in both versions.
@@ -116,7 +116,7 @@ func TestRoleWarnings(t *testing.T) {
 		"multinode without a componentType is refused by the Dynamo operator after 1.5; set componentType worker, prefill or decode (Worker)",
 		"spec.services[Worker].multinode.leader is deprecated, and the next release ignores it: write its providerOverride into roles[leader], then remove it",
 	}
-	if diff := cmp.Diff(want, textsIn(GraphWarnings(former, nil, []graph.Ignored{{Path: at("Worker", "multinode", "leader")}}), "v1alpha1")); diff != "" {
+	if diff := cmp.Diff(want, textsIn(GraphWarnings(former, nil, []render.Ignored{{Path: at("Worker", "multinode", "leader")}}), "v1alpha1")); diff != "" {
 		t.Errorf("the former leader, and no type (-want +got):\n%s", diff)
 	}
 	two, four := manifest(t, "v1beta1", "priorityClassName: p", mainBeta+twoNodes), manifest(t, "v1beta1", "priorityClassName: p", mainBeta+fourNodes)

@@ -19,7 +19,7 @@ func rolloutBounds(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 		errs = append(errs, badValue(field.ErrorTypeInvalid, annotationPath(p.Annotation), p.Value, p.Message))
 	}
 	said := sets.New[string]()
-	for _, s := range servicesOf(dgd) {
+	for _, s := range componentsOf(dgd) {
 		_, problems := rollout.StrategyOf(rollout.AnnotationsOf(dgd, s.ComponentSpec), false)
 		for _, p := range problems {
 			path := annotationPath(p.Annotation)

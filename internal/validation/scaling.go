@@ -10,12 +10,12 @@ import (
 
 // ReplicasKept returns the components whose number of replicas admission keeps although a change of the deployment has another: a scaling adapter
 // owns it. adapterOf names a component's adapter.
-func ReplicasKept(updated, old *nvidiav1beta1.DynamoGraphDeployment, adapterOf func(service string) string) []field.Text {
+func ReplicasKept(updated, old *nvidiav1beta1.DynamoGraphDeployment, adapterOf func(component string) string) []field.Text {
 	if updated == nil || old == nil {
 		return nil
 	}
 	var kept []field.Text
-	forServicesInBoth(updated, old, func(now, before service) {
+	forComponentsInBoth(updated, old, func(now, before component) {
 		if (now.scaled() || before.scaled()) && now.wanted() != before.wanted() {
 			kept = append(kept, field.Say("%s stays %d: DynamoGraphDeploymentScalingAdapter %q owns it", now.path.Child("replicas"), before.wanted(), adapterOf(now.name)))
 		}
@@ -23,10 +23,10 @@ func ReplicasKept(updated, old *nvidiav1beta1.DynamoGraphDeployment, adapterOf f
 	return kept
 }
 
-// ReplicasAllowed returns why a service may not have so many replicas.
+// ReplicasAllowed returns why a component may not have so many replicas.
 func ReplicasAllowed(dgd *nvidiav1beta1.DynamoGraphDeployment, name string, n int32) field.ErrorList {
 	var errs field.ErrorList
-	for _, s := range servicesOf(dgd) {
+	for _, s := range componentsOf(dgd) {
 		if s.name != name {
 			continue
 		}
@@ -38,10 +38,10 @@ func ReplicasAllowed(dgd *nvidiav1beta1.DynamoGraphDeployment, name string, n in
 }
 
 // scaled says that an adapter owns the service's replicas.
-func (s service) scaled() bool { return s.ScalingAdapter != nil }
+func (s component) scaled() bool { return s.ScalingAdapter != nil }
 
-// wanted is the number of replicas the service asks for.
-func (s service) wanted() int32 {
+// wanted is the number of replicas the component asks for.
+func (s component) wanted() int32 {
 	if s.Replicas == nil {
 		return 1
 	}

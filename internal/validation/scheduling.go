@@ -8,12 +8,12 @@ import (
 
 	"github.com/trellis-k8s/trellis/internal/constraint"
 	"github.com/trellis-k8s/trellis/internal/field"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // scheduling refuses what takes the placing of pods out of the operator's hands: the API server would refuse each pod, and nothing of that
 // would be seen before.
-func scheduling(s service) field.ErrorList {
+func scheduling(s component) field.ErrorList {
 	path := s.podPath()
 	var errs field.ErrorList
 	if s.template().Spec.NodeName != "" && (s.multinode() || constraint.Stated(s.graph)) {
@@ -21,9 +21,9 @@ func scheduling(s service) field.ErrorList {
 			"the pods of a multinode %s, and of a deployment with a topology constraint, are placed by the operator; remove nodeName, or use nodeSelector", field.WordComponent))
 	}
 	for i, gate := range s.template().Spec.SchedulingGates {
-		if gate.Name == graph.PlacementGate {
+		if gate.Name == render.PlacementGate {
 			errs = append(errs, field.Forbidden(path.Child("schedulingGates").Index(i).Child("name"),
-				fmt.Sprintf("the gate %s is the operator's own; remove it", graph.PlacementGate)))
+				fmt.Sprintf("the gate %s is the operator's own; remove it", render.PlacementGate)))
 		}
 	}
 	return errs

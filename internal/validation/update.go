@@ -13,8 +13,8 @@ import (
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/field"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // immutabilityChecks are the rules that compare a deployment with what it was.
@@ -24,8 +24,8 @@ var immutabilityChecks = []struct {
 }{
 	{"deployment constraint is immutable", constraintImmutable},
 	{"constraint in annotations is immutable", topologyAnnotationsImmutable},
-	{"set of services is immutable", servicesImmutable},
-	{"service constraint is immutable", serviceConstraintsImmutable},
+	{"set of services is immutable", componentsImmutable},
+	{"service constraint is immutable", componentConstraintsImmutable},
 	{"single-node or multinode is immutable", nodeTopologyImmutable},
 	{"backend framework is immutable", frameworkImmutable},
 	{"power limit is immutable", powerImmutable},
@@ -77,9 +77,9 @@ func constraintImmutable(updated, old *nvidiav1beta1.DynamoGraphDeployment) fiel
 	return one(immutableConstraint(constraintPath))
 }
 
-func serviceConstraintsImmutable(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
+func componentConstraintsImmutable(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	var errs field.ErrorList
-	forServicesInBoth(updated, old, func(now, before service) {
+	forComponentsInBoth(updated, old, func(now, before component) {
 		if !apiequality.Semantic.DeepEqual(now.TopologyConstraint, before.TopologyConstraint) {
 			errs = append(errs, immutableConstraint(now.path.Child("topologyConstraint")))
 		}
@@ -92,8 +92,8 @@ func immutableConstraint(path *field.Path) *field.Error {
 		"delete and recreate the DynamoGraphDeployment to change topology constraints", path)
 }
 
-// servicesImmutable also bars the way round: removing a service and adding it again with another constraint.
-func servicesImmutable(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
+// componentsImmutable also bars the way round: removing a component and adding it again with another constraint.
+func componentsImmutable(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	now, before := componentNames(updated), componentNames(old)
 	var changes []field.Text
 	for _, change := range []struct {
@@ -107,7 +107,7 @@ func servicesImmutable(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.
 	if len(changes) == 0 {
 		return nil
 	}
-	return one(field.Forbidden(servicesPath, "%[1]s topology is immutable and cannot be modified after creation: %[2]s"+
+	return one(field.Forbidden(componentsPath, "%[1]s topology is immutable and cannot be modified after creation: %[2]s"+
 		"; delete and recreate the DynamoGraphDeployment, or set replicas to 0 to stop a %[1]s", field.WordComponent, field.Join(changes, ", ")))
 }
 
@@ -126,17 +126,17 @@ func ProviderUpdate(updated, old *nvidiav1beta1.DynamoGraphDeployment, preset st
 	if updated == nil || old == nil || updated.DeletionTimestamp != nil {
 		return nil
 	}
-	kept := graph.ChooseProvider(old, preset).Name
-	if !specs.Named(kept).FixedGangs || graph.ChooseProvider(updated, preset).Name != kept {
+	kept := render.ChooseProvider(old, preset).Name
+	if !specs.Named(kept).FixedGangs || render.ChooseProvider(updated, preset).Name != kept {
 		return nil
 	}
 	var errs field.ErrorList
-	forServicesInBoth(updated, old, func(now, before service) {
+	forComponentsInBoth(updated, old, func(now, before component) {
 		if now.multinode() && before.multinode() && now.Multinode.NodeCount != before.Multinode.NodeCount {
 			errs = append(errs, field.Forbidden(now.path.Child("multinode", "nodeCount"), fmt.Sprintf(
 				"nodeCount is immutable under the provider %s, which cannot change minAvailable of a clique (%d to %d); "+
 					"delete and recreate the DynamoGraphDeployment, or use another provider (annotation %s)",
-				kept, before.Multinode.NodeCount, now.Multinode.NodeCount, graph.AnnotationProvider)))
+				kept, before.Multinode.NodeCount, now.Multinode.NodeCount, render.AnnotationProvider)))
 		}
 		if err := minAvailableFixed(now, before, kept); err != nil {
 			errs = append(errs, err)
@@ -145,10 +145,10 @@ func ProviderUpdate(updated, old *nvidiav1beta1.DynamoGraphDeployment, preset st
 	return errs
 }
 
-// nodeTopologyImmutable: nodeCount may change, but not whether a service is multinode at all, which decides what its constraint packs.
+// nodeTopologyImmutable: nodeCount may change, but not whether a component is multinode at all, which decides what its constraint packs.
 func nodeTopologyImmutable(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	var errs field.ErrorList
-	forServicesInBoth(updated, old, func(now, before service) {
+	forComponentsInBoth(updated, old, func(now, before component) {
 		if now.multinode() != before.multinode() {
 			errs = append(errs, field.Forbidden(now.path.Child("multinode"),
 				"%s cannot change node topology (between single-node and multi-node) after creation; "+
@@ -166,12 +166,12 @@ func frameworkImmutable(updated, old *nvidiav1beta1.DynamoGraphDeployment) field
 		"spec.backendFramework is immutable and cannot be changed after creation; delete and recreate the DynamoGraphDeployment"))
 }
 
-func forServicesInBoth(updated, old *nvidiav1beta1.DynamoGraphDeployment, compare func(now, before service)) {
-	before := map[string]service{}
-	for _, s := range servicesOf(old) {
+func forComponentsInBoth(updated, old *nvidiav1beta1.DynamoGraphDeployment, compare func(now, before component)) {
+	before := map[string]component{}
+	for _, s := range componentsOf(old) {
 		before[s.name] = s
 	}
-	for _, s := range servicesOf(updated) {
+	for _, s := range componentsOf(updated) {
 		if b, ok := before[s.name]; ok {
 			compare(s, b)
 		}

@@ -12,8 +12,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/test/testutil/hub"
 )
 
@@ -23,21 +23,21 @@ func TestGraphUpdate(t *testing.T) {
 	workerConstraint := "spec.services[Worker].topologyConstraint: Forbidden: spec.services[Worker].topologyConstraint" + constraintText
 	nodeTopology := "spec.services[Worker].multinode: Forbidden: spec.services[Worker] cannot change node topology (between single-node and multi-node) " +
 		"after creation; delete and recreate the DynamoGraphDeployment"
-	const recreateServices = "; delete and recreate the DynamoGraphDeployment, or set replicas to 0 to stop a service"
+	const recreateComponents = "; delete and recreate the DynamoGraphDeployment, or set replicas to 0 to stop a service"
 	unconstrained := func(d *deployment) {
 		d.Spec.TopologyConstraint, d.Spec.Services["Worker"].TopologyConstraint = nil, nil
 	}
 	broken := func(d *deployment) {
 		d.Spec.Services["Worker"].Replicas = ptr.To[int32](-3)
-		d.Spec.Services["bad_name"] = &serviceSpec{}
+		d.Spec.Services["bad_name"] = &componentSpec{}
 	}
 	tests := map[string]struct {
 		old, change func(*deployment)
 		want        []string
 	}{
 		"nothing":           {},
-		"scaled":            {change: worker(func(s *serviceSpec) { s.Replicas = ptr.To[int32](5) })},
-		"nodeCount changed": {change: worker(func(s *serviceSpec) { s.Multinode.NodeCount = 8 })},
+		"scaled":            {change: worker(func(s *componentSpec) { s.Replicas = ptr.To[int32](5) })},
+		"nodeCount changed": {change: worker(func(s *componentSpec) { s.Multinode.NodeCount = 8 })},
 		"metadata of an object that breaks rules": {old: broken, change: func(d *deployment) {
 			d.Labels, d.Finalizers = map[string]string{"a": "b"}, nil
 		}},
@@ -47,11 +47,11 @@ func TestGraphUpdate(t *testing.T) {
 		}},
 		"a rule that the old object broke, broken otherwise": {
 			old:    broken,
-			change: worker(func(s *serviceSpec) { s.Replicas = ptr.To[int32](-4) }),
+			change: worker(func(s *componentSpec) { s.Replicas = ptr.To[int32](-4) }),
 			want:   []string{"spec.services[Worker].replicas: Invalid value: -4: spec.services[Worker].replicas must be non-negative"},
 		},
 		"a rule newly broken": {
-			change: worker(func(s *serviceSpec) { s.Replicas = ptr.To[int32](-1) }),
+			change: worker(func(s *componentSpec) { s.Replicas = ptr.To[int32](-1) }),
 			want:   []string{"spec.services[Worker].replicas: Invalid value: -1: spec.services[Worker].replicas must be non-negative"},
 		},
 		"anything while it is being deleted": {
@@ -61,22 +61,22 @@ func TestGraphUpdate(t *testing.T) {
 			old: func(d *deployment) {
 				d.Status.Services = map[string]nvidiav1alpha1.ServiceStatus{"Worker": {Replicas: 2}, "Frontend": {}}
 			},
-			change: func(d *deployment) { d.Annotations = map[string]string{graph.AnnotationProvider: "PodGroup"} },
+			change: func(d *deployment) { d.Annotations = map[string]string{render.AnnotationProvider: "PodGroup"} },
 			want: []string{"metadata.annotations[trellis.dev/provider]: Forbidden: the provider is immutable while the deployment has pods " +
 				"(service Worker has 2 replicas); scale all services to 0 first, or delete and recreate the DynamoGraphDeployment"},
 		},
 		"provider by its new name while there are pods": {
 			old: func(d *deployment) {
-				d.Annotations = map[string]string{graph.AnnotationFormerProvider: "KAI"}
+				d.Annotations = map[string]string{render.AnnotationFormerProvider: "KAI"}
 				d.Status.Services = map[string]nvidiav1alpha1.ServiceStatus{"Worker": {Replicas: 2}, "Frontend": {}}
 			},
-			change: func(d *deployment) { d.Annotations = map[string]string{graph.AnnotationProvider: "KAI"} },
+			change: func(d *deployment) { d.Annotations = map[string]string{render.AnnotationProvider: "KAI"} },
 		},
 		"workload while there are pods": {
 			old: func(d *deployment) {
 				d.Status.Services = map[string]nvidiav1alpha1.ServiceStatus{"Worker": {Replicas: 2}, "Frontend": {}}
 			},
-			change: func(d *deployment) { d.Annotations = map[string]string{graph.AnnotationWorkload: "LeaderWorkerSet"} },
+			change: func(d *deployment) { d.Annotations = map[string]string{render.AnnotationWorkload: "LeaderWorkerSet"} },
 			want: []string{"metadata.annotations[trellis.dev/workload]: Forbidden: the workload is immutable while the deployment has pods " +
 				"(service Worker has 2 replicas); scale all services to 0 first, or delete and recreate the DynamoGraphDeployment"},
 		},
@@ -84,7 +84,7 @@ func TestGraphUpdate(t *testing.T) {
 			old: func(d *deployment) {
 				d.Status.Services = map[string]nvidiav1alpha1.ServiceStatus{"Worker": {}, "Frontend": {}}
 			},
-			change: func(d *deployment) { d.Annotations = map[string]string{graph.AnnotationProvider: "PodGroup"} },
+			change: func(d *deployment) { d.Annotations = map[string]string{render.AnnotationProvider: "PodGroup"} },
 		},
 		"deployment constraint: profile": {
 			change: func(d *deployment) { d.Spec.TopologyConstraint.TopologyProfile = "h100" },
@@ -107,11 +107,11 @@ func TestGraphUpdate(t *testing.T) {
 		},
 		"all constraints removed": {change: unconstrained, want: []string{deploymentConstraint, workerConstraint}},
 		"service constraint: changed": {
-			change: worker(func(s *serviceSpec) { s.TopologyConstraint.PackDomain = "block" }),
+			change: worker(func(s *componentSpec) { s.TopologyConstraint.PackDomain = "block" }),
 			want:   []string{workerConstraint},
 		},
 		"service constraint: removed": {
-			change: worker(func(s *serviceSpec) { s.TopologyConstraint = nil }),
+			change: worker(func(s *componentSpec) { s.TopologyConstraint = nil }),
 			want:   []string{workerConstraint},
 		},
 		"service constraint: added": {
@@ -126,14 +126,14 @@ func TestGraphUpdate(t *testing.T) {
 				delete(d.Spec.Services, "Frontend")
 			},
 			want: []string{"spec.services: Forbidden: service topology is immutable and cannot be modified after creation: services added: [Prefill], " +
-				"services removed: [Frontend]" + recreateServices},
+				"services removed: [Frontend]" + recreateComponents},
 		},
 		"service removed": {
 			change: func(d *deployment) { delete(d.Spec.Services, "Worker") },
 			want: []string{"spec.services: Forbidden: service topology is immutable and cannot be modified after creation: services removed: [Worker]" +
-				recreateServices},
+				recreateComponents},
 		},
-		"multinode removed": {change: worker(func(s *serviceSpec) { s.Multinode = nil }), want: []string{nodeTopology}},
+		"multinode removed": {change: worker(func(s *componentSpec) { s.Multinode = nil }), want: []string{nodeTopology}},
 		"framework set later": {
 			change: func(d *deployment) { d.Spec.BackendFramework = "vllm" },
 			want: []string{"spec.backendFramework: Forbidden: spec.backendFramework is immutable and cannot be changed after creation; " +
@@ -166,12 +166,12 @@ func TestProviderUpdate(t *testing.T) {
 		want   []string
 	}{
 		"another number of nodes": {
-			change: worker(func(s *serviceSpec) { s.Multinode = &nvidiav1alpha1.MultinodeSpec{NodeCount: 2} }),
+			change: worker(func(s *componentSpec) { s.Multinode = &nvidiav1alpha1.MultinodeSpec{NodeCount: 2} }),
 			want: []string{"spec.services[Worker].multinode.nodeCount: Forbidden: nodeCount is immutable under the provider Grove, which cannot change minAvailable " +
 				"of a clique (4 to 2); delete and recreate the DynamoGraphDeployment, or use another provider (annotation trellis.dev/provider)"},
 		},
-		"another number of replicas":                 {change: worker(func(s *serviceSpec) { s.Replicas = ptr.To[int32](5) })},
-		"multinode removed, which another rule says": {change: worker(func(s *serviceSpec) { s.Multinode = nil })},
+		"another number of replicas":                 {change: worker(func(s *componentSpec) { s.Replicas = ptr.To[int32](5) })},
+		"multinode removed, which another rule says": {change: worker(func(s *componentSpec) { s.Multinode = nil })},
 		"being deleted": {change: func(d *deployment) {
 			d.DeletionTimestamp = ptr.To(metav1.Now())
 			d.Spec.Services["Worker"].Multinode.NodeCount = 2

@@ -11,7 +11,7 @@ import (
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/field"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // graphWarnings are the things that are accepted and that the user should know about. The topology is nil when nobody has read it.
@@ -31,25 +31,25 @@ var graphWarnings = []struct {
 // deprecatedFields are accepted because manifests in use have them, and do nothing.
 var deprecatedFields = []struct {
 	at   []string
-	set  func(service) bool
+	set  func(component) bool
 	text field.Text
 }{
-	{[]string{"dynamoNamespace"}, func(s service) bool { return s.alpha.DynamoNamespace != nil },
+	{[]string{"dynamoNamespace"}, func(s component) bool { return s.alpha.DynamoNamespace != nil },
 		field.Say("is deprecated and ignored: the Dynamo namespace is <namespace>-<name> of the DynamoGraphDeployment; remove it")},
-	{[]string{"autoscaling"}, func(s service) bool { return s.alpha.Autoscaling != nil }, field.Say("is deprecated and ignored: set replicas instead")},
-	{[]string{"pvc"}, func(s service) bool { return s.alpha.PVC != nil },
+	{[]string{"autoscaling"}, func(s component) bool { return s.alpha.Autoscaling != nil }, field.Say("is deprecated and ignored: set replicas instead")},
+	{[]string{"pvc"}, func(s component) bool { return s.alpha.PVC != nil },
 		field.Say("was removed and is ignored: list the claim in spec.pvcs and mount it with volumeMounts")},
-	{[]string{"serviceName"}, func(s service) bool { return s.alpha.ServiceName != "" && s.alpha.ServiceName != s.name },
+	{[]string{"serviceName"}, func(s component) bool { return s.alpha.ServiceName != "" && s.alpha.ServiceName != s.name },
 		field.Say("is ignored: the key in %s is the %s's name", field.Components, field.WordComponent)},
-	{[]string{"multinode", "leader"}, func(s service) bool { return s.hasFormerRole(nvidiav1beta1.RoleLeader) },
+	{[]string{"multinode", "leader"}, func(s component) bool { return s.hasFormerRole(nvidiav1beta1.RoleLeader) },
 		field.Say("is deprecated, and the next release ignores it: write its providerOverride into roles[leader], then remove it")},
-	{[]string{"multinode", "worker"}, func(s service) bool { return s.hasFormerRole(nvidiav1beta1.RoleWorker) },
+	{[]string{"multinode", "worker"}, func(s component) bool { return s.hasFormerRole(nvidiav1beta1.RoleWorker) },
 		field.Say("is deprecated, and the next release ignores it: write its providerOverride into roles[worker], then remove it")},
 }
 
 // GraphWarnings returns what a user should know about a deployment that is accepted. notActedOn lists the fields that have no effect. There is one
 // line a kind of field; [Bounded] keeps all lines together within what the API server passes on.
-func GraphWarnings(dgd Written, topology *grovev1alpha1.ClusterTopology, notActedOn []graph.Ignored) []field.Text {
+func GraphWarnings(dgd Written, topology *grovev1alpha1.ClusterTopology, notActedOn []render.Ignored) []field.Text {
 	if dgd.DynamoGraphDeployment == nil {
 		return nil
 	}
@@ -60,7 +60,7 @@ func GraphWarnings(dgd Written, topology *grovev1alpha1.ClusterTopology, notActe
 	deprecated := map[string]bool{}
 	for _, d := range deprecatedFields {
 		var paths []*field.Path
-		for _, s := range dgd.services() {
+		for _, s := range dgd.components() {
 			if d.set(s) {
 				paths = append(paths, s.path.Child(d.at[0], d.at[1:]...))
 			}
@@ -68,15 +68,15 @@ func GraphWarnings(dgd Written, topology *grovev1alpha1.ClusterTopology, notActe
 		deprecated[field.Component(-1, "*").Child(d.at[0], d.at[1:]...).String()] = true
 		lines = append(lines, byKind(paths, func(kind *field.Path) field.Text { return field.Say("%s %s", kind, d.text) })...)
 	}
-	idle := slices.DeleteFunc(slices.Clone(notActedOn), func(ignored graph.Ignored) bool {
+	idle := slices.DeleteFunc(slices.Clone(notActedOn), func(ignored render.Ignored) bool {
 		kind, _ := ignored.Path.Kind()
 		return deprecated[kind.String()]
 	})
-	return append(lines, grouped(idle, func(i graph.Ignored) *field.Path { return i.Path }, notActedOnText)...)
+	return append(lines, grouped(idle, func(i render.Ignored) *field.Path { return i.Path }, notActedOnText)...)
 }
 
 // notActedOnText says that a field has no effect, or none under one provider.
-func notActedOnText(ignored graph.Ignored, path *field.Path) field.Text {
+func notActedOnText(ignored render.Ignored, path *field.Path) field.Text {
 	if ignored.Provider != "" {
 		return field.Say("%s is accepted but not acted on by the provider %s", path, ignored.Provider)
 	}
@@ -98,7 +98,7 @@ func preferredWithoutEffect(dgd Written, topology *grovev1alpha1.ClusterTopology
 		required = c.PackDomain
 		say(constraintPath, c.PreferredPackDomain, required)
 	}
-	for _, s := range servicesOf(dgd.DynamoGraphDeployment) {
+	for _, s := range componentsOf(dgd.DynamoGraphDeployment) {
 		if c := s.TopologyConstraint; c != nil {
 			say(s.path.Child("topologyConstraint"), c.PreferredPackDomain, narrowest(topology, c.PackDomain, required))
 		}
@@ -130,7 +130,7 @@ func multinodeOnHost(dgd Written, topology *grovev1alpha1.ClusterTopology) []fie
 		inherited = c.PackDomain
 	}
 	var names []string
-	for _, s := range servicesOf(dgd.DynamoGraphDeployment) {
+	for _, s := range componentsOf(dgd.DynamoGraphDeployment) {
 		own := ""
 		if s.TopologyConstraint != nil {
 			own = s.TopologyConstraint.PackDomain
@@ -149,7 +149,7 @@ func multinodeOnHost(dgd Written, topology *grovev1alpha1.ClusterTopology) []fie
 // multinodeWithoutType: the Dynamo operator accepts multinode only with a type of workers.
 func multinodeWithoutType(dgd Written, _ *grovev1alpha1.ClusterTopology) []field.Text {
 	var names []string
-	for _, s := range dgd.services() {
+	for _, s := range dgd.components() {
 		if s.multinode() && s.explicitType() == "" {
 			names = append(names, short(s.name))
 		}
@@ -172,7 +172,7 @@ func isHost(topology *grovev1alpha1.ClusterTopology, domain string) bool {
 // unlistedClaims: the pod waits for ever if the claim does not exist either.
 func unlistedClaims(dgd Written, _ *grovev1alpha1.ClusterTopology) []field.Text {
 	var mounts []string
-	for _, s := range dgd.services() {
+	for _, s := range dgd.components() {
 		for _, m := range s.alpha.VolumeMounts {
 			if !claimOf(s, m.Name) {
 				mounts = append(mounts, short(s.name)+": "+short(m.Name))

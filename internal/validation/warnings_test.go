@@ -14,7 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 func TestGraphWarnings(t *testing.T) {
@@ -22,7 +22,7 @@ func TestGraphWarnings(t *testing.T) {
 		change     func(*deployment)
 		noTopology bool
 		selector   map[string]string
-		notActedOn []graph.Ignored
+		notActedOn []render.Ignored
 		want       []string
 	}{
 		"nothing to say": {},
@@ -35,7 +35,7 @@ func TestGraphWarnings(t *testing.T) {
 				d.Spec.Services["Worker"].PVC = &nvidiav1alpha1.FreeObject{}
 				d.Spec.Services["Worker"].ServiceName = "Other"
 			},
-			notActedOn: []graph.Ignored{{Path: at("Worker", "autoscaling")}},
+			notActedOn: []render.Ignored{{Path: at("Worker", "autoscaling")}},
 			want: []string{
 				"spec.services[*].dynamoNamespace is deprecated and ignored: the Dynamo namespace is <namespace>-<name> of the DynamoGraphDeployment; remove it (Frontend, Worker)",
 				"spec.services[Worker].autoscaling is deprecated and ignored: set replicas instead",
@@ -44,7 +44,7 @@ func TestGraphWarnings(t *testing.T) {
 			},
 		},
 		"not acted on by one provider": {
-			notActedOn: []graph.Ignored{
+			notActedOn: []render.Ignored{
 				{Path: annotationPath("nvidia.com/deployment-strategy"), Provider: "Grove"}, {Path: annotationPath("nvidia.com/volcano-queue")},
 				{Path: at("A", "podTemplate", "metadata", "annotations", "[nvidia.com/deployment-strategy"), Provider: "Grove"},
 				{Path: at("B", "podTemplate", "metadata", "annotations", "[nvidia.com/deployment-strategy"), Provider: "Grove"},
@@ -56,7 +56,7 @@ func TestGraphWarnings(t *testing.T) {
 			},
 		},
 		"not acted on, by kind": {
-			notActedOn: []graph.Ignored{
+			notActedOn: []render.Ignored{
 				{Path: annotationPath("kai.scheduler/topology")}, {Path: annotationPath("nvidia.com/volcano-queue")}, {Path: at("Frontend", "modelRef")},
 				{Path: specPath.Child("experimental")}, {Path: at("Worker", "modelRef")}, {Path: at("Worker", "volumeMounts").Index(0)}, {Path: at("Worker", "volumeMounts").Index(1)},
 			},
@@ -110,7 +110,7 @@ func TestGraphWarnings(t *testing.T) {
 			},
 		},
 		"multinode on one host": {
-			change: worker(func(s *serviceSpec) { s.TopologyConstraint.PackDomain = "host" }),
+			change: worker(func(s *componentSpec) { s.TopologyConstraint.PackDomain = "host" }),
 			want:   []string{"packDomain holds each replica of a multinode service on one host; use rack or block for services that span nodes (Worker)"},
 		},
 		"multinode on one host, inherited, by label key": {
@@ -151,16 +151,16 @@ func TestGraphWarnings(t *testing.T) {
 	}
 }
 
-// A graph of 25 services with long names that uses every field there is still gets all its warnings through.
+// A graph of 25 components with long names that uses every field there is still gets all its warnings through.
 func TestGraphWarningsFit(t *testing.T) {
 	dgd := newGraph()
-	var notActedOn []graph.Ignored
+	var notActedOn []render.Ignored
 	for i := range 25 {
 		name := fmt.Sprintf("%s%02d", strings.Repeat("é", 61), i)
-		dgd.Spec.Services[name] = &serviceSpec{DynamoNamespace: ptr.To("x"), Autoscaling: &nvidiav1alpha1.FreeObject{}, PVC: &nvidiav1alpha1.FreeObject{},
+		dgd.Spec.Services[name] = &componentSpec{DynamoNamespace: ptr.To("x"), Autoscaling: &nvidiav1alpha1.FreeObject{}, PVC: &nvidiav1alpha1.FreeObject{},
 			VolumeMounts: []nvidiav1alpha1.VolumeMount{{Name: strings.Repeat("v", 500)}}}
 		for i := range 30 {
-			notActedOn = append(notActedOn, graph.Ignored{Path: at(name, fmt.Sprintf("field%d", i))})
+			notActedOn = append(notActedOn, render.Ignored{Path: at(name, fmt.Sprintf("field%d", i))})
 		}
 	}
 	lines := Bounded(GraphWarnings(written(dgd), nil, notActedOn), "v1alpha1")

@@ -26,7 +26,7 @@ func TestNoReservationWithoutClaim(t *testing.T) {
 			c.SetPod(busy)
 		}
 		g := graphOf(pods(2, "4", claimName))
-		g.Services[0].Required = 0
+		g.Components[0].Required = 0
 		c.Begin()
 		r := placement.PlanGraph(c, g, placement.Options{})
 		c.Rollback()

@@ -279,14 +279,14 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-func graphOf(list []*corev1.Pod) placement.Graph {
+func graphOf(list []*corev1.Pod) placement.Demand {
 	replica := placement.Replica{}
 	for _, p := range list {
 		replica.Pods = append(replica.Pods, placement.Pod{ID: topology.PodID(p), Name: p.Name, Shape: topology.ShapeOf(p)})
 	}
-	return placement.Graph{
+	return placement.Demand{
 		Name: "g", Levels: levels, Required: topology.NoLevel, Preferred: topology.NoLevel,
-		Services: []placement.Service{{
+		Components: []placement.Component{{
 			Name: "s", Multinode: true, Required: topology.NoLevel, Preferred: topology.NoLevel, Waiting: []placement.Replica{replica},
 		}},
 	}

@@ -164,11 +164,11 @@ var _ = Describe("A deployment that is created", func() {
 	})
 })
 
-// numbered is n empty services.
+// numbered is n empty components.
 func numbered(n int) string {
-	services := make([]string, n)
-	for i := range services {
-		services[i] = fmt.Sprintf("s%d: {}", i)
+	components := make([]string, n)
+	for i := range components {
+		components[i] = fmt.Sprintf("s%d: {}", i)
 	}
-	return strings.Join(services, ", ")
+	return strings.Join(components, ", ")
 }

@@ -87,7 +87,7 @@ func (s *server) withoutDefault() {
 	s.eventually("the definition has no default", func() bool { return served(1) })
 }
 
-// graphOf has a component, or a service, for each of the texts, which are what they say beside their image.
+// graphOf has a component, or a component, for each of the texts, which are what they say beside their image.
 func graphOf(version string, says ...string) *unstructured.Unstructured {
 	GinkgoHelper()
 	var parts []string
@@ -101,7 +101,7 @@ func graphOf(version string, says ...string) *unstructured.Unstructured {
 	return specified(version, "spec: {PARTS: "+listed(version, parts...)+"}")
 }
 
-// specified is a deployment of which a text says the rest, in which PARTS stands for the field of the components, or services.
+// specified is a deployment of which a text says the rest, in which PARTS stands for the field of the components, or components.
 func specified(version, spec string) *unstructured.Unstructured {
 	GinkgoHelper()
 	object := deploymentOf(version, "asked")
@@ -109,12 +109,12 @@ func specified(version, spec string) *unstructured.Unstructured {
 	return object
 }
 
-// partsOf is the field of the components, or services.
+// partsOf is the field of the components, or components.
 func partsOf(version string) string {
 	return map[string]string{"v1alpha1": "services", "v1beta1": "components"}[version]
 }
 
-// listed are components, or services.
+// listed are components, or components.
 func listed(version string, items ...string) string {
 	if version == "v1beta1" {
 		return "[" + strings.Join(items, ", ") + "]"
@@ -126,7 +126,7 @@ func listed(version string, items ...string) string {
 	return "{" + strings.Join(named, ", ") + "}"
 }
 
-// replicasOf are those of the components, or services, of a graph, in order.
+// replicasOf are those of the components, or components, of a graph, in order.
 func replicasOf(object *unstructured.Unstructured) []any {
 	parts := componentsOf(object)
 	var all []any

@@ -30,12 +30,12 @@ func exceeds(path string, replicas, nodes int) string {
 		path, replicas, replicas*nodes+4, replicas, nodes)
 }
 
-// adapterOf is the scaling adapter of a service of a deployment.
-func adapterOf(name, deployment, service string, replicas int32) *nvidiav1alpha1.DynamoGraphDeploymentScalingAdapter {
+// adapterOf is the scaling adapter of a component of a deployment.
+func adapterOf(name, deployment, component string, replicas int32) *nvidiav1alpha1.DynamoGraphDeploymentScalingAdapter {
 	return &nvidiav1alpha1.DynamoGraphDeploymentScalingAdapter{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
 		Spec: nvidiav1alpha1.DynamoGraphDeploymentScalingAdapterSpec{
-			Replicas: replicas, DGDRef: nvidiav1alpha1.ScaledService{Name: deployment, ServiceName: service},
+			Replicas: replicas, DGDRef: nvidiav1alpha1.ScaledService{Name: deployment, ServiceName: component},
 		},
 	}
 }

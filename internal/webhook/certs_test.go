@@ -35,8 +35,8 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
-// withoutServices is a deployment that is refused.
-const withoutServices = `{"apiVersion":"nvidia.com/v1alpha1","kind":"DynamoGraphDeployment","metadata":{"name":"x"},"spec":{"services":{}}}`
+// withoutComponents is a deployment that is refused.
+const withoutComponents = `{"apiVersion":"nvidia.com/v1alpha1","kind":"DynamoGraphDeployment","metadata":{"name":"x"},"spec":{"services":{}}}`
 
 var _ = Describe("The certificate of the webhooks", func() {
 	It("fills the empty Secret", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
@@ -67,7 +67,7 @@ var _ = Describe("The certificate of the webhooks", func() {
 	It("is served by a standby, too", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
 		s := newServer(ctx)
 		Expect(s.standby.manager.Elected()).NotTo(BeClosed(), "the standby leads")
-		answer := s.ask(s.standby, withoutServices)
+		answer := s.ask(s.standby, withoutComponents)
 		Expect(answer.Allowed).To(BeFalse())
 		Expect(answer.Result.Message).To(ContainSubstring("spec.services must have at least one service"))
 	})
@@ -81,7 +81,7 @@ var _ = Describe("The certificate of the webhooks", func() {
 		for _, r := range []*replica{s.leader, s.standby} {
 			s.eventually("another certificate is served", func() bool { return !s.served(r).Equal(before) })
 			Expect(s.served(r).Raw).To(Equal(s.certificate()), "the certificate in the Secret is not served")
-			Expect(s.ask(r, withoutServices).Allowed).To(BeFalse(), "a deployment without services is allowed")
+			Expect(s.ask(r, withoutComponents).Allowed).To(BeFalse(), "a deployment without services is allowed")
 		}
 	})
 
@@ -100,7 +100,7 @@ var _ = Describe("The certificate of the webhooks", func() {
 		Expect(now.Type).To(Equal(before.Type))
 		for _, r := range []*replica{s.leader, s.standby} {
 			s.eventually("its certificate is served", func() bool { return bytes.Equal(s.served(r).Raw, s.certificate()) })
-			Expect(s.ask(r, withoutServices).Allowed).To(BeFalse(), "a deployment without services is allowed")
+			Expect(s.ask(r, withoutComponents).Allowed).To(BeFalse(), "a deployment without services is allowed")
 		}
 		s.eventually("every webhook trusts it", func() bool {
 			mutating, validating := s.configurations()

@@ -72,9 +72,9 @@ var _ = Describe("A field that v1alpha1 has at the service and in its main conta
 			after := read(s, "v1beta1")
 			Expect(after.GetGeneration()).To(Equal(between.GetGeneration()))
 			Expect(after.Object["spec"]).To(Equal(between.Object["spec"]))
-			service := componentsOf(read(s, "v1alpha1"))["Worker"]
-			main := asMap(asMap(service["extraPodSpec"])["mainContainer"])
-			Expect([]any{service["envs"], main["env"]}).To(ConsistOf(BeNil(), HaveLen(1)), "the variable, in one place")
+			component := componentsOf(read(s, "v1alpha1"))["Worker"]
+			main := asMap(asMap(component["extraPodSpec"])["mainContainer"])
+			Expect([]any{component["envs"], main["env"]}).To(ConsistOf(BeNil(), HaveLen(1)), "the variable, in one place")
 
 			By("that one over the field of the first, without force")
 			taken := oneWorker("v1beta1", "", `podTemplate: {spec: {containers: [{name: main, env: [{name: A, value: "2"}]}]}}`)

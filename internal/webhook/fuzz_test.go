@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 	"sigs.k8s.io/yaml"
 
-	resolved "github.com/trellis-k8s/trellis/internal/graph"
+	resolved "github.com/trellis-k8s/trellis/internal/render"
 )
 
 // FuzzAdmission sends any payload to every webhook, as a new object and as a change. The answer is never a fault of the operator's, and the same

@@ -19,7 +19,7 @@ import (
 
 // The condition of the defaulting webhook reads an object before the schema does. It fails on none, so that the refusal names the field.
 
-// malformed are specs in which PARTS stands for the field of components or services, ONE(...) for one of these, OTHER for what is no collection of
+// malformed are specs in which PARTS stands for the field of components or components, ONE(...) for one of these, OTHER for what is no collection of
 // them, and EMPTY for none of them.
 var malformed = map[string]struct {
 	spec, want string
@@ -63,7 +63,7 @@ func malformedIn(version, name string) (object *unstructured.Unstructured, want 
 	}
 	object = specified(version, "spec: "+strings.NewReplacer("OTHER", other, "EMPTY", listed(version)).Replace(spec))
 	if name == "a part of null" && version == "v1alpha1" {
-		return object, "spec.services[a00]" // it is a service without fields
+		return object, "spec.services[a00]" // it is a component without fields
 	}
 	return object, strings.NewReplacer("PATH", path, "PARTS", partsOf(version)).Replace(malformed[name].want)
 }
@@ -122,11 +122,11 @@ func eachMalformed() (entries []TableEntry) {
 // A busy machine may take longer for so many than a webhook may: that is tried again.
 var _ = Describe("A create of too many components", func() {
 	many := func(number int) map[string]any {
-		services := map[string]any{}
+		components := map[string]any{}
 		for i := range number {
-			services[fmt.Sprintf("a%d", i)] = map[string]any{"replicas": int64(1)}
+			components[fmt.Sprintf("a%d", i)] = map[string]any{"replicas": int64(1)}
 		}
-		return map[string]any{"services": services}
+		return map[string]any{"services": components}
 	}
 	type tooMany struct {
 		version string

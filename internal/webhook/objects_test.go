@@ -60,8 +60,8 @@ func readDeployment(profile, text string) *unstructured.Unstructured {
 // withImages gives an image to each main container that has none.
 func withImages(object *unstructured.Unstructured) {
 	GinkgoHelper()
-	services, _, _ := unstructured.NestedMap(object.Object, "spec", "services")
-	for name, value := range services {
+	components, _, _ := unstructured.NestedMap(object.Object, "spec", "services")
+	for name, value := range components {
 		if _, written := value.(map[string]any); !written {
 			continue
 		}
@@ -111,10 +111,10 @@ func (e *edited) now() *unstructured.Unstructured {
 	return there
 }
 
-// wantReplicas fails the spec unless a service has so many replicas.
-func (e *edited) wantReplicas(service string, want int64) {
+// wantReplicas fails the spec unless a component has so many replicas.
+func (e *edited) wantReplicas(component string, want int64) {
 	GinkgoHelper()
-	got, _, err := unstructured.NestedInt64(e.now().Object, "spec", "services", service, "replicas")
+	got, _, err := unstructured.NestedInt64(e.now().Object, "spec", "services", component, "replicas")
 	Expect(err).NotTo(HaveOccurred())
-	Expect(got).To(Equal(want), "replicas of %s", service)
+	Expect(got).To(Equal(want), "replicas of %s", component)
 }

@@ -83,7 +83,7 @@ var _ = DescribeTable("v1alpha1 keeps what v1beta1 cannot say, with", func(ctx S
 	o.wantSame(stored, "after the status again")
 }, suite.Entries(oddLeaves, SpecTimeout(suite.Timeout())))
 
-// nameImages gives each service the image that a new one must have.
+// nameImages gives each component the image that a new one must have.
 func nameImages(spec map[string]any) {
 	GinkgoHelper()
 	for name := range spec["services"].(map[string]any) {

@@ -23,7 +23,7 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/webhook/convert"
 	"github.com/trellis-k8s/trellis/test/rights"
 )
@@ -68,8 +68,8 @@ func newReplica(name string, config *rest.Config, scheme *runtime.Scheme, certDi
 	r.live = &unreliable{Reader: r.manager.GetAPIReader()}
 	return r, SetupWithManager(r.manager, Options{
 		Live: r.live, Admission: true, Conversion: true, CertsReady: ready, MaxPods: 1000, ScalingUsers: []string{scalingUser},
-		NotActedOn: func(dgd *nvidiav1beta1.DynamoGraphDeployment, alpha nvidiav1alpha1.AlphaOnly) []graph.Ignored {
-			return graph.NotActedOn(dgd, alpha, "")
+		NotActedOn: func(dgd *nvidiav1beta1.DynamoGraphDeployment, alpha nvidiav1alpha1.AlphaOnly) []render.Ignored {
+			return render.NotActedOn(dgd, alpha, "")
 		},
 	})
 }

@@ -40,13 +40,13 @@ func keepReplicas(req admission.Request, users []string, updated *unstructured.U
 	return warnings
 }
 
-// componentsOf are the components, or the services, of a deployment by name.
+// componentsOf are the components, or the components, of a deployment by name.
 func componentsOf(dgd *unstructured.Unstructured) map[string]map[string]any {
 	out := map[string]map[string]any{}
 	spec := asMap(dgd.Object["spec"])
 	for name, value := range asMap(spec["services"]) {
-		if service, ok := value.(map[string]any); ok {
-			out[name] = service
+		if component, ok := value.(map[string]any); ok {
+			out[name] = component
 		}
 	}
 	list, _ := spec["components"].([]any)

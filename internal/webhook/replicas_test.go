@@ -54,13 +54,13 @@ func (e *edited) apply(manifest string) error {
 	applied := readDeployment("", manifest)
 	text, err := json.Marshal(applied)
 	Expect(err).NotTo(HaveOccurred())
-	services := maps.Clone(applied.Object["spec"].(map[string]any)["services"].(map[string]any))
-	if decode := services["Decode"].(map[string]any); decode["replicas"] == nil {
+	components := maps.Clone(applied.Object["spec"].(map[string]any)["services"].(map[string]any))
+	if decode := components["Decode"].(map[string]any); decode["replicas"] == nil {
 		decode["replicas"] = nil // as for a field that was in the manifest before
 	}
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"annotations": map[string]any{lastApplied: string(text)}, "labels": applied.GetLabels()},
-		"spec":     map[string]any{"services": services},
+		"spec":     map[string]any{"services": components},
 	})
 	Expect(err).NotTo(HaveOccurred())
 	return e.change(string(patch))

@@ -32,7 +32,7 @@ import (
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/field"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/webhook/convert"
 )
 
@@ -49,7 +49,7 @@ type Options struct {
 	// Admission serves the webhooks that admit objects, Conversion the one that converts them.
 	Admission, Conversion bool
 	// NotActedOn lists the fields of a deployment that are accepted and have no effect, among them those that only v1alpha1 has.
-	NotActedOn func(*nvidiav1beta1.DynamoGraphDeployment, nvidiav1alpha1.AlphaOnly) []graph.Ignored
+	NotActedOn func(*nvidiav1beta1.DynamoGraphDeployment, nvidiav1alpha1.AlphaOnly) []render.Ignored
 	// Warnings returns further things to tell the user about a deployment that is accepted, a sentence each.
 	Warnings func(*nvidiav1beta1.DynamoGraphDeployment, nvidiav1alpha1.AlphaOnly) []field.Text
 	// Provider is the operator's, of deployments that name none.

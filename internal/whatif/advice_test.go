@@ -19,7 +19,7 @@ import (
 	"pgregory.net/rapid"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // occupy binds pods of another tenant with so many GPUs each to a node.
@@ -125,9 +125,9 @@ func TestAdviceHelps(t *testing.T) {
 			if err != nil {
 				rt.Fatal(err)
 			}
-			i := slices.IndexFunc(again.Replicas, func(o Replica) bool { return o.Service == r.Service && o.Ordinal == r.Ordinal })
+			i := slices.IndexFunc(again.Replicas, func(o Replica) bool { return o.Component == r.Component && o.Ordinal == r.Ordinal })
 			if i < 0 || again.Replicas[i].Reason != nil {
-				rt.Fatalf("%s-%d waits still after %+v of %s: %s\nbefore: %s", r.Service, r.Ordinal, hosts, domain, again.Replicas[i].Reason.Message, r.Reason.Message)
+				rt.Fatalf("%s-%d waits still after %+v of %s: %s\nbefore: %s", r.Component, r.Ordinal, hosts, domain, again.Replicas[i].Reason.Message, r.Reason.Message)
 			}
 		}
 		p.Rollback()
@@ -160,7 +160,7 @@ func drawCrowded(t *testing.T, rt *rapid.T) (World, *nvidiav1beta1.DynamoGraphDe
 		place := rapid.SampledFrom([]string{"a", "b"}).Draw(rt, "zone")
 		first := true
 		w.exist(t, dgd, func(pod *corev1.Pod) {
-			node := fmt.Sprintf("%s-r0-%s", place, pod.Labels[graph.LabelPodIndex])
+			node := fmt.Sprintf("%s-r0-%s", place, pod.Labels[render.LabelPodIndex])
 			there := slices.ContainsFunc(w.Nodes, func(n *corev1.Node) bool { return n.Name == node })
 			if first = first && there && strings.Contains(pod.Name, "worker-0-"); first {
 				released(place, "r0", true)(pod)

@@ -12,8 +12,8 @@ import (
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/gang"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/placement"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -26,7 +26,7 @@ type Plan struct {
 	Domain topology.Path
 	// Score of all replicas that have their nodes, planned or bound: see [placement.Score]. 0 when none has.
 	Score float64
-	// Replicas by service and ordinal.
+	// Replicas by component and ordinal.
 	Replicas []Replica
 	// Groups are the scaling groups the plan was made for, with the pods there are of them.
 	Groups []*trellisv1alpha1.ScalingGroup
@@ -61,7 +61,7 @@ func (g *Plan) Waiting() []gang.Waiting {
 	for i := range g.Replicas {
 		if r := &g.Replicas[i]; r.Reason != nil && !r.Free {
 			list = append(list, gang.Waiting{
-				Service: r.Service, Ordinal: r.Ordinal, Code: r.Reason.Code, Message: r.Reason.Message, Refusal: r.Reason.Refusal,
+				Component: r.Component, Ordinal: r.Ordinal, Code: r.Reason.Code, Message: r.Reason.Message, Refusal: r.Reason.Refusal,
 			})
 		}
 	}
@@ -79,8 +79,8 @@ func (g *Plan) Words() string {
 
 // Replica is one replica: where it sits or would, or why it does not.
 type Replica struct {
-	Service string
-	Ordinal int
+	Component string
+	Ordinal   int
 	// Free: the kube-scheduler places it by itself.
 	Free bool
 	// Running: its pods are placed already; nothing was planned.
@@ -107,8 +107,8 @@ type Reason struct {
 const beingReplaced = "some of its pods end or are gone: it is recreated, whole, and then placed"
 
 type replicaKey struct {
-	service string
-	ordinal int
+	component string
+	ordinal   int
 }
 
 // answer puts together what exists, what was planned, and what was refused.
@@ -123,27 +123,27 @@ func (p *Planner) answer(r *request) Plan {
 	}
 	planned := map[replicaKey]placement.ReplicaResult{}
 	for _, result := range slices.Concat(r.result.Replicas, r.free) {
-		planned[replicaKey{result.Service, result.Ordinal}] = result
+		planned[replicaKey{result.Component, result.Ordinal}] = result
 	}
 	blocked := map[replicaKey]*Reason{}
 	for _, w := range slices.Concat(r.asked.Blocked, r.asked.Unadmitted) {
-		blocked[replicaKey{w.Service, w.Ordinal}] = &Reason{Code: w.Code, Message: w.Message}
+		blocked[replicaKey{w.Component, w.Ordinal}] = &Reason{Code: w.Code, Message: w.Message}
 	}
 	pods := podsByReplica(r.existing)
-	for _, sg := range inOrder(r.observation.Groups, byService) {
+	for _, sg := range inOrder(r.observation.Groups, byComponent) {
 		for _, ordinal := range gang.Ordinals(sg, groupPods(sg, r.existing)) {
-			one := Replica{Service: sg.Spec.Service, Ordinal: ordinal, Free: !graph.Gated(sg)}
-			result, isPlanned := planned[replicaKey{one.Service, ordinal}]
+			one := Replica{Component: sg.Spec.Service, Ordinal: ordinal, Free: !render.Gated(sg)}
+			result, isPlanned := planned[replicaKey{one.Component, ordinal}]
 			existing := pods[replicaKey{sg.Name, ordinal}]
 			switch {
-			case blocked[replicaKey{one.Service, ordinal}] != nil:
-				one.Reason = blocked[replicaKey{one.Service, ordinal}]
+			case blocked[replicaKey{one.Component, ordinal}] != nil:
+				one.Reason = blocked[replicaKey{one.Component, ordinal}]
 			case isPlanned:
 				p.planned(&one, g.Levels, result, existing)
 			default:
 				p.existing(&one, g.Levels, sg, existing)
 			}
-			if one.Reason != nil && r.asked.Surplus(one.Service, ordinal) {
+			if one.Reason != nil && r.asked.Surplus(one.Component, ordinal) {
 				continue
 			}
 			g.Replicas = append(g.Replicas, one)
@@ -154,12 +154,12 @@ func (p *Planner) answer(r *request) Plan {
 }
 
 // shapesOf lists the shapes of all pods that wait, in the order of the graphs.
-func shapesOf(graphs ...placement.Graph) []*topology.Shape {
+func shapesOf(graphs ...placement.Demand) []*topology.Shape {
 	var out []*topology.Shape
 	seen := map[string]bool{}
 	for _, g := range graphs {
-		for _, service := range g.Services {
-			for _, replica := range service.Waiting {
+		for _, component := range g.Components {
+			for _, replica := range component.Waiting {
 				for _, pod := range replica.Pods {
 					if !seen[pod.Shape.Key()] {
 						seen[pod.Shape.Key()] = true
@@ -172,7 +172,7 @@ func shapesOf(graphs ...placement.Graph) []*topology.Shape {
 	return out
 }
 
-func byService(a, b *trellisv1alpha1.ScalingGroup) int {
+func byComponent(a, b *trellisv1alpha1.ScalingGroup) int {
 	return strings.Compare(a.Spec.Service, b.Spec.Service)
 }
 
@@ -201,15 +201,15 @@ func (p *Planner) score(g Plan) float64 {
 
 // groupPods are those of one group.
 func groupPods(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod) []*corev1.Pod {
-	return slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return !graph.Member(pod, sg) })
+	return slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return !render.Member(pod, sg) })
 }
 
 // podsByReplica sorts pods by the name of their group and the ordinal of their replica.
 func podsByReplica(pods []*corev1.Pod) map[replicaKey][]*corev1.Pod {
 	out := map[replicaKey][]*corev1.Pod{}
 	for _, pod := range pods {
-		if ordinal, _, ok := graph.ReplicaOf(pod); ok {
-			key := replicaKey{pod.Labels[graph.LabelScalingGroup], int(ordinal)}
+		if ordinal, _, ok := render.ReplicaOf(pod); ok {
+			key := replicaKey{pod.Labels[render.LabelScalingGroup], int(ordinal)}
 			out[key] = append(out[key], pod)
 		}
 	}
@@ -238,7 +238,7 @@ func (p *Planner) planned(one *Replica, levels topology.Levels, result placement
 
 // existing fills in a replica that nothing was planned for: it is placed, or about to be recreated.
 func (p *Planner) existing(one *Replica, levels topology.Levels, sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod) {
-	if len(pods) == 0 || len(pods) < graph.ReplicaSize(sg, pods[0]) || slices.ContainsFunc(pods, leaving) {
+	if len(pods) == 0 || len(pods) < render.ReplicaSize(sg, pods[0]) || slices.ContainsFunc(pods, leaving) {
 		one.Reason = p.beingReplaced(pods)
 		return
 	}

@@ -8,8 +8,8 @@ import (
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/gang"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/placement"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -18,12 +18,12 @@ import (
 // pods that are at home anywhere.
 func (p *Planner) planFree(r *request) {
 	pods := podsByReplica(r.existing)
-	for _, sg := range inOrder(r.observation.Groups, byService) {
-		if graph.Gated(sg) {
+	for _, sg := range inOrder(r.observation.Groups, byComponent) {
+		if render.Gated(sg) {
 			continue
 		}
-		g := placement.Graph{Name: sg.Spec.Graph, Required: topology.NoLevel, Preferred: topology.NoLevel}
-		service := placement.Service{Name: sg.Spec.Service, Required: topology.NoLevel, Preferred: topology.NoLevel}
+		g := placement.Demand{Name: sg.Spec.Graph, Required: topology.NoLevel, Preferred: topology.NoLevel}
+		component := placement.Component{Name: sg.Spec.Service, Required: topology.NoLevel, Preferred: topology.NoLevel}
 		for _, ordinal := range gang.Ordinals(sg, groupPods(sg, r.existing)) {
 			pod := p.unplaced(sg, ordinal, pods[replicaKey{sg.Name, ordinal}])
 			if pod == nil {
@@ -31,14 +31,14 @@ func (p *Planner) planFree(r *request) {
 			}
 			g.Priority = topology.PriorityOf(pod)
 			g.Preempts = pod.Spec.PreemptionPolicy == nil || *pod.Spec.PreemptionPolicy != corev1.PreemptNever
-			service.Waiting = append(service.Waiting, placement.Replica{
+			component.Waiting = append(component.Waiting, placement.Replica{
 				Ordinal: ordinal, Pods: []placement.Pod{{ID: topology.PodID(pod), Name: pod.Name, Shape: topology.ShapeOf(pod)}},
 			})
 		}
-		if len(service.Waiting) == 0 {
+		if len(component.Waiting) == 0 {
 			continue
 		}
-		g.Services = []placement.Service{service}
+		g.Components = []placement.Component{component}
 		result := placement.PlanGraph(p.cluster, g, p.options)
 		r.freeGraphs, r.free = append(r.freeGraphs, g), append(r.free, result.Replicas...)
 	}
@@ -48,7 +48,7 @@ func (p *Planner) planFree(r *request) {
 func (p *Planner) unplaced(sg *trellisv1alpha1.ScalingGroup, ordinal int, existing []*corev1.Pod) *corev1.Pod {
 	switch {
 	case len(existing) == 0:
-		return p.admitted(graph.BuildPod(sg, int32(ordinal), 0))
+		return p.admitted(render.BuildPod(sg, int32(ordinal), 0))
 	case len(existing) > 1 || existing[0].Spec.NodeName != "" || leaving(existing[0]):
 		return nil
 	}

@@ -24,21 +24,21 @@ func NeverFits(w World, dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
 		return nil
 	}
 	var causes []string
-	services := map[string][]string{}
+	components := map[string][]string{}
 	for _, r := range g.Replicas {
 		if r.Reason == nil || r.Reason.Code != placement.CodeNeverFits {
 			continue
 		}
 		why := r.Reason.Refusal.WhyNever()
-		if services[why] == nil {
+		if components[why] == nil {
 			causes = append(causes, why)
 		}
-		if !slices.Contains(services[why], r.Service) {
-			services[why] = append(services[why], r.Service)
+		if !slices.Contains(components[why], r.Component) {
+			components[why] = append(components[why], r.Component)
 		}
 	}
 	for i, why := range causes {
-		causes[i] = fmt.Sprintf("%s will wait: %s; larger domains or hosts have to be added first", strings.Join(services[why], ", "), why)
+		causes[i] = fmt.Sprintf("%s will wait: %s; larger domains or hosts have to be added first", strings.Join(components[why], ", "), why)
 	}
 	return causes
 }

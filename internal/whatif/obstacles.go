@@ -53,7 +53,7 @@ func (p *Planner) Obstacles(g Plan, r *placement.Refusal) (topology.Path, []Obst
 	if r.Code == placement.CodeNeverFits || leaf == nil || leaf.Closest == nil || g.request == nil {
 		return nil, nil
 	}
-	t := p.newTrial(&g, replicaKey{r.Service, r.Ordinal})
+	t := p.newTrial(&g, replicaKey{r.Component, r.Ordinal})
 	for i, c := range t.candidates(leaf) {
 		if i == maxTried || t.plans == maxPlans {
 			break

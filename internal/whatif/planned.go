@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // PlannedPods are the pods that have no node yet and would get one, bound to that node and ready.
@@ -26,12 +26,12 @@ func (g *Plan) PlannedPods() []*corev1.Pod {
 		for _, pod := range replica.Pods {
 			nodes[pod.Name] = pod.Node
 		}
-		sg := groups[replica.Service]
-		if graph.Oversized(sg) {
+		sg := groups[replica.Component]
+		if render.Oversized(sg) {
 			continue
 		}
-		build := graph.NewBuilder(sg)
-		for index := range graph.PodsPerReplica(sg) {
+		build := render.NewBuilder(sg)
+		for index := range render.PodsPerReplica(sg) {
 			pod := build.Pod(int32(replica.Ordinal), index)
 			if old := existing[pod.Name]; old != nil {
 				pod = old.DeepCopy()

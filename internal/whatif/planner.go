@@ -18,11 +18,11 @@ import (
 	"github.com/trellis-k8s/trellis/internal/constraint"
 	"github.com/trellis-k8s/trellis/internal/field"
 	"github.com/trellis-k8s/trellis/internal/gang"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/newpod"
 	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/podlimit"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/replicas"
 	"github.com/trellis-k8s/trellis/internal/topology"
 	"github.com/trellis-k8s/trellis/internal/validation"
@@ -100,8 +100,8 @@ func (p *Planner) Check(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorLis
 // Warnings returns what admission would warn of, and what the plan lacks.
 func (p *Planner) Warnings(dgd *nvidiav1beta1.DynamoGraphDeployment) []field.Text {
 	written := validation.FromHub(dgd)
-	warnings := validation.GraphWarnings(written, p.world.Topology(constraint.Profile(dgd)), graph.NotActedOn(dgd, written.AlphaOnly(), ""))
-	adapterOf := func(service string) string { return replicas.AdapterName(dgd.Name, service) }
+	warnings := validation.GraphWarnings(written, p.world.Topology(constraint.Profile(dgd)), render.NotActedOn(dgd, written.AlphaOnly(), ""))
+	adapterOf := func(component string) string { return replicas.AdapterName(dgd.Name, component) }
 	for _, kept := range validation.ReplicasKept(dgd, p.world.Graph(nameOf(dgd)), adapterOf) {
 		warnings = append(warnings, field.Say("planned all the same: %s", kept))
 	}
@@ -132,7 +132,7 @@ type request struct {
 	asked       *gang.Request
 	result      placement.Result
 	// freeGraphs and free are what the kube-scheduler places by itself.
-	freeGraphs []placement.Graph
+	freeGraphs []placement.Demand
 	free       []placement.ReplicaResult
 }
 
@@ -140,15 +140,15 @@ type request struct {
 // serves alone: they differ in who carries it out.
 func (p *Planner) request(dgd *nvidiav1beta1.DynamoGraphDeployment) (*request, error) {
 	existing, stated := p.index.groups[nameOf(dgd)], constraint.StatementOf(dgd)
-	inputs := graph.Inputs{
-		Topology: p.world.Topology(profileOf(stated, existing)), Provider: specs.Gates.Name, Workload: graph.ChooseWorkload(dgd),
+	inputs := render.Inputs{
+		Topology: p.world.Topology(profileOf(stated, existing)), Provider: specs.Gates.Name, Workload: render.ChooseWorkload(dgd),
 		Groups: existing, Frozen: map[string]*trellisv1alpha1.ResolvedTopology{}, Restarts: map[string]*trellisv1alpha1.Restart{},
 	}
-	for service, sg := range existing {
+	for component, sg := range existing {
 		if !specs.Named(sg.Spec.Provider).Planned {
 			return nil, fmt.Errorf("its pods are made and placed by %s, not by Trellis", sg.Spec.Provider)
 		}
-		inputs.Frozen[service], inputs.Restarts[service] = sg.Spec.Topology, sg.Spec.Restart
+		inputs.Frozen[component], inputs.Restarts[component] = sg.Spec.Topology, sg.Spec.Restart
 		if sg.Spec.Multinode {
 			inputs.Workload = sg.Spec.Workload
 		}
@@ -157,7 +157,7 @@ func (p *Planner) request(dgd *nvidiav1beta1.DynamoGraphDeployment) (*request, e
 		inputs.Default = p.world.DefaultTopology()
 	}
 	bounded, _ := podlimit.Bound(p.settled(dgd, existing), existing, podlimit.Default)
-	resolved, err := graph.Resolve(bounded, inputs)
+	resolved, err := render.Resolve(bounded, inputs)
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +175,7 @@ func (p *Planner) request(dgd *nvidiav1beta1.DynamoGraphDeployment) (*request, e
 }
 
 // addClaims adds the volume claims that a deployment makes, where there are none of that name.
-func (p *Planner) addClaims(g *graph.Graph) {
+func (p *Planner) addClaims(g *render.Graph) {
 	for _, claim := range g.Claims().Created {
 		p.volumes.Expect(claim)
 	}

@@ -40,7 +40,7 @@ type trial struct {
 func (p *Planner) newTrial(g *Plan, replica replicaKey) *trial {
 	t := &trial{Planner: p, graph: g, replica: replica, own: g.names(), occupants: map[string][]Occupant{}}
 	levels, selector := g.Levels, g.selector
-	if slices.ContainsFunc(g.Replicas, func(r Replica) bool { return r.Free && r.Service == replica.service }) {
+	if slices.ContainsFunc(g.Replicas, func(r Replica) bool { return r.Free && r.Component == replica.component }) {
 		levels, selector = nil, nil // the kube-scheduler's
 	}
 	t.tree = p.cluster.Tree(levels, selector)
@@ -216,18 +216,18 @@ func (t *trial) again() (refusal *placement.Refusal, planned bool) {
 	r, options := t.graph.request, t.options
 	options.Domains = false
 	for _, g := range r.freeGraphs {
-		for _, service := range g.Services {
-			for _, replica := range service.Waiting {
+		for _, component := range g.Components {
+			for _, replica := range component.Waiting {
 				for _, pod := range replica.Pods {
 					t.cluster.Forget(pod.ID) // it is planned last
 				}
 			}
 		}
 	}
-	for _, g := range append([]placement.Graph{r.asked.Graph}, r.freeGraphs...) {
+	for _, g := range append([]placement.Demand{r.asked.Graph}, r.freeGraphs...) {
 		result := placement.PlanGraph(t.cluster, g, options)
 		for _, one := range result.Replicas {
-			if one.Service == t.replica.service && one.Ordinal == t.replica.ordinal {
+			if one.Component == t.replica.component && one.Ordinal == t.replica.ordinal {
 				return one.Refusal, true
 			}
 		}

@@ -13,27 +13,27 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/gang"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
 // wanted makes the pods of a group that do not exist and that the operator would make now, with Trellis' own gate: they are planned as if other
 // controllers had removed theirs. A replica of which pods are released or end already is first taken down, so none of its pods is made.
 func (p *Planner) wanted(sg *trellisv1alpha1.ScalingGroup, existing []*corev1.Pod) []*corev1.Pod {
-	if !graph.Gated(sg) || graph.Oversized(sg) {
+	if !render.Gated(sg) || render.Oversized(sg) {
 		return nil
 	}
 	made, barred := map[string]bool{}, map[int]bool{}
 	for _, pod := range existing {
-		ordinal, _, ok := graph.ReplicaOf(pod)
+		ordinal, _, ok := render.ReplicaOf(pod)
 		made[pod.Name] = true
-		barred[int(ordinal)] = barred[int(ordinal)] || ok && (leaving(pod) || !graph.GateClosed(pod))
+		barred[int(ordinal)] = barred[int(ordinal)] || ok && (leaving(pod) || !render.GateClosed(pod))
 	}
 	var out []*corev1.Pod
-	build := graph.NewBuilder(sg)
+	build := render.NewBuilder(sg)
 	for _, ordinal := range gang.Ordinals(sg, existing) {
-		for index := range graph.PodsPerReplica(sg) {
-			if barred[ordinal] || made[graph.PodName(sg, int32(ordinal), index)] {
+		for index := range render.PodsPerReplica(sg) {
+			if barred[ordinal] || made[render.PodName(sg, int32(ordinal), index)] {
 				continue
 			}
 			pod := build.Pod(int32(ordinal), index)
@@ -46,7 +46,7 @@ func (p *Planner) wanted(sg *trellisv1alpha1.ScalingGroup, existing []*corev1.Po
 
 // withoutForeignGates is a pod without the scheduling gates that other controllers remove.
 func withoutForeignGates(pod *corev1.Pod) *corev1.Pod {
-	pod.Spec.SchedulingGates = slices.DeleteFunc(pod.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name != graph.PlacementGate })
+	pod.Spec.SchedulingGates = slices.DeleteFunc(pod.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name != render.PlacementGate })
 	return pod
 }
 
@@ -78,7 +78,7 @@ func (p *Planner) ofPods(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
 		for i := range sg.Spec.Roles {
 			pod := &corev1.Pod{Spec: sg.Spec.Roles[i].Template.Spec}
 			pod.Namespace = sg.Namespace
-			for _, gate := range graph.ForeignGates(pod) {
+			for _, gate := range render.ForeignGates(pod) {
 				gates[gate] = true
 			}
 			stored, some := p.admission.Admit(pod)
@@ -94,7 +94,7 @@ func (p *Planner) ofPods(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
 	for _, name := range slices.Sorted(maps.Keys(uncounted)) {
 		notes = append(notes, name+" is not counted on nodes where a DeviceClass serves it: whether they have the devices, the kube-scheduler decides")
 	}
-	if queue := dgd.Labels[graph.LabelKueueQueue]; queue != "" {
+	if queue := dgd.Labels[render.LabelKueueQueue]; queue != "" {
 		notes = append(notes, fmt.Sprintf("planned as if it had quota: nothing is placed before Kueue admits it from queue %s", queue))
 	}
 	for _, gate := range slices.Sorted(maps.Keys(gates)) {

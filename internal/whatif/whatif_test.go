@@ -18,8 +18,8 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/constraint"
 	"github.com/trellis-k8s/trellis/internal/field"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 func TestPlan(t *testing.T) {
@@ -68,7 +68,7 @@ func TestPlan(t *testing.T) {
 		"an update that would like capacity beside what runs does not wait for it": {
 			func(t *testing.T, w *World) *nvidiav1beta1.DynamoGraphDeployment {
 				w.exist(t, deployment("g", 2), func(pod *corev1.Pod) {
-					released("b", "r"+pod.Labels[graph.LabelReplica], true)(pod)
+					released("b", "r"+pod.Labels[render.LabelReplica], true)(pod)
 				})
 				dgd := deployment("g", 2)
 				dgd.Annotations = map[string]string{"nvidia.com/deployment-rolling-update-max-surge": "1"}
@@ -224,7 +224,7 @@ func TestPlansAddUp(t *testing.T) {
 
 func TestWarnings(t *testing.T) {
 	dgd := withGate(deployment("g", 1))
-	dgd.Labels = map[string]string{graph.LabelKueueQueue: "q"}
+	dgd.Labels = map[string]string{render.LabelKueueQueue: "q"}
 	dgd.Spec.PriorityClassName = "high"
 	dgd.Component("Worker").ScalingAdapter = &nvidiav1beta1.ScalingAdapter{}
 	w := newWorld(1)

@@ -23,7 +23,7 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/constraint"
 	"github.com/trellis-k8s/trellis/internal/gang"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/topology"
 	"github.com/trellis-k8s/trellis/internal/volumes"
 )
@@ -123,7 +123,7 @@ func nameOf(o metav1.Object) types.NamespacedName {
 
 // index finds what belongs to a graph and to a scaling group.
 type index struct {
-	// groups that exist, by graph and then by service.
+	// groups that exist, by graph and then by component.
 	groups map[types.NamespacedName]map[string]*trellisv1alpha1.ScalingGroup
 	// pods by the name of their scaling group.
 	pods map[types.NamespacedName][]*corev1.Pod
@@ -148,7 +148,7 @@ func newIndex(w *World) index {
 	}
 	for _, pod := range w.Pods {
 		x.names[topology.PodID(pod)] = nameOf(pod)
-		if group := pod.Labels[graph.LabelScalingGroup]; group != "" {
+		if group := pod.Labels[render.LabelScalingGroup]; group != "" {
 			key := types.NamespacedName{Namespace: pod.Namespace, Name: group}
 			x.pods[key] = append(x.pods[key], pod)
 		}
@@ -172,10 +172,10 @@ func (x *index) members(sg *trellisv1alpha1.ScalingGroup, exists bool) []*corev1
 	var out []*corev1.Pod
 	for _, pod := range x.pods[nameOf(sg)] {
 		switch {
-		case !exists && pod.Labels[graph.LabelGraph] == graph.LabelValue(sg.Spec.Graph):
+		case !exists && pod.Labels[render.LabelGraph] == render.LabelValue(sg.Spec.Graph):
 			pod = pod.DeepCopy()
 			own(pod, sg)
-		case !graph.Member(pod, sg):
+		case !render.Member(pod, sg):
 			continue
 		}
 		out = append(out, pod)
@@ -203,7 +203,7 @@ func (x *index) reserve(c *topology.Cluster) {
 		if sg == nil {
 			exists = false
 			sg = &trellisv1alpha1.ScalingGroup{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name, UID: "planned"}}
-			sg.Spec.Graph = x.pods[name][0].Labels[graph.LabelGraph]
+			sg.Spec.Graph = x.pods[name][0].Labels[render.LabelGraph]
 		}
 		gang.Reserve(c, gang.Observation{Groups: []*trellisv1alpha1.ScalingGroup{sg}, Pods: x.members(sg, exists)})
 	}

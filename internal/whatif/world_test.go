@@ -15,8 +15,8 @@ import (
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/test/testutil/hub"
 )
 
@@ -58,7 +58,7 @@ func deployment(name string, replicas int32) *nvidiav1beta1.DynamoGraphDeploymen
 // exist adds what the operator has made of a deployment: groups, and pods in the state that set gives them.
 func (w *World) exist(t testing.TB, dgd *nvidiav1beta1.DynamoGraphDeployment, set func(*corev1.Pod)) {
 	t.Helper()
-	resolved, err := graph.Resolve(dgd, graph.Inputs{Topology: w.Topologies[0], Provider: specs.Gates.Name})
+	resolved, err := render.Resolve(dgd, render.Inputs{Topology: w.Topologies[0], Provider: specs.Gates.Name})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,8 +67,8 @@ func (w *World) exist(t testing.TB, dgd *nvidiav1beta1.DynamoGraphDeployment, se
 		sg.UID = types.UID(sg.Name)
 		w.Groups = append(w.Groups, sg)
 		for ordinal := range sg.Spec.Replicas {
-			for index := range graph.PodsPerReplica(sg) {
-				pod := graph.BuildPod(sg, ordinal, index)
+			for index := range render.PodsPerReplica(sg) {
+				pod := render.BuildPod(sg, ordinal, index)
 				pod.UID = types.UID(pod.Name)
 				own(pod, sg)
 				set(pod)
@@ -98,9 +98,9 @@ func released(zone, rack string, bound bool) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
 		pod.Spec.SchedulingGates = nil
 		pod.Spec.NodeSelector = map[string]string{"zone": zone, "rack": rack}
-		pod.Annotations = map[string]string{graph.AnnotationGang: "gang"}
+		pod.Annotations = map[string]string{render.AnnotationGang: "gang"}
 		if bound {
-			pod.Spec.NodeName = fmt.Sprintf("%s-%s-%s", zone, rack, pod.Labels[graph.LabelPodIndex])
+			pod.Spec.NodeName = fmt.Sprintf("%s-%s-%s", zone, rack, pod.Labels[render.LabelPodIndex])
 		}
 	}
 }
@@ -117,10 +117,10 @@ func scenario(t *testing.T, p *Planner, dgd *nvidiav1beta1.DynamoGraphDeployment
 	}
 	var lines []string
 	for _, r := range g.Replicas {
-		line := fmt.Sprintf("%s-%d in %s", r.Service, r.Ordinal, r.Domain)
+		line := fmt.Sprintf("%s-%d in %s", r.Component, r.Ordinal, r.Domain)
 		switch {
 		case r.Reason != nil:
-			line = fmt.Sprintf("%s-%d %s", r.Service, r.Ordinal, r.Reason.Code)
+			line = fmt.Sprintf("%s-%d %s", r.Component, r.Ordinal, r.Reason.Code)
 		case r.Running:
 			line += " already"
 		case r.Preempts != nil:

@@ -19,7 +19,7 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
@@ -190,7 +190,7 @@ func (a *auditor) facts() *facts {
 func (a *auditor) graphsOn(node string) (names []string) {
 	for _, pod := range a.podsInOrder() {
 		if pod.Spec.NodeName == node {
-			names = append(names, pod.Labels[graph.LabelGraph])
+			names = append(names, pod.Labels[render.LabelGraph])
 		}
 	}
 	return names

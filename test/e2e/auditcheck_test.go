@@ -18,7 +18,7 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // planted is an auditor of a world without a cluster: zones a and b, each with racks r0 and r1 of two hosts, and a graph of one replica of two
@@ -44,7 +44,7 @@ func plant() *planted {
 	for i := range 2 {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 			Name: fmt.Sprintf("g-worker-0-%d", i), UID: types.UID(fmt.Sprint(i)), OwnerReferences: controlledBy("sg"), Labels: map[string]string{
-				graph.LabelGraph: "g", graph.LabelComponent: "Worker", graph.LabelReplica: "0", graph.LabelPodIndex: fmt.Sprint(i), graph.LabelReplicaSize: "2",
+				render.LabelGraph: "g", render.LabelComponent: "Worker", render.LabelReplica: "0", render.LabelPodIndex: fmt.Sprint(i), render.LabelReplicaSize: "2",
 			},
 		}}
 		pod.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Limits: gpuList(8)}}}
@@ -76,7 +76,7 @@ func (p *planted) see() {
 func (p *planted) gate() {
 	for _, pod := range p.pods {
 		pod.Spec.NodeName, pod.Status.Conditions = "", nil
-		pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: graph.PlacementGate}}
+		pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: render.PlacementGate}}
 	}
 }
 

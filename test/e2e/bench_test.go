@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // BenchmarkCreatedToReleased measures how long ten pods wait behind their gates: from the creation of the deployment until the last of
@@ -56,7 +56,7 @@ func (w *world) release(name string, constrained bool) time.Duration {
 	open := map[string]bool{}
 	for e := range watcher.ResultChan() {
 		pod, ok := e.Object.(*corev1.Pod)
-		if ok && e.Type != watch.Deleted && pod.DeletionTimestamp == nil && !graph.GateClosed(pod) {
+		if ok && e.Type != watch.Deleted && pod.DeletionTimestamp == nil && !render.GateClosed(pod) {
 			open[pod.Name] = true
 		}
 		if len(open) == 10 {

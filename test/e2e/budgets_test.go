@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
@@ -47,9 +47,9 @@ var budgets = map[string]budget{
 }
 
 func (b budget) object(w *world, name string) *policyv1.PodDisruptionBudget {
-	pods := map[string]string{graph.LabelGraph: "g"}
+	pods := map[string]string{render.LabelGraph: "g"}
 	if b.service != "" {
-		pods[graph.LabelComponent] = b.service
+		pods[render.LabelComponent] = b.service
 	}
 	out := &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: name},
@@ -129,7 +129,7 @@ var _ = Describe("A PodDisruptionBudget", func() {
 		w.budgetSays("worker", 8, 6, 2)
 		first, second := w.replicasOf("Worker")[0], w.replicasOf("Worker")[1]
 		host := first[1].Spec.NodeName
-		w.mustKubectl("drain", host, "--delete-emptydir-data", "--timeout=60s", "--pod-selector="+graph.LabelComponent+"=Worker")
+		w.mustKubectl("drain", host, "--delete-emptydir-data", "--timeout=60s", "--pod-selector="+render.LabelComponent+"=Worker")
 		w.until("the other pods of the replica are gone", func() error {
 			for _, pod := range w.replicasOf("Worker")[0] {
 				if pod.Spec.NodeName != "" {

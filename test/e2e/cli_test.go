@@ -93,7 +93,7 @@ func (w *world) says(text string, parts ...string) {
 func plannedNodes(g plan.Outcome) map[string][]string {
 	out := map[string][]string{}
 	for _, r := range g.Replicas {
-		name := fmt.Sprintf("%s-%d", r.Service, r.Replica)
+		name := fmt.Sprintf("%s-%d", r.Component, r.Replica)
 		for _, pod := range r.Pods {
 			out[name] = append(out[name], pod.Node)
 		}
@@ -136,7 +136,7 @@ var _ = Describe("kubectl trellis", Label("cli"), func() {
 		Expect(w.c.Patch(ctx, cordoned, client.MergeFrom(node))).To(Succeed())
 		g := w.graphOf("g", "", services{"Worker": worker(1, 2, 8, "rack"), "Frontend": frontend(1)})
 		file := w.manifest(g.DeepCopy(), "g")
-		before := asJSON[plan.Report](w, 2, "plan", "--cluster", "-f", file)
+		before := asJSON[plan.Plans](w, 2, "plan", "--cluster", "-f", file)
 		w.create(g)
 		w.hasCondition("g", nvidiav1alpha1.ConditionPlaced, metav1.ConditionFalse, "InsufficientCapacity", "needs 2 pods x 8 nvidia.com/gpu in one rack")
 		w.says(before.Graphs[0].Reasons[0].Message, "needs 2 pods x 8 nvidia.com/gpu in one rack; a/r1 holds 1 of 2 (1 host cordoned)")
@@ -146,7 +146,7 @@ var _ = Describe("kubectl trellis", Label("cli"), func() {
 			w.says(text, "Worker-0 gated", "Worker-0: InsufficientCapacity: needs 2 pods x 8 nvidia.com/gpu in one rack", "a/r0 2 15 1 of 2 1 short of GPUs",
 				"Easiest to free is a/r1", w.node("a-r1-0")+" cordoned kubectl uncordon "+w.node("a-r1-0"), "The operator reports the same.")
 		}
-		why := asJSON[explain.Report](w, 0, "explain", "dgd/g")
+		why := asJSON[explain.Explanation](w, 0, "explain", "dgd/g")
 		Expect(why.Result.Agrees).To(BeTrue())
 		Expect(why.Waiting).To(HaveLen(1))
 		Expect(why.Waiting[0].Closest.Holds).To(BeEquivalentTo(1))
@@ -154,14 +154,14 @@ var _ = Describe("kubectl trellis", Label("cli"), func() {
 
 		cordoned.Spec.Unschedulable = false
 		cordoned.ManagedFields = nil
-		wanted := asJSON[plan.Report](w, 0, "plan", "--cluster", "dgd/g", "-f", w.manifest(cordoned.DeepCopy(), "node"))
+		wanted := asJSON[plan.Plans](w, 0, "plan", "--cluster", "dgd/g", "-f", w.manifest(cordoned.DeepCopy(), "node"))
 		Expect(w.c.Patch(ctx, node, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"unschedulable":null}}`)))).To(Succeed())
 		w.ready("g")
 		w.same("uncordoned", map[string][]string{"Worker-0": plannedNodes(wanted.Graphs[0])["Worker-0"]}, w.boundNodes("g", "Worker"))
 		text, _ := w.kubectlTrellis(0, "explain", "dgd/g")
 		w.says(text, "successful", "Worker-0 running", "a/r1", "The operator reports the same: every packed replica is placed.")
 
-		running := asJSON[plan.Report](w, 2, "plan", "--cluster", "-f", w.manifest(w.graphOf("g", "", services{"Worker": worker(2, 2, 8, "rack"), "Frontend": frontend(1)}), "g"))
+		running := asJSON[plan.Plans](w, 2, "plan", "--cluster", "-f", w.manifest(w.graphOf("g", "", services{"Worker": worker(2, 2, 8, "rack"), "Frontend": frontend(1)}), "g"))
 		reasons := running.Graphs[0].Reasons
 		Expect(reasons).To(HaveLen(1), "one replica more than there is capacity for")
 		Expect(reasons[0].Replica).To(BeEquivalentTo(1))
@@ -177,7 +177,7 @@ var _ = Describe("kubectl trellis", Label("cli"), func() {
 			w.graphOf("second", "rack", services{"Prefill": worker(1, 2, 8, ""), "Decode": worker(2, 1, 4, "")}),
 			w.graphOf("third", "zone", services{"Worker": worker(1, 2, 8, "rack"), "Small": worker(3, 1, 2, "")}),
 		} {
-			want := asJSON[plan.Report](w, 0, "plan", "--cluster", "-f", w.manifest(g.DeepCopy(), g.Name)).Graphs[0]
+			want := asJSON[plan.Plans](w, 0, "plan", "--cluster", "-f", w.manifest(g.DeepCopy(), g.Name)).Graphs[0]
 			w.create(g)
 			w.ready(g.Name)
 			placement := w.dgd(g.Name).Status.Placement
@@ -185,8 +185,8 @@ var _ = Describe("kubectl trellis", Label("cli"), func() {
 			Expect(placement.Domain).To(Equal(strings.TrimSuffix(want.Domain["zone"]+"/"+want.Domain["rack"], "/")), "the domain of %s", g.Name)
 			Expect(placement.Score).To(HaveValue(Equal(want.Score)), "the score of %s", g.Name)
 			for _, r := range want.Replicas {
-				pods := slices.DeleteFunc(w.replicasOf(r.Service)[int32(r.Replica)], func(p corev1.Pod) bool { return !strings.HasPrefix(p.Name, g.Name+"-") })
-				Expect(pods).To(w.bePlacedIn("rack", r.Domain["zone"]+"/"+r.Domain["rack"]), "%s: %s-%d", g.Name, r.Service, r.Replica)
+				pods := slices.DeleteFunc(w.replicasOf(r.Component)[int32(r.Replica)], func(p corev1.Pod) bool { return !strings.HasPrefix(p.Name, g.Name+"-") })
+				Expect(pods).To(w.bePlacedIn("rack", r.Domain["zone"]+"/"+r.Domain["rack"]), "%s: %s-%d", g.Name, r.Component, r.Replica)
 			}
 		}
 	}, SpecTimeout(suite.Timeout()))

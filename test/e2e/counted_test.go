@@ -15,11 +15,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
-// withPodSpec is a service whose pods have a spec of their own.
+// withPodSpec is a component whose pods have a spec of their own.
 func withPodSpec(s *nvidiav1alpha1.ServiceSpec, spec corev1.PodSpec) *nvidiav1alpha1.ServiceSpec {
 	if s.ExtraPodSpec == nil {
 		s.ExtraPodSpec = &nvidiav1alpha1.ExtraPodSpec{}
@@ -94,7 +94,7 @@ var _ = Describe("What the kube-scheduler asks beyond the resources of a node", 
 		w := newWorld(ctx, "spread", racks(1, 8, "a/r0", "a/r1")...)
 		spread := corev1.PodSpec{TopologySpreadConstraints: []corev1.TopologySpreadConstraint{{
 			MaxSkew: 1, TopologyKey: rackKey, WhenUnsatisfiable: corev1.DoNotSchedule, MinDomains: ptr.To[int32](2),
-			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{graph.LabelComponent: "Worker"}},
+			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{render.LabelComponent: "Worker"}},
 		}}}
 		w.create(w.graphOf("g", "zone", services{"Worker": withPodSpec(worker(1, 2, 1, ""), spread)}))
 		w.ready("g")

@@ -14,7 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // facts are what nodes and pods show at one moment, and what is said of them.
@@ -57,7 +57,7 @@ func (f *facts) add(pod *corev1.Pod) {
 	if serves(pod) {
 		g.ready++
 	}
-	if graph.GateClosed(pod) {
+	if render.GateClosed(pod) {
 		g.gated++
 	}
 }
@@ -143,12 +143,12 @@ func (f *facts) fitsAfterAll(g *graphFacts) string {
 	if !g.waits() {
 		return ""
 	}
-	gang := slices.IndexFunc(g.living, func(pod *corev1.Pod) bool { return graph.GateClosed(pod) && gpusOf(pod) > 0 })
+	gang := slices.IndexFunc(g.living, func(pod *corev1.Pod) bool { return render.GateClosed(pod) && gpusOf(pod) > 0 })
 	if gang < 0 {
 		return ""
 	}
 	pod := g.living[gang]
-	size, _ := strconv.Atoi(pod.Labels[graph.LabelReplicaSize])
+	size, _ := strconv.Atoi(pod.Labels[render.LabelReplicaSize])
 	if size < 2 {
 		return "" // all replicas share one rack, and may have chosen
 	}

@@ -15,13 +15,13 @@ import (
 	"k8s.io/client-go/util/retry"
 
 	"github.com/trellis-k8s/trellis/internal/gang"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
 const quotaGate = "example.com/quota"
 
-// heldBy has pods of a service carry a scheduling gate of another controller.
+// heldBy has pods of a component carry a scheduling gate of another controller.
 func heldBy(gate string) *corev1.PodSpec {
 	return &corev1.PodSpec{SchedulingGates: []corev1.PodSchedulingGate{{Name: gate}}}
 }
@@ -81,7 +81,7 @@ var _ = Describe("A graph whose pods another controller holds", func() {
 		w.until("both pods are new and held", func() error {
 			pods := podsOf(w, "g")
 			for i := range pods {
-				if slices.Contains(before, pods[i].UID) || len(graph.ForeignGates(&pods[i])) == 0 {
+				if slices.Contains(before, pods[i].UID) || len(render.ForeignGates(&pods[i])) == 0 {
 					return fmt.Errorf("pod %s of %v", pods[i].Name, pods[i].CreationTimestamp)
 				}
 			}

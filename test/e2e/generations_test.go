@@ -15,7 +15,7 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	"github.com/trellis-k8s/trellis/hack/sandbox"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/rollout"
 	"github.com/trellis-k8s/trellis/test/testutil/crash"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
@@ -45,7 +45,7 @@ func (w *world) followGenerations(least float64) *generations {
 	g.oneZone = true
 	listed := false
 	g.also = func(changed *corev1.Pod) { // the pods there are come one by one
-		if listed = listed || len(g.pods) > 8; listed && changed.Labels[graph.LabelWorkerHash] != "" {
+		if listed = listed || len(g.pods) > 8; listed && changed.Labels[render.LabelWorkerHash] != "" {
 			g.check()
 		}
 	}
@@ -67,7 +67,7 @@ func (g *generations) check() {
 func (g *generations) served() map[string]float64 {
 	out := map[string]float64{}
 	for _, pod := range g.pods {
-		if generation := pod.Labels[graph.LabelWorkerHash]; generation != "" {
+		if generation := pod.Labels[render.LabelWorkerHash]; generation != "" {
 			g.seen[generation] = true
 			out[generation] = 1
 		}
@@ -84,14 +84,14 @@ func (g *generations) served() map[string]float64 {
 func (g *generations) serving(component, generation string) int {
 	pods := map[string][]*corev1.Pod{}
 	for _, pod := range g.pods {
-		if pod.Labels[graph.LabelComponent] == component && pod.Labels[graph.LabelWorkerHash] == generation {
-			pods[pod.Labels[graph.LabelReplica]] = append(pods[pod.Labels[graph.LabelReplica]], pod)
+		if pod.Labels[render.LabelComponent] == component && pod.Labels[render.LabelWorkerHash] == generation {
+			pods[pod.Labels[render.LabelReplica]] = append(pods[pod.Labels[render.LabelReplica]], pod)
 		}
 	}
 	n := 0
 	for _, replica := range pods {
 		down := func(pod *corev1.Pod) bool { return !serves(pod) || pod.DeletionTimestamp != nil }
-		if fmt.Sprint(len(replica)) == replica[0].Labels[graph.LabelReplicaSize] && !slices.ContainsFunc(replica, down) {
+		if fmt.Sprint(len(replica)) == replica[0].Labels[render.LabelReplicaSize] && !slices.ContainsFunc(replica, down) {
 			n++
 		}
 	}
@@ -102,8 +102,8 @@ func (g *generations) serving(component, generation string) int {
 func (w *world) oneGeneration() error {
 	found := map[string]bool{}
 	for _, pod := range w.all() {
-		if pod.Labels[graph.LabelComponent] != "Frontend" {
-			found[pod.Labels[graph.LabelWorkerHash]] = true
+		if pod.Labels[render.LabelComponent] != "Frontend" {
+			found[pod.Labels[render.LabelWorkerHash]] = true
 		}
 	}
 	if len(found) != 1 || found[""] {
@@ -115,7 +115,7 @@ func (w *world) oneGeneration() error {
 func (w *world) frontends() map[types.UID]bool {
 	out := map[types.UID]bool{}
 	for _, pod := range w.all() {
-		if pod.Labels[graph.LabelComponent] == "Frontend" {
+		if pod.Labels[render.LabelComponent] == "Frontend" {
 			out[pod.UID] = true
 		}
 	}
@@ -152,9 +152,9 @@ var _ = Describe("A generation of workers", func() {
 
 		now := w.dgd("g")
 		Expect(now.Status.RollingUpdate.UpdatedServices).To(Equal([]string{"Decode", "Prefill"}))
-		hash := now.Annotations[graph.AnnotationWorkerHash]
+		hash := now.Annotations[render.AnnotationWorkerHash]
 		Expect(hash).To(HaveLen(8))
-		Expect(hash).NotTo(Equal(before.Annotations[graph.AnnotationWorkerHash]))
+		Expect(hash).NotTo(Equal(before.Annotations[render.AnnotationWorkerHash]))
 		for _, worker := range []string{"Prefill", "Decode"} {
 			Expect(now.Status.Services[worker].RuntimeNamespace).To(HaveSuffix("-" + hash))
 		}
@@ -176,14 +176,14 @@ var _ = Describe("A generation of workers", func() {
 		w := newWorld(ctx, "instep-broken", racks(2, 8, "a/r0", "a/r1", "a/r2", "a/r3")...)
 		w.create(w.pairIn("zone", "1", "0"))
 		w.ready("g")
-		former := w.dgd("g").Annotations[graph.AnnotationWorkerHash]
+		former := w.dgd("g").Annotations[render.AnnotationWorkerHash]
 		watcher := w.followGenerations(0.5)
 		w.patch("g", `{"spec":{"services":{"Decode":{"resources":{"limits":{"gpu":"9"}}}}}}`)
 		w.hasCondition("g", nvidiav1alpha1.ConditionRolledOut, metav1.ConditionFalse, nvidiav1alpha1.ReasonRolloutWaitsForCapacity,
 			"Decode: 0 of 4 replicas serve the current revision, 2 serve in all", "Prefill: 1 of 2 replicas serve the current revision, 2 serve in all")
 		kept := map[types.UID]bool{}
 		for _, pod := range w.all() {
-			if pod.Labels[graph.LabelWorkerHash] == former && watcher.ready(pod.UID) {
+			if pod.Labels[render.LabelWorkerHash] == former && watcher.ready(pod.UID) {
 				kept[pod.UID] = true
 			}
 		}

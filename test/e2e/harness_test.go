@@ -26,7 +26,7 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
@@ -133,7 +133,7 @@ func (w *world) describe(ctx context.Context) string {
 	_ = w.c.List(ctx, pods, client.InNamespace(w.name))
 	for i := range pods.Items {
 		p := &pods.Items[i]
-		fmt.Fprintf(&b, "pod %s node=%s phase=%s gated=%v selector=%v deleting=%v\n", p.Name, p.Spec.NodeName, p.Status.Phase, graph.GateClosed(p), p.Spec.NodeSelector, p.DeletionTimestamp != nil)
+		fmt.Fprintf(&b, "pod %s node=%s phase=%s gated=%v selector=%v deleting=%v\n", p.Name, p.Spec.NodeName, p.Status.Phase, render.GateClosed(p), p.Spec.NodeSelector, p.DeletionTimestamp != nil)
 	}
 	groups := &schedulingv1beta1.PodGroupList{}
 	_ = w.c.List(ctx, groups, client.InNamespace(w.name)) // not served in every sandbox
@@ -197,7 +197,7 @@ func (w *world) ready(name string) {
 			return fmt.Errorf("state %s, Ready: %+v", dgd.Status.State, got)
 		}
 		for _, pod := range w.all() {
-			if pod.Labels[graph.LabelGraph] == graph.LabelValue(name) && pod.Status.Phase != corev1.PodRunning {
+			if pod.Labels[render.LabelGraph] == render.LabelValue(name) && pod.Status.Phase != corev1.PodRunning {
 				return fmt.Errorf("pod %s is %s", pod.Name, pod.Status.Phase)
 			}
 		}
@@ -228,13 +228,13 @@ func (w *world) hasEventOf(eventType, kind, name, reason, part string) {
 	})
 }
 
-// replicasOf returns the pods of each replica of a service, by ordinal.
+// replicasOf returns the pods of each replica of a component, by ordinal.
 func (w *world) replicasOf(service string) map[int32][]corev1.Pod {
 	w.t.Helper()
 	pods := list(w, &corev1.PodList{}).Items
 	out := map[int32][]corev1.Pod{}
 	for _, pod := range pods {
-		if ordinal, _, ok := graph.ReplicaOf(&pod); ok && pod.Labels[graph.LabelComponent] == service && pod.DeletionTimestamp == nil {
+		if ordinal, _, ok := render.ReplicaOf(&pod); ok && pod.Labels[render.LabelComponent] == service && pod.DeletionTimestamp == nil {
 			out[ordinal] = append(out[ordinal], pod)
 		}
 	}
@@ -267,17 +267,17 @@ func (w *world) domains(level string, pods ...corev1.Pod) []string {
 func (w *world) all() []corev1.Pod {
 	w.t.Helper()
 	pods := list(w, &corev1.PodList{}).Items
-	return slices.DeleteFunc(pods, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil || p.Labels[graph.LabelGraph] == "" })
+	return slices.DeleteFunc(pods, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil || p.Labels[render.LabelGraph] == "" })
 }
 
-// nothingReleased checks that every pod of the service still waits behind its gate.
+// nothingReleased checks that every pod of the component still waits behind its gate.
 func (w *world) nothingReleased(service string, want int) {
 	w.t.Helper()
 	n := 0
 	for _, pods := range w.replicasOf(service) {
 		for i := range pods {
 			n++
-			if !graph.GateClosed(&pods[i]) {
+			if !render.GateClosed(&pods[i]) {
 				w.t.Errorf("pod %s was released", pods[i].Name)
 			}
 		}

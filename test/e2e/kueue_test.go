@@ -22,9 +22,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/external"
 	"github.com/trellis-k8s/trellis/internal/quota"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
@@ -158,7 +158,7 @@ var _ = Describe("A deployment in a queue of Kueue", Serial, suite.Core, func() 
 		w := newWorld(ctx, "kueue", racks(2, 8, "a/r0", "a/r1", "a/r2")...)
 		k := kueue{w}
 		dgd := w.graphOf("g", "zone", services{"Worker": worker(2, 2, 8, "rack"), "Frontend": frontend(1)})
-		dgd.Labels = map[string]string{graph.LabelKueueQueue: "q"}
+		dgd.Labels = map[string]string{render.LabelKueueQueue: "q"}
 		w.create(dgd)
 		w.hasCondition("g", reserved, metav1.ConditionFalse, "KueueNotInstalled", "install a Kueue")
 		Expect(w.all()).To(BeEmpty(), "nothing bypasses the quota")
@@ -170,7 +170,7 @@ var _ = Describe("A deployment in a queue of Kueue", Serial, suite.Core, func() 
 		w.waitsForAdmissionBy("g", quota.Gate)
 		w.hasCondition("g", reserved, metav1.ConditionFalse, "QuotaPending", "0 of 2 Workloads")
 		for _, pod := range w.all() {
-			Expect(graph.ForeignGates(&pod)).To(ConsistOf(quota.Gate), pod.Name)
+			Expect(render.ForeignGates(&pod)).To(ConsistOf(quota.Gate), pod.Name)
 		}
 
 		base, second := k.named("g-base"), k.named("g-worker-1")
@@ -204,7 +204,7 @@ var _ = Describe("A deployment in a queue of Kueue", Serial, suite.Core, func() 
 				return fmt.Errorf("its Workload is in queue %s", queue)
 			}
 			for _, pod := range k.members(second) {
-				if queue := pod.Labels[graph.LabelKueueQueue]; queue != "r" {
+				if queue := pod.Labels[render.LabelKueueQueue]; queue != "r" {
 					return fmt.Errorf("pod %s is in queue %s", pod.Name, queue)
 				}
 			}

@@ -26,8 +26,8 @@ import (
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // poolFile defines the gateway's kind, which a cluster has from the inference extension.
@@ -89,7 +89,7 @@ func (w *world) inBeta(o *unstructured.Unstructured) *nvidiav1beta1.DynamoGraphD
 
 func (w *world) needsOf(dgd *nvidiav1beta1.DynamoGraphDeployment, claims map[string]*corev1.PersistentVolumeClaim, templates map[string]bool) {
 	w.t.Helper()
-	in := graph.Inputs{Provider: specs.Gates.Name}
+	in := render.Inputs{Provider: specs.Gates.Name}
 	if c := dgd.Spec.TopologyConstraint; c != nil {
 		in.Topology = &grovev1alpha1.ClusterTopology{ObjectMeta: metav1.ObjectMeta{Name: c.ClusterTopologyName}, Spec: grovev1alpha1.ClusterTopologySpec{
 			Levels: []grovev1alpha1.TopologyLevel{
@@ -98,7 +98,7 @@ func (w *world) needsOf(dgd *nvidiav1beta1.DynamoGraphDeployment, claims map[str
 		}}
 		w.need(in.Topology.DeepCopy())
 	}
-	g, err := graph.Resolve(dgd, in)
+	g, err := render.Resolve(dgd, in)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -24,13 +24,13 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/hack/sandbox/filelock"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
 const (
 	samples = "../../../shared/manifests"
-	needs   = "../../internal/graph/testdata/manifests"
+	needs   = "../../internal/render/testdata/manifests"
 )
 
 // allManifests names a folder whose manifests, at any depth, are all brought up. Without it a part of what is at hand is.
@@ -147,7 +147,7 @@ func manifestFiles() []string {
 		}
 		return files
 	}
-	patterns := []string{"../../internal/graph/testdata/pairs/*.yaml"}
+	patterns := []string{"../../internal/render/testdata/pairs/*.yaml"}
 	for _, name := range oneOfAKind {
 		patterns = append(patterns, filepath.Join(samples, name+".yaml"))
 	}
@@ -202,7 +202,7 @@ func (w *world) servesAll(name string) {
 				nodes = c.Multinode.NodeCount
 			}
 			pods := slices.DeleteFunc(w.all(), func(p corev1.Pod) bool {
-				return p.Labels[graph.LabelGraph] != graph.LabelValue(name) || p.Labels[graph.LabelComponent] != c.Name || p.Spec.NodeName == "" || p.Status.Phase != corev1.PodRunning
+				return p.Labels[render.LabelGraph] != render.LabelValue(name) || p.Labels[render.LabelComponent] != c.Name || p.Spec.NodeName == "" || p.Status.Phase != corev1.PodRunning
 			})
 			if len(pods) != int(n*nodes) {
 				return fmt.Errorf("%s has %d pods that run, want %d", c.Name, len(pods), n*nodes)

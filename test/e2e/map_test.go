@@ -56,7 +56,7 @@ func (w *world) cordon(host string) {
 // agrees compares a map with what tree says of the cluster now: the zone of this scenario. Others have graphs elsewhere, which are drawn too.
 func (w *world) agrees(m *maps.Map) error {
 	w.t.Helper()
-	report := asJSON[tree.Report](w, 0, "tree", "--topology", w.name)
+	report := asJSON[tree.Overview](w, 0, "tree", "--topology", w.name)
 	graphs := slices.DeleteFunc(slices.Clone(m.Graphs), func(g tree.Deployment) bool { return g.Namespace != w.name })
 	if len(report.Graphs) != 2 || len(graphs) != 2 {
 		return fmt.Errorf("%d graphs are drawn, tree has %d, want 2", len(graphs), len(report.Graphs))

@@ -16,12 +16,12 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/simulated"
 )
 
-// services, worker and frontend are what deployments of scenarios consist of.
-type services = graphs.Services
+// components, worker and frontend are what deployments of scenarios consist of.
+type services = graphs.Components
 
 var worker, frontend = graphs.Worker, graphs.Frontend
 
-// graphOf returns a deployment with the given services in the world's namespace.
+// graphOf returns a deployment with the given components in the world's namespace.
 func (w *world) graphOf(name, packDomain string, services map[string]*nvidiav1alpha1.ServiceSpec) *nvidiav1alpha1.DynamoGraphDeployment {
 	return &nvidiav1alpha1.DynamoGraphDeployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: name},

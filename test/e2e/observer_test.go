@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // observer sees every state that a world's pods are ever in, in order, and notes what must never be: an update below its floor or above
@@ -29,7 +29,7 @@ type observer struct {
 	mu     sync.Mutex
 	pods   map[types.UID]*corev1.Pod
 	limits map[string]limits
-	// oneZone: all pods of one graph that are released, of all services, share a zone.
+	// oneZone: all pods of one graph that are released, of all components, share a zone.
 	oneZone bool
 	// graphOf identifies the graph of a pod; "" while that is not known. By default it is the graph's name.
 	graphOf func(*corev1.Pod) string
@@ -54,7 +54,7 @@ func (w *world) follow() *observer {
 func (w *world) newObserver() *observer {
 	return &observer{
 		w: w, pods: map[types.UID]*corev1.Pod{}, limits: map[string]limits{}, own: map[types.UID]bool{},
-		graphOf: func(pod *corev1.Pod) string { return pod.Labels[graph.LabelGraph] }, also: func(*corev1.Pod) {},
+		graphOf: func(pod *corev1.Pod) string { return pod.Labels[render.LabelGraph] }, also: func(*corev1.Pod) {},
 	}
 }
 
@@ -73,7 +73,7 @@ func (o *observer) see(event watch.EventType, pod *corev1.Pod) {
 	defer o.mu.Unlock()
 	if event == watch.Deleted {
 		delete(o.pods, pod.UID)
-		if pod.Labels[graph.LabelGraph] == "" && !o.own[pod.UID] {
+		if pod.Labels[render.LabelGraph] == "" && !o.own[pod.UID] {
 			o.failures = append(o.failures, "a foreign pod is gone: "+pod.Name)
 		}
 	} else {
@@ -83,7 +83,7 @@ func (o *observer) see(event watch.EventType, pod *corev1.Pod) {
 	o.also(pod)
 }
 
-// expect sets from now on how many replicas of a service have to serve, and how many may live at once.
+// expect sets from now on how many replicas of a component have to serve, and how many may live at once.
 func (o *observer) expect(service string, floor, ceiling int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -97,7 +97,7 @@ func (o *observer) allow(pod *corev1.Pod) {
 	o.own[pod.UID] = true
 }
 
-// ignore ends what is expected of all services.
+// ignore ends what is expected of all components.
 func (o *observer) ignore() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -128,29 +128,29 @@ func (o *observer) failed() []string {
 	return slices.Clone(o.failures)
 }
 
-// check looks at the node, the graph and the service of the pod that changed.
+// check looks at the node, the graph and the component of the pod that changed.
 func (o *observer) check(changed *corev1.Pod) {
 	o.checkNode(changed.Spec.NodeName)
-	service := changed.Labels[graph.LabelComponent]
+	service := changed.Labels[render.LabelComponent]
 	if service == "" {
 		return
 	}
 	if zones := o.zones(changed); o.oneZone && len(zones) > 1 {
-		o.failures = append(o.failures, fmt.Sprintf("graph %s is released in zones %v; %s changed last", changed.Labels[graph.LabelGraph], zones, changed.Name))
+		o.failures = append(o.failures, fmt.Sprintf("graph %s is released in zones %v; %s changed last", changed.Labels[render.LabelGraph], zones, changed.Name))
 	}
 	replicas := map[int32][]*corev1.Pod{}
 	for _, pod := range o.pods {
-		if ordinal, _, ok := graph.ReplicaOf(pod); ok && sameService(pod, changed) && pod.DeletionTimestamp == nil {
+		if ordinal, _, ok := render.ReplicaOf(pod); ok && sameService(pod, changed) && pod.DeletionTimestamp == nil {
 			replicas[ordinal] = append(replicas[ordinal], pod)
 		}
 	}
 	serving := 0
 	for ordinal, pods := range replicas {
-		if size, _ := strconv.Atoi(pods[0].Labels[graph.LabelReplicaSize]); len(pods) == size && !slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return !serves(p) }) {
+		if size, _ := strconv.Atoi(pods[0].Labels[render.LabelReplicaSize]); len(pods) == size && !slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return !serves(p) }) {
 			serving++
 		}
 		if racks := o.racks(pods); len(pods) > 1 && len(racks) > 1 {
-			o.failures = append(o.failures, fmt.Sprintf("replica %s-%d is released in %v", changed.Labels[graph.LabelScalingGroup], ordinal, racks))
+			o.failures = append(o.failures, fmt.Sprintf("replica %s-%d is released in %v", changed.Labels[render.LabelScalingGroup], ordinal, racks))
 		}
 	}
 	limit, limited := o.limits[service]
@@ -196,9 +196,9 @@ func gpusOf(pod *corev1.Pod) (n int) {
 
 const gpu corev1.ResourceName = "nvidia.com/gpu"
 
-// sameService: both pods are of one service of one graph, and of the same object of that name.
+// sameService: both pods are of one component of one graph, and of the same object of that name.
 func sameService(a, b *corev1.Pod) bool {
-	return a.Labels[graph.LabelScalingGroup] == b.Labels[graph.LabelScalingGroup] && a.Labels[graph.LabelComponent] == b.Labels[graph.LabelComponent] && ownerOf(a) == ownerOf(b)
+	return a.Labels[render.LabelScalingGroup] == b.Labels[render.LabelScalingGroup] && a.Labels[render.LabelComponent] == b.Labels[render.LabelComponent] && ownerOf(a) == ownerOf(b)
 }
 
 func ownerOf(o metav1.Object) types.UID {
@@ -235,7 +235,7 @@ func (o *observer) place(pod *corev1.Pod) (zone, rack string) {
 	if h, known := o.hosts[pod.Spec.NodeName]; known {
 		return h.zone, h.rack
 	}
-	if graph.GateClosed(pod) {
+	if render.GateClosed(pod) {
 		return "", ""
 	}
 	return pod.Spec.NodeSelector[zoneKey], pod.Spec.NodeSelector[rackKey]

@@ -22,7 +22,7 @@ func gpuList(n int) corev1.ResourceList {
 }
 
 var _ = Describe("Placement", func() {
-	// The first example of the contract: one constraint for the whole deployment, which every service inherits.
+	// The first example of the contract: one constraint for the whole deployment, which every component inherits.
 	It("packs a whole deployment into one zone by one constraint", suite.Core, func(ctx SpecContext) {
 		w := newWorld(ctx, "deployment-level", racks(2, 1, "a/r0", "b/r0", "b/r1")...)
 		w.create(w.graphOf("my-llm", "zone", services{"VllmWorker": worker(4, 1, 1, ""), "Frontend": frontend(2)}))
@@ -154,7 +154,7 @@ var _ = Describe("Placement", func() {
 		Expect(w.all()).To(w.bePlacedInOne("rack"))
 	}, SpecTimeout(suite.Timeout()))
 
-	// A single-node service with a rack of its own has all its replicas in one rack.
+	// A single-node component with a rack of its own has all its replicas in one rack.
 	It("keeps all replicas of a single-node service in one rack", func(ctx SpecContext) {
 		w := newWorld(ctx, "single-node", racks(2, 4, "a/r0", "a/r1")...)
 		w.create(w.graphOf("g", "zone", services{"Decode": worker(8, 1, 1, "rack"), "Prefill": worker(4, 1, 1, "rack")}))

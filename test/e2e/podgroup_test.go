@@ -19,18 +19,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
 const providerReady = nvidiav1alpha1.ConditionProviderReady
 
-// groups are the pod groups of a service, in name order, without those on their way out.
+// groups are the pod groups of a component, in name order, without those on their way out.
 func (w *world) groups(service string) []schedulingv1beta1.PodGroup {
 	w.t.Helper()
 	all := list(w, &schedulingv1beta1.PodGroupList{}).Items
 	return slices.DeleteFunc(all, func(g schedulingv1beta1.PodGroup) bool {
-		return !strings.HasSuffix(g.Labels[graph.LabelScalingGroup], "-"+strings.ToLower(service)) || g.DeletionTimestamp != nil
+		return !strings.HasSuffix(g.Labels[render.LabelScalingGroup], "-"+strings.ToLower(service)) || g.DeletionTimestamp != nil
 	})
 }
 

@@ -19,8 +19,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/trellis-k8s/trellis/hack/sandbox"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
@@ -34,7 +34,7 @@ var _ = Describe("The API of PodGroup", func() {
 		w := e.newWorld(ctx, "switched", racks(2, 8, "a/r0", "a/r1", "a/r2", "a/r3", "a/r4")...)
 		create := func(name string) {
 			dgd := w.graphOf(name, "zone", services{"Worker": worker(1, 2, 8, "rack")})
-			dgd.Annotations = map[string]string{graph.AnnotationProvider: specs.PodGroup.Name}
+			dgd.Annotations = map[string]string{render.AnnotationProvider: specs.PodGroup.Name}
 			w.create(dgd)
 		}
 		By("before the API is there, the deployment waits, says what is missing, and makes no pod; others go on by Gates")
@@ -120,7 +120,7 @@ func losesAMember(ctx context.Context, e environment) {
 	w := e.newWorld(ctx, "loses", racks(2, 8, "a/r0", "a/r1")...)
 	Expect(w.cluster.StopComponent(ctx, "kube-scheduler")).To(Succeed())
 	dgd := w.graphOf("g", "zone", services{"Worker": worker(1, 2, 8, "rack"), "Frontend": frontend(1)})
-	dgd.Annotations = map[string]string{graph.AnnotationProvider: specs.PodGroup.Name}
+	dgd.Annotations = map[string]string{render.AnnotationProvider: specs.PodGroup.Name}
 	w.create(dgd)
 	w.hasCondition("g", placed, metav1.ConditionTrue, "AllReplicasPlaced")
 	w.replaced("Worker", 2, func() { w.deletePod("g-worker-0-1") })

@@ -18,7 +18,7 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
@@ -219,8 +219,8 @@ func (l *life) portrait(dgd *nvidiav1alpha1.DynamoGraphDeployment) map[string]an
 	}
 	var pods []string
 	for _, pod := range l.all() {
-		pods = append(pods, fmt.Sprintf("%s %s %s revision %s of %s pods", pod.Labels[graph.LabelComponent], pod.Labels[graph.LabelRole],
-			pod.Spec.Containers[0].Image, pod.Labels[graph.LabelRevision], pod.Labels[graph.LabelReplicaSize]))
+		pods = append(pods, fmt.Sprintf("%s %s %s revision %s of %s pods", pod.Labels[render.LabelComponent], pod.Labels[render.LabelRole],
+			pod.Spec.Containers[0].Image, pod.Labels[render.LabelRevision], pod.Labels[render.LabelReplicaSize]))
 	}
 	slices.Sort(pods)
 	out["pods"] = pods

@@ -19,7 +19,7 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
@@ -40,8 +40,8 @@ var _ = Describe("A restart", func() {
 		w.ready("g")
 		var workers, frontends []int64
 		for _, pod := range w.all() {
-			Expect(pod.Annotations).To(HaveKeyWithValue(graph.AnnotationRestart, "one"), "pod %s", pod.Name)
-			if pod.Labels[graph.LabelComponent] == "Worker" {
+			Expect(pod.Annotations).To(HaveKeyWithValue(render.AnnotationRestart, "one"), "pod %s", pod.Name)
+			if pod.Labels[render.LabelComponent] == "Worker" {
 				workers = append(workers, pod.CreationTimestamp.Unix())
 			} else {
 				frontends = append(frontends, pod.CreationTimestamp.Unix())
@@ -103,8 +103,8 @@ var _ = Describe("A restart", func() {
 		w.ready("g")
 		watcher.stop()
 		for _, pod := range w.all() {
-			Expect(pod.Annotations).To(HaveKeyWithValue(graph.AnnotationRestart, "two"), "pod %s", pod.Name)
-			if pod.Labels[graph.LabelComponent] == "Worker" {
+			Expect(pod.Annotations).To(HaveKeyWithValue(render.AnnotationRestart, "two"), "pod %s", pod.Name)
+			if pod.Labels[render.LabelComponent] == "Worker" {
 				Expect(pod.Spec.Containers[0].Image).To(Equal("example.com/vllm:2"), "pod %s", pod.Name)
 			}
 		}

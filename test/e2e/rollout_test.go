@@ -208,7 +208,7 @@ func (w *world) runs(image string, n int) error {
 	return nil
 }
 
-// sizes: the replicas of the service have so many pods, by ordinal; -1 for one that is not there.
+// sizes: the replicas of the component have so many pods, by ordinal; -1 for one that is not there.
 func (w *world) sizes(service string, want ...int) error {
 	replicas := w.replicasOf(service)
 	var wrong []string

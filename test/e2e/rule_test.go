@@ -18,7 +18,7 @@ import (
 // by the kube-scheduler, and where they are is read from their nodes.
 type rule struct {
 	nodes []host
-	// graph of the deployment "g": its level, and its services. nil services: the scenario creates its own.
+	// graph of the deployment "g": its level, and its components. nil components: the scenario creates its own.
 	level    string
 	services services
 	// preferred is the deployment's preferred level.
@@ -32,7 +32,7 @@ type rule struct {
 	after func(w *world)
 }
 
-// in is what a step checks most: the domains of a level in which a service's pods are, all services for "".
+// in is what a step checks most: the domains of a level in which a service's pods are, all components for "".
 func (w *world) in(service, level string, want ...string) {
 	w.t.Helper()
 	if got := w.domains(level, w.of(service)...); !slices.Equal(got, want) {
@@ -40,7 +40,7 @@ func (w *world) in(service, level string, want ...string) {
 	}
 }
 
-// of are the pods of a service, of all services for "".
+// of are the pods of a component, of all components for "".
 func (w *world) of(service string) []corev1.Pod {
 	w.t.Helper()
 	if service == "" {
@@ -54,7 +54,7 @@ func (w *world) of(service string) []corev1.Pod {
 	return pods
 }
 
-// eachInOne: each replica of a service, of size pods, is whole in one domain of the level.
+// eachInOne: each replica of a component, of size pods, is whole in one domain of the level.
 func (w *world) eachInOne(service, level string, size int) {
 	w.t.Helper()
 	for ordinal, pods := range w.replicasOf(service) {
@@ -102,7 +102,7 @@ func (w *world) nothingReleasedOf(service string, ordinal int32) {
 	}
 }
 
-// replaced waits until a service has n pods of which none was there before what was done.
+// replaced waits until a component has n pods of which none was there before what was done.
 func (w *world) replaced(service string, n int, do func()) {
 	w.t.Helper()
 	before := graphs.UIDs(w.of(service))

@@ -21,7 +21,7 @@ import (
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/hack/sandbox"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // BenchmarkReadyAtScale creates GRAPHS (300) graphs of five pods at once and measures, as a client sees it, how long after its last pod a graph
@@ -64,7 +64,7 @@ func (w *world) readyAtScale(b *testing.B, graphs int) {
 			}
 			if _, known := podReady[pod.Name]; !known && isReady(pod) {
 				podReady[pod.Name] = time.Now()
-				lastPod[pod.Labels[graph.LabelGraph]] = time.Now()
+				lastPod[pod.Labels[render.LabelGraph]] = time.Now()
 			}
 		case e, open := <-deployments:
 			dgd, ok := e.Object.(*nvidiav1alpha1.DynamoGraphDeployment)
@@ -85,8 +85,8 @@ func (w *world) readyAtScale(b *testing.B, graphs int) {
 	var last time.Time
 	before := 0
 	for name, at := range graphReady {
-		lags = append(lags, at.Sub(lastPod[graph.LabelValue(name)]))
-		last = latest(last, lastPod[graph.LabelValue(name)])
+		lags = append(lags, at.Sub(lastPod[render.LabelValue(name)]))
+		last = latest(last, lastPod[render.LabelValue(name)])
 	}
 	for _, at := range graphReady {
 		if !at.After(last) {

@@ -59,7 +59,7 @@ spec:
 `
 
 var _ = Describe("A scaling adapter", func() {
-	// Somebody keeps a manifest with a number of replicas in it and applies it again and again, while others scale the service.
+	// Somebody keeps a manifest with a number of replicas in it and applies it again and again, while others scale the component.
 	It("keeps the number that others set when the manifest is applied again", func(ctx SpecContext) {
 		w := newWorld(ctx, "apply", racks(2, 8, "a/r0")...)
 		file := filepath.Join(GinkgoT().TempDir(), "llm.yaml")
@@ -106,7 +106,7 @@ var _ = Describe("A scaling adapter", func() {
 		w.until("the adapter is gone", func() error { return gone(w, &scalingAdapter{}, "llm-decode") })
 	}, SpecTimeout(suite.Timeout()))
 
-	// A real HorizontalPodAutoscaler needs no metrics to bring a service within its bounds.
+	// A real HorizontalPodAutoscaler needs no metrics to bring a component within its bounds.
 	It("is scaled by a HorizontalPodAutoscaler", func(ctx SpecContext) {
 		w := newWorld(ctx, "hpa", racks(2, 8, "a/r0")...)
 		w.create(w.graphOf("llm", "zone", services{"Decode": withAdapter(worker(1, 1, 2, ""))}))

@@ -53,7 +53,7 @@ var _ = Describe("The plugin without an operator", func() {
 			w.says(out, want)
 			w.says(errOut, "Warning: The operator has not renewed its lease for", "what follows may be old.")
 		}
-		r := asJSON[status.Report](w, int(clilive.ExitSilent), "status", "g")
+		r := asJSON[status.Status](w, int(clilive.ExitSilent), "status", "g")
 		Expect(r.Ready).To(BeFalse())
 		Expect(r.Outdated).To(BeTrue())
 		Expect(r.Operator).To(And(Not(BeNil()), HaveField("Silent", true)))

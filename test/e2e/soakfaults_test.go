@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/trellis-k8s/trellis/hack/sandbox"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // chaos breaks processes and hardware of a world at random, one fault at a time of each.
@@ -127,7 +127,7 @@ func (c *chaos) deletePods(ctx context.Context, r *rand.Rand) error {
 	pods := c.audit.podsInOrder()
 	for range min(len(pods), 1+r.IntN(3)) {
 		pod := pods[r.IntN(len(pods))]
-		c.audit.episodes.strike("pod deleted", pod.Labels[graph.LabelGraph])
+		c.audit.episodes.strike("pod deleted", pod.Labels[render.LabelGraph])
 		err := c.w.c.Delete(ctx, pod.DeepCopy(), client.GracePeriodSeconds(int64(r.IntN(2))), client.Preconditions{UID: &pod.UID})
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 			return fmt.Errorf("deleting pod %s: %w", pod.Name, err)

@@ -13,7 +13,7 @@
 //
 // A world is the part of a cluster that a spec has for itself: a namespace, a pool of nodes and a ClusterTopology (zone, rack, host) over them, all of
 // one name. No other spec may use that name. Its hosts are simulated nodes; racks(2, 8, "a/r0") are two with 8 GPUs each in rack r0 of zone a, with the
-// names a-r0-0 and a-r0-1. A graph is a DynamoGraphDeployment: graphOf("g", "zone", ...) is packed into a zone, worker(1, 2, 8, "rack") is a service of
+// names a-r0-0 and a-r0-1. A graph is a DynamoGraphDeployment: graphOf("g", "zone", ...) is packed into a zone, worker(1, 2, 8, "rack") is a component of
 // one replica with two pods of 8 GPUs each, in one rack. Pods of others take capacity by occupy. What a scenario expects after a while, it waits for:
 // ready, hasCondition, hasEvent, and until for everything else. Waits end by what they wait for, or after suite.Patience.
 //

@@ -26,13 +26,13 @@ import (
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/hack/sandbox"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/webhook/convert"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
 // earlier is a namespace as commit 886ffe1 left it in a cluster (testdata/released.yaml): two deployments, all that was made for them, and their nodes. The
-// deployment "packed" has a constraint; "plain" has every kind of service, and an adapter. Nobody edits the file: it is what was there.
+// deployment "packed" has a constraint; "plain" has every kind of component, and an adapter. Nobody edits the file: it is what was there.
 const earlier = "released"
 
 // renderedOtherwise stands for templates that another version of the operator makes: the same pods with a variable more, and so with other
@@ -98,7 +98,7 @@ var _ = Describe("An upgrade of the operator", func() {
 		w.ready("packed")
 		w.samePods(before, "packed/Frontend")
 		for _, pod := range w.all() {
-			if pod.Labels[graph.LabelGraph] == "packed" {
+			if pod.Labels[render.LabelGraph] == "packed" {
 				Expect(pod.Spec.Containers[0].Env).To(ContainElement(HaveField("Name", "OF_ANOTHER_VERSION")), "pod %s is of the stored template", pod.Name)
 			}
 		}
@@ -107,7 +107,7 @@ var _ = Describe("An upgrade of the operator", func() {
 		w.patch("plain", `{"spec":{"services":{"Planner":{"extraPodMetadata":{"labels":{"a":"b"}}}}}}`)
 		w.until("the service is rolled", func() error {
 			for _, pod := range w.all() {
-				if before[pod.UID] && pod.Labels[graph.LabelComponent] == "Planner" {
+				if before[pod.UID] && pod.Labels[render.LabelComponent] == "Planner" {
 					return fmt.Errorf("pod %s is an old one", pod.Name)
 				}
 			}
@@ -130,11 +130,11 @@ func (w *world) standIn() installation {
 	return was
 }
 
-// samePods checks that nothing happened to the pods of all services but the named ones.
+// samePods checks that nothing happened to the pods of all components but the named ones.
 func (w *world) samePods(before map[types.UID]bool, changed ...string) {
 	w.t.Helper()
 	for _, pod := range w.all() {
-		service := pod.Labels[graph.LabelGraph] + "/" + pod.Labels[graph.LabelComponent]
+		service := pod.Labels[render.LabelGraph] + "/" + pod.Labels[render.LabelComponent]
 		if !before[pod.UID] && !strings.Contains(strings.Join(changed, " "), service) {
 			w.t.Errorf("pod %s of %s is new", pod.Name, service)
 		}
@@ -149,7 +149,7 @@ func (w *world) samePods(before map[types.UID]bool, changed ...string) {
 func count(w *world, service, of string, want int) error {
 	n := 0
 	for _, pod := range w.all() {
-		if pod.Labels[graph.LabelComponent] == service && pod.Labels[graph.LabelGraph] == of && pod.Status.Phase == corev1.PodRunning {
+		if pod.Labels[render.LabelComponent] == service && pod.Labels[render.LabelGraph] == of && pod.Status.Phase == corev1.PodRunning {
 			n++
 		}
 	}

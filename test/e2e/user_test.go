@@ -13,7 +13,7 @@ import (
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 )
 
-// user changes one deployment, with the services Worker and Frontend, at random.
+// user changes one deployment, with the components Worker and Frontend, at random.
 type user struct {
 	*world
 	rand  *rand.Rand
@@ -21,7 +21,7 @@ type user struct {
 	edits int
 }
 
-// someScale picks a service and a number of replicas.
+// someScale picks a component and a number of replicas.
 func (u *user) someScale() (service string, n int) {
 	return []string{"Worker", "Frontend"}[u.rand.IntN(2)], u.rand.IntN(4)
 }

@@ -37,7 +37,7 @@ var _ = Describe("kubectl trellis version", func() {
 				},
 			},
 		}
-		none := asJSON[version.Report](w, 0, "version")
+		none := asJSON[version.Versions](w, 0, "version")
 		Expect(none.Problem).To(Equal("the cluster has no Deployment of it"), "a sandbox applies no Deployment")
 		Expect(none.Client.GoVersion).NotTo(BeEmpty())
 		text, _ := w.kubectlTrellis(0, "version", "--client")
@@ -59,13 +59,13 @@ var _ = Describe("kubectl trellis version", func() {
 			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: "ann"}},
 		})
 		w.until("ann sees the operator", func() error {
-			ann := asJSON[version.Report](w, 0, "version", "--as", "ann")
+			ann := asJSON[version.Versions](w, 0, "version", "--as", "ann")
 			if diff := cmp.Diff([]version.Operator{{Namespace: namespace, Name: "version-test", Image: "example.com:5000/trellis-manager:v7.8.9", Version: "v7.8.9"}}, ann.Operators); diff != "" {
 				return errors.New(diff)
 			}
 			return nil
 		})
-		joe := asJSON[version.Report](w, 0, "version", "--as", "joe")
+		joe := asJSON[version.Versions](w, 0, "version", "--as", "joe")
 		Expect(joe.Problem).To(ContainSubstring(`User "joe" cannot list resource "deployments"`), "joe has no rights")
 	}, SpecTimeout(suite.Timeout()))
 })

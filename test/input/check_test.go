@@ -12,8 +12,8 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/internal/render"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 )
@@ -98,12 +98,12 @@ func typed(kind, version string, text []byte) (err error) {
 		return err
 	}
 	for _, provider := range []string{specs.Gates.Name, specs.Grove.Name} {
-		resolved, err := graph.Resolve(dgd, graph.Inputs{Provider: provider})
+		resolved, err := render.Resolve(dgd, render.Inputs{Provider: provider})
 		if err != nil {
 			continue // said in the status
 		}
 		for _, sg := range resolved.ScalingGroups() {
-			graph.BuildPod(sg, 0, 0)
+			render.BuildPod(sg, 0, 0)
 		}
 	}
 	return nil

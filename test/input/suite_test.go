@@ -34,10 +34,10 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/operator"
 	"github.com/trellis-k8s/trellis/internal/podlimit"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/webhook"
 	"github.com/trellis-k8s/trellis/test/testutil/apiserver"
 	"github.com/trellis-k8s/trellis/test/testutil/conversion"
@@ -102,9 +102,9 @@ func admit(ctx context.Context, config *rest.Config, at *envtest.WebhookInstallO
 	})
 	Expect(err).NotTo(HaveOccurred())
 	Expect(webhook.SetupWithManager(mgr, webhook.Options{
-		Admission: true, MaxPods: podlimit.Default, Warnings: graph.LaunchWarnings,
-		NotActedOn: func(dgd *nvidiav1beta1.DynamoGraphDeployment, alpha nvidiav1alpha1.AlphaOnly) []graph.Ignored {
-			return graph.NotActedOn(dgd, alpha, specs.Auto)
+		Admission: true, MaxPods: podlimit.Default, Warnings: render.LaunchWarnings,
+		NotActedOn: func(dgd *nvidiav1beta1.DynamoGraphDeployment, alpha nvidiav1alpha1.AlphaOnly) []render.Ignored {
+			return render.NotActedOn(dgd, alpha, specs.Auto)
 		},
 	})).To(Succeed())
 	running, cancel := context.WithCancel(context.Background())

@@ -22,20 +22,20 @@ import (
 )
 
 // stanza is how the API server has objects converted.
-func stanza(service, namespace string) *apiextensionsv1.CustomResourceConversion {
+func stanza(component, namespace string) *apiextensionsv1.CustomResourceConversion {
 	return &apiextensionsv1.CustomResourceConversion{
 		Strategy: apiextensionsv1.WebhookConverter,
 		Webhook: &apiextensionsv1.WebhookConversion{
 			ConversionReviewVersions: []string{"v1"},
 			ClientConfig: &apiextensionsv1.WebhookClientConfig{Service: &apiextensionsv1.ServiceReference{
-				Name: service, Namespace: namespace, Path: new(convert.Path), Port: new(int32(443)),
+				Name: component, Namespace: namespace, Path: new(convert.Path), Port: new(int32(443)),
 			}},
 		},
 	}
 }
 
 // checkConversion: the definitions with two versions have the stanza, and no other has.
-func checkConversion(t *testing.T, install objects, service, namespace string) {
+func checkConversion(t *testing.T, install objects, component, namespace string) {
 	t.Helper()
 	var converted []string
 	for name, crd := range all[apiextensionsv1.CustomResourceDefinition](t, install, "CustomResourceDefinition") {
@@ -46,7 +46,7 @@ func checkConversion(t *testing.T, install objects, service, namespace string) {
 			continue
 		}
 		converted = append(converted, name)
-		if diff := cmp.Diff(stanza(service, namespace), crd.Spec.Conversion); diff != "" {
+		if diff := cmp.Diff(stanza(component, namespace), crd.Spec.Conversion); diff != "" {
 			t.Errorf("%s (-want, +have):\n%s", name, diff)
 		}
 		for _, version := range crd.Spec.Versions {
@@ -59,8 +59,8 @@ func checkConversion(t *testing.T, install objects, service, namespace string) {
 	if want := slices.Sorted(maps.Values(convert.Definitions)); !slices.Equal(converted, want) {
 		t.Errorf("%v have two versions, and the operator converts %v", converted, want)
 	}
-	if all[corev1.Service](t, install, "Service")[service] == nil {
-		t.Errorf("there is no Service %s", service)
+	if all[corev1.Service](t, install, "Service")[component] == nil {
+		t.Errorf("there is no Service %s", component)
 	}
 }
 

@@ -14,8 +14,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/operator"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/test/testutil/tier"
 )
 
@@ -36,7 +36,7 @@ func TestOperatorTakesItsArguments(t *testing.T) {
 			if o.Namespace = namespace; o.Complete() != nil {
 				t.Error(o.Complete())
 			}
-			platform := graph.Platform{NATS: "nats://n:4222", ETCD: "e1:2379,e2:2379", ModelExpress: "http://m", Prometheus: "http://p:9090"}
+			platform := render.Platform{NATS: "nats://n:4222", ETCD: "e1:2379,e2:2379", ModelExpress: "http://m", Prometheus: "http://p:9090"}
 			if set := name == "helm, all set"; set != (o.Platform == platform) {
 				t.Errorf("what graphs share is %+v", o.Platform)
 			}

@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/test/testutil/hub"
 	"github.com/trellis-k8s/trellis/test/testutil/tier"
 )
@@ -74,11 +74,11 @@ func podOf(t *testing.T, componentType string, annotations map[string]string) *c
 	dgd := &nvidiav1alpha1.DynamoGraphDeployment{}
 	dgd.Name, dgd.Namespace, dgd.Annotations = "g", "ns", annotations
 	dgd.Spec.Services = map[string]*nvidiav1alpha1.ServiceSpec{"S": {ComponentType: componentType}}
-	g, err := graph.Resolve(hub.Of(dgd), graph.Inputs{Provider: specs.Gates.Name})
+	g, err := render.Resolve(hub.Of(dgd), render.Inputs{Provider: specs.Gates.Name})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return graph.BuildPod(g.ScalingGroups()[0], 0, 0)
+	return render.BuildPod(g.ScalingGroups()[0], 0, 0)
 }
 
 // scrapers are the ports of the pod that PodMonitors select.

@@ -48,8 +48,8 @@ func installs(t *testing.T) map[string]objects {
 		ways["helm"] = charted
 	}
 	found := map[string]objects{}
-	for name, render := range ways {
-		rendered, err := render()
+	for name, rendering := range ways {
+		rendered, err := rendering()
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}

@@ -171,11 +171,11 @@ func TestManagerStaysReachable(t *testing.T) {
 			for _, port := range deployment.Spec.Template.Spec.Containers[0].Ports {
 				ports[port.Name] = true
 			}
-			for service, s := range all[corev1.Service](t, install, "Service") {
-				selects("Service "+service, &metav1.LabelSelector{MatchLabels: s.Spec.Selector})
+			for component, s := range all[corev1.Service](t, install, "Service") {
+				selects("Service "+component, &metav1.LabelSelector{MatchLabels: s.Spec.Selector})
 				for _, port := range s.Spec.Ports {
 					if !ports[port.TargetPort.StrVal] {
-						t.Errorf("Service %s leads to port %s, which the manager has not", service, port.TargetPort.String())
+						t.Errorf("Service %s leads to port %s, which the manager has not", component, port.TargetPort.String())
 					}
 				}
 			}

@@ -22,7 +22,7 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/hack/bench/hall"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // Bind creates the objects of a way and returns the time from the first create until the last pod is bound. Then it checks where the pods are,
@@ -126,7 +126,7 @@ func (c *Cluster) clear(ctx context.Context, p *pods) error {
 	for _, list := range []client.ObjectList{
 		&rbacv1.RoleBindingList{}, &rbacv1.RoleList{}, &corev1.ServiceAccountList{}, &corev1.ServiceList{}, &discoveryv1.EndpointSliceList{},
 	} {
-		if err := c.untilNone(ctx, list, client.HasLabels{graph.LabelManagedBy}); err != nil {
+		if err := c.untilNone(ctx, list, client.HasLabels{render.LabelManagedBy}); err != nil {
 			return err
 		}
 	}

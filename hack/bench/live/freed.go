@@ -23,7 +23,7 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/hack/bench/hall"
 	"github.com/trellis-k8s/trellis/hack/sandbox"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // Crowd is a full cluster with graphs that wait, each of one gang that needs a whole rack. The holder has the only rack that can be freed.
@@ -153,7 +153,7 @@ func (w *Crowd) untilReleased(ctx context.Context, next string) (time.Duration, 
 			freed = time.Now()
 		}
 		for _, pod := range w.pods.byName {
-			if name := pod.Labels[graph.LabelGraph]; name != "" && name != w.holder && name != next && !graph.GateClosed(pod) {
+			if name := pod.Labels[render.LabelGraph]; name != "" && name != w.holder && name != next && !render.GateClosed(pod) {
 				wrong = name
 			}
 		}

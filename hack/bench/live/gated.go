@@ -19,8 +19,8 @@ import (
 
 	"github.com/trellis-k8s/trellis/hack/bench/hall"
 	"github.com/trellis-k8s/trellis/internal/gang"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/gates"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // asGated is the way of pods like the released ones, without deployment and operator: one batch for each gang.
@@ -88,7 +88,7 @@ func (c *Cluster) release(ctx context.Context, pod *corev1.Pod, pin gang.Pin) er
 
 // pinOf is what a pod was released with. It had no node selector and no node affinity of its own.
 func pinOf(pod *corev1.Pod) gang.Pin {
-	pin := gang.Pin{Gang: pod.Annotations[graph.AnnotationGang], Labels: pod.Spec.NodeSelector}
+	pin := gang.Pin{Gang: pod.Annotations[render.AnnotationGang], Labels: pod.Spec.NodeSelector}
 	if pod.Spec.Affinity == nil || pod.Spec.Affinity.NodeAffinity == nil {
 		return pin
 	}
@@ -117,18 +117,18 @@ func gatedAs(pod *corev1.Pod, gangName string) *corev1.Pod {
 
 // undoRelease takes away what release and binding added, and closes the gate.
 func undoRelease(p *corev1.Pod) {
-	for label := range graph.TopologyLabels(p, p.Spec.NodeSelector) {
+	for label := range render.TopologyLabels(p, p.Spec.NodeSelector) {
 		delete(p.Labels, label)
 	}
 	delete(p.Labels, corev1.LabelTopologyZone) // the API server copies it from the node
-	delete(p.Annotations, graph.AnnotationGang)
+	delete(p.Annotations, render.AnnotationGang)
 	p.Spec.NodeName, p.Spec.NodeSelector = "", nil
 	if affinity := p.Spec.Affinity; affinity != nil {
 		if affinity.NodeAffinity = nil; *affinity == (corev1.Affinity{}) {
 			p.Spec.Affinity = nil
 		}
 	}
-	p.Spec.SchedulingGates = append(p.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: graph.PlacementGate})
+	p.Spec.SchedulingGates = append(p.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: render.PlacementGate})
 }
 
 // undoAdmission takes away what admission adds again: sent by the client, it would be in the managed fields. The account, which its volume is

@@ -22,20 +22,20 @@ import (
 
 	"github.com/trellis-k8s/trellis/hack/bench/hall"
 	"github.com/trellis-k8s/trellis/internal/gang"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/gates"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // createdPod is what the operator creates.
 func createdPod(name, graphName string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: namespace, Name: name, Labels: map[string]string{graph.LabelGraph: graphName, graph.LabelRole: graph.RoleWorker},
-			Annotations: map[string]string{graph.AnnotationLevels: `{"rack":"` + hall.Rack.Key() + `","zone":"` + hall.Zone.Key() + `"}`},
+			Namespace: namespace, Name: name, Labels: map[string]string{render.LabelGraph: graphName, render.LabelRole: render.RoleWorker},
+			Annotations: map[string]string{render.AnnotationLevels: `{"rack":"` + hall.Rack.Key() + `","zone":"` + hall.Zone.Key() + `"}`},
 		},
 		Spec: corev1.PodSpec{
 			Hostname: name, Subdomain: graphName,
-			SchedulingGates: []corev1.PodSchedulingGate{{Name: "example.com/quota"}, {Name: graph.PlacementGate}},
+			SchedulingGates: []corev1.PodSchedulingGate{{Name: "example.com/quota"}, {Name: render.PlacementGate}},
 			Tolerations:     []corev1.Toleration{{Key: hall.GPU.String(), Operator: corev1.TolerationOpExists}},
 			Volumes:         []corev1.Volume{{Name: "shared-memory"}},
 			Containers: []corev1.Container{{
@@ -175,7 +175,7 @@ func TestCreateGated(t *testing.T) {
 	}
 	for i := range list.Items {
 		pod := &list.Items[i]
-		if _, _, owned := graph.GroupOf(pod); owned || graph.GateClosed(pod) || pod.Spec.NodeSelector[hall.Rack.Key()] != strings.Replace(gangLabel(pod), "g", "rack-", 1) ||
+		if _, _, owned := render.GroupOf(pod); owned || render.GateClosed(pod) || pod.Spec.NodeSelector[hall.Rack.Key()] != strings.Replace(gangLabel(pod), "g", "rack-", 1) ||
 			gang.PinnedHost(pod) != "host-"+pod.Name[len(pod.Name)-1:] {
 			t.Errorf("pod %s: owners %v, gates %v, pinned to %v and %v", pod.Name, pod.OwnerReferences, pod.Spec.SchedulingGates, pod.Spec.NodeSelector, pod.Spec.Affinity)
 		}

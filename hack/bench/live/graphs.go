@@ -19,7 +19,7 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/hack/bench/hall"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // Graphs that are all alike: a worker whose one replica is a gang in one rack, and frontends without GPUs, all in one zone.
@@ -57,7 +57,7 @@ func (g Graphs) judge(shape hall.Shape, p *pods) error {
 		if gpus := pod.Spec.Containers[0].Resources.Limits[hall.GPU]; gpus.IsZero() {
 			return ""
 		}
-		return pod.Labels[graph.LabelGraph]
+		return pod.Labels[render.LabelGraph]
 	})
 }
 
@@ -114,7 +114,7 @@ func (p *readiness) until(ctx context.Context, pods, graphs int, patience time.D
 				return err
 			}
 			pod := event.Object.(*corev1.Pod)
-			note(p.readyPods, pod.Name, event.Type != watch.Deleted && graph.PodReady(pod), &p.lastPod)
+			note(p.readyPods, pod.Name, event.Type != watch.Deleted && render.PodReady(pod), &p.lastPod)
 		case event, open := <-p.graphs.ResultChan():
 			dgd, ok := event.Object.(*nvidiav1beta1.DynamoGraphDeployment)
 			if !open || !ok {

@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/trellis-k8s/trellis/hack/bench/hall"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // A gang that is split between racks is a wrong answer, and so is a host with more pods than it has GPUs for; a frontend may be anywhere.
@@ -30,12 +30,12 @@ func TestJudgeGraphs(t *testing.T) {
 		p := &pods{byName: map[string]*corev1.Pod{}}
 		for i, host := range test.hosts {
 			pod := barePod(fmt.Sprintf("worker-%d", i), "", hall.GPUs)
-			pod.Labels[graph.LabelGraph], pod.Spec.NodeName = fmt.Sprintf("graph-%d", i/2), hall.HostName(host)
+			pod.Labels[render.LabelGraph], pod.Spec.NodeName = fmt.Sprintf("graph-%d", i/2), hall.HostName(host)
 			p.byName[pod.Name] = pod
 		}
 		for i := range 2 {
 			pod := barePod(fmt.Sprintf("frontend-%d", i), "", 0)
-			pod.Labels[graph.LabelGraph], pod.Spec.NodeName = fmt.Sprintf("graph-%d", i), hall.HostName(7)
+			pod.Labels[render.LabelGraph], pod.Spec.NodeName = fmt.Sprintf("graph-%d", i), hall.HostName(7)
 			p.byName[pod.Name] = pod
 		}
 		if err := g.judge(shape, p); (err == nil) != test.valid {

@@ -15,7 +15,7 @@ import (
 
 	"github.com/trellis-k8s/trellis/hack/bench/hall"
 	"github.com/trellis-k8s/trellis/hack/sandbox"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 const (
@@ -101,9 +101,9 @@ func hostsBut(shape hall.Shape, rack int) []string {
 
 // of returns the pods of a graph, by name.
 func (p *pods) of(name string) map[string]*corev1.Pod {
-	out, value := map[string]*corev1.Pod{}, graph.LabelValue(name)
+	out, value := map[string]*corev1.Pod{}, render.LabelValue(name)
 	for _, pod := range p.byName {
-		if pod.Labels[graph.LabelGraph] == value {
+		if pod.Labels[render.LabelGraph] == value {
 			out[pod.Name] = pod
 		}
 	}
@@ -113,7 +113,7 @@ func (p *pods) of(name string) map[string]*corev1.Pod {
 // anyOpen says that a pod of a gang is not gated any more.
 func anyOpen(gang map[string]*corev1.Pod) bool {
 	for _, pod := range gang {
-		if !graph.GateClosed(pod) {
+		if !render.GateClosed(pod) {
 			return true
 		}
 	}
@@ -123,7 +123,7 @@ func anyOpen(gang map[string]*corev1.Pod) bool {
 // released says that a gang has all its pods and none of them is gated.
 func released(gang map[string]*corev1.Pod, pods int) bool {
 	for _, pod := range gang {
-		if graph.GateClosed(pod) {
+		if render.GateClosed(pod) {
 			return false
 		}
 	}

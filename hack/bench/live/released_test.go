@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/trellis-k8s/trellis/hack/bench/hall"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // Bare pods have the pins of the packed ones, gang by gang, and nothing else of them.
@@ -20,7 +20,7 @@ func TestAsReleased(t *testing.T) {
 	p := &pods{byName: map[string]*corev1.Pod{}}
 	for i := range 4 {
 		pod := barePod(fmt.Sprintf("graph-%d-worker-%d", i/2, i%2), "", hall.GPUs)
-		pod.Labels[graph.LabelGraph] = fmt.Sprintf("graph-%d", i/2)
+		pod.Labels[render.LabelGraph] = fmt.Sprintf("graph-%d", i/2)
 		pinLabel(pod, shape, i/2)
 		if i < 2 {
 			require(pod, corev1.NodeSelectorTerm{})

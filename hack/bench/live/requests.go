@@ -24,7 +24,7 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/hack/bench/hall"
 	"github.com/trellis-k8s/trellis/hack/sandbox"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // RequestCost is what one request of a kind takes of the CPU.
@@ -100,7 +100,7 @@ func (c *Cluster) model(ctx context.Context, size int) (m gangModel, err error) 
 	groups, services := &trellisv1alpha1.ScalingGroupList{}, &corev1.ServiceList{}
 	accounts, roles, bindings := &corev1.ServiceAccountList{}, &rbacv1.RoleList{}, &rbacv1.RoleBindingList{}
 	for _, list := range []client.ObjectList{groups, services, accounts, roles, bindings} {
-		if err := c.c.List(ctx, list, client.InNamespace(namespace), client.HasLabels{graph.LabelGraph}); err != nil {
+		if err := c.c.List(ctx, list, client.InNamespace(namespace), client.HasLabels{render.LabelGraph}); err != nil {
 			return m, err
 		}
 	}
@@ -220,5 +220,5 @@ func (c *Cluster) apply(ctx context.Context, object client.Object) error {
 	delete(content, "status")
 	u := &unstructured.Unstructured{Object: content}
 	u.SetGroupVersionKind(gvk)
-	return c.c.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(graph.FieldOwner), client.ForceOwnership)
+	return c.c.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(render.FieldOwner), client.ForceOwnership)
 }

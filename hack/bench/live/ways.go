@@ -16,7 +16,7 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/hack/bench/hall"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // Way of getting gangs of whole hosts bound.
@@ -33,7 +33,7 @@ type Way struct {
 // Ways to compare. Deployments go through the operator; groups and bare pods are created directly.
 var (
 	// Packed deployments: one replica over several nodes, in one rack.
-	Packed = Way{Name: "packed deployments", objects: packed, gangOf: func(p *corev1.Pod) string { return p.Labels[graph.LabelGraph] }}
+	Packed = Way{Name: "packed deployments", objects: packed, gangOf: func(p *corev1.Pod) string { return p.Labels[render.LabelGraph] }}
 	// Plain deployments: as many pods in single-pod replicas, without constraint.
 	Plain = Way{Name: "plain deployments", objects: plain}
 	// InTree is a PodGroup per gang, with a topology constraint.
@@ -65,7 +65,7 @@ func PackedUnder(provider, name string) Way {
 	way.objects = func(shape hall.Shape, gangs, pods int) [][]client.Object {
 		batches := packed(shape, gangs, pods)
 		for _, dgd := range batches[0] {
-			dgd.SetAnnotations(map[string]string{graph.AnnotationProvider: provider})
+			dgd.SetAnnotations(map[string]string{render.AnnotationProvider: provider})
 		}
 		return batches
 	}

@@ -17,7 +17,7 @@ import (
 
 	"github.com/trellis-k8s/trellis/hack/bench/hall"
 	"github.com/trellis-k8s/trellis/hack/sandbox"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -146,7 +146,7 @@ func (c *Cluster) Writes(ctx context.Context, gangs, podsPerGang int) ([]Write, 
 		return nil, err
 	}
 	ask := hall.Ask{Name: "graph", Whole: hall.Cluster, Each: hall.Rack, Gangs: gangs, Pods: podsPerGang, GPUs: hall.GPUs}
-	if err := judgeGangs(c.shape, p.pods, ask, func(pod *corev1.Pod) string { return "replica " + pod.Labels[graph.LabelReplica] }); err != nil {
+	if err := judgeGangs(c.shape, p.pods, ask, func(pod *corev1.Pod) string { return "replica " + pod.Labels[render.LabelReplica] }); err != nil {
 		return nil, err
 	}
 	return writes, c.clear(ctx, p.pods)

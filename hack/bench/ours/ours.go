@@ -37,13 +37,13 @@ func New(nodes []*corev1.Node, bound []*corev1.Pod) *Planner {
 }
 
 // Graph is an ask in the planner's terms: a deployment whose one multinode service has one replica per gang.
-func (p *Planner) Graph(a hall.Ask) placement.Graph {
+func (p *Planner) Graph(a hall.Ask) placement.Demand {
 	shape, ok := p.shapes[a.GPUs]
 	if !ok {
 		shape = topology.ShapeOf(hall.Pod("", a.GPUs, ""))
 		p.shapes[a.GPUs] = shape
 	}
-	s := placement.Service{Name: "worker", Multinode: true, Required: int(a.Each), Preferred: topology.NoLevel}
+	s := placement.Component{Name: "worker", Multinode: true, Required: int(a.Each), Preferred: topology.NoLevel}
 	for g := range a.Gangs {
 		r := placement.Replica{Ordinal: g}
 		for i := range a.Pods {
@@ -52,8 +52,8 @@ func (p *Planner) Graph(a hall.Ask) placement.Graph {
 		}
 		s.Waiting = append(s.Waiting, r)
 	}
-	return placement.Graph{
-		Name: a.Name, Levels: p.levels, Required: int(a.Whole), Preferred: topology.NoLevel, Services: []placement.Service{s},
+	return placement.Demand{
+		Name: a.Name, Levels: p.levels, Required: int(a.Whole), Preferred: topology.NoLevel, Components: []placement.Component{s},
 	}
 }
 
@@ -61,7 +61,7 @@ func (p *Planner) Graph(a hall.Ask) placement.Graph {
 func PodID(ask string, gang, pod int) string { return fmt.Sprintf("%s-%d-%d", ask, gang, pod) }
 
 // Plan places a graph as the operator does: its reservations stay.
-func (p *Planner) Plan(g placement.Graph) placement.Result {
+func (p *Planner) Plan(g placement.Demand) placement.Result {
 	return placement.PlanGraph(p.Cluster, g, placement.Options{})
 }
 
@@ -103,11 +103,11 @@ func AnswerOf(r placement.Result) hall.Answer {
 
 // PlaceTogether places several asks of one gang each as the services of one deployment that must share a domain of a level.
 func (p *Planner) PlaceTogether(level hall.Level, asks []hall.Ask) ([]hall.Answer, error) {
-	g := placement.Graph{Name: "together", Levels: p.levels, Required: int(level), Preferred: topology.NoLevel}
+	g := placement.Demand{Name: "together", Levels: p.levels, Required: int(level), Preferred: topology.NoLevel}
 	for _, a := range asks {
-		s := p.Graph(a).Services[0]
+		s := p.Graph(a).Components[0]
 		s.Name = a.Name
-		g.Services = append(g.Services, s)
+		g.Components = append(g.Components, s)
 	}
 	r := p.Plan(g)
 	if !r.Placed() {
@@ -116,7 +116,7 @@ func (p *Planner) PlaceTogether(level hall.Level, asks []hall.Ask) ([]hall.Answe
 	all, answers := AnswerOf(r), make([]hall.Answer, len(asks))
 	for i, one := range r.Replicas {
 		for k, a := range asks {
-			if a.Name == one.Service {
+			if a.Name == one.Component {
 				answers[k] = hall.Answer{all[i]}
 			}
 		}

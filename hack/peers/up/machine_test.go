@@ -21,8 +21,8 @@ import (
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	"github.com/trellis-k8s/trellis/hack/sandbox"
 	"github.com/trellis-k8s/trellis/hack/sandbox/proc"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/operator"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/test/testutil/graphs"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
@@ -83,7 +83,7 @@ func (m *machine) becomesReady(annotations map[string]string, theirs func(*corev
 	}).Should(Succeed(), "connecting to the API server")
 	dgd := &nvidiav1alpha1.DynamoGraphDeployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "g", Annotations: annotations},
-		Spec:       nvidiav1alpha1.DynamoGraphDeploymentSpec{Services: graphs.Services{"Worker": graphs.Worker(1, 2, 8, "")}},
+		Spec:       nvidiav1alpha1.DynamoGraphDeploymentSpec{Services: graphs.Components{"Worker": graphs.Worker(1, 2, 8, "")}},
 	}
 	Expect(api.Create(m.ctx, dgd)).To(Succeed())
 	Eventually(m.ctx, func() ([]metav1.Condition, error) {
@@ -93,7 +93,7 @@ func (m *machine) becomesReady(annotations map[string]string, theirs func(*corev
 		HaveField("Type", nvidiav1alpha1.ConditionReady), HaveField("Status", metav1.ConditionTrue),
 	)), "waiting until the deployment is Ready")
 	pods := &corev1.PodList{}
-	Expect(api.List(m.ctx, pods, client.InNamespace("default"), client.HasLabels{graph.LabelGraph})).To(Succeed())
+	Expect(api.List(m.ctx, pods, client.InNamespace("default"), client.HasLabels{render.LabelGraph})).To(Succeed())
 	Expect(pods.Items).To(HaveLen(2))
 	for i := range pods.Items {
 		pod := &pods.Items[i]

@@ -12,8 +12,8 @@ import (
 
 	"github.com/trellis-k8s/trellis/hack/sandbox"
 	"github.com/trellis-k8s/trellis/hack/sandbox/peers"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
@@ -41,7 +41,7 @@ var all = []peer{
 	},
 	{
 		provider: sandbox.LeaderWorkerSet, labels: suite.LWS, programs: []string{"lws"},
-		annotations: map[string]string{graph.AnnotationWorkload: specs.LeaderWorkerSet},
+		annotations: map[string]string{render.AnnotationWorkload: specs.LeaderWorkerSet},
 		theirs:      func(pod *corev1.Pod) bool { return pod.Labels["leaderworkerset.sigs.k8s.io/name"] != "" },
 	},
 }

@@ -21,8 +21,8 @@ import (
 )
 
 // Build makes the report. What waits is planned again and dropped again.
-func Build(s *Subject) Report {
-	r := Report{
+func Build(s *Subject) Explanation {
+	r := Explanation{
 		Namespace: s.DGD.Namespace, Name: s.DGD.Name, State: string(s.DGD.Status.State),
 		Replicas: []Replica{}, Waiting: []Cause{}, Conditions: s.conditions(), Events: s.events(), Operator: s.Operator, now: s.Now,
 	}
@@ -103,7 +103,7 @@ func (s *Subject) conditions() []Condition {
 	return list
 }
 
-// groups are the deployment's scaling groups, by service.
+// groups are the deployment's scaling groups, by component.
 func (s *Subject) groups() []*trellisv1alpha1.ScalingGroup {
 	var list []*trellisv1alpha1.ScalingGroup
 	for _, sg := range s.Groups {

@@ -48,7 +48,7 @@ func (o *options) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	var report Report
+	var report Explanation
 	err = o.During("reading the cluster and planning again", func() error {
 		snapshot, err := Read(ctx, client, namespace, t)
 		if err != nil {

@@ -18,7 +18,7 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/cli"
 	"github.com/trellis-k8s/trellis/internal/cli/live"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // Subject is what is explained: one deployment, in the cluster around it.
@@ -98,9 +98,9 @@ func (t target) resolve(ctx context.Context, c client.Reader, namespace string) 
 		if err := get(ctx, c, namespace, t, pod, &corev1.PodList{}); err != nil {
 			return "", err
 		}
-		group := pod.Labels[graph.LabelScalingGroup]
+		group := pod.Labels[render.LabelScalingGroup]
 		if group == "" {
-			return "", fmt.Errorf("pod %s/%s is not Trellis': it has no label %s", namespace, t.name, graph.LabelScalingGroup)
+			return "", fmt.Errorf("pod %s/%s is not Trellis': it has no label %s", namespace, t.name, render.LabelScalingGroup)
 		}
 		return target{kindGroup, group}.resolve(ctx, c, namespace)
 	}
@@ -134,7 +134,7 @@ func namesOf(list client.ObjectList) []string {
 
 // speaks: events about a replica are recorded on its first pod.
 func speaks(pod *corev1.Pod) bool {
-	_, index, ok := graph.ReplicaOf(pod)
+	_, index, ok := render.ReplicaOf(pod)
 	return ok && index == 0
 }
 
@@ -145,7 +145,7 @@ const maxEventPods = 4
 func (s *Subject) readEvents(ctx context.Context, c client.Reader) error {
 	about := []types.UID{s.DGD.UID}
 	for _, pod := range s.Pods {
-		ours := pod.Namespace == s.DGD.Namespace && pod.Labels[graph.LabelGraph] == graph.LabelValue(s.DGD.Name)
+		ours := pod.Namespace == s.DGD.Namespace && pod.Labels[render.LabelGraph] == render.LabelValue(s.DGD.Name)
 		if ours && pod.Spec.NodeName == "" && speaks(pod) && len(about) <= maxEventPods {
 			about = append(about, pod.UID)
 		}

@@ -15,8 +15,8 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/cli/live"
 	"github.com/trellis-k8s/trellis/internal/gang"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/topology"
 	"github.com/trellis-k8s/trellis/internal/whatif"
 )
@@ -30,7 +30,7 @@ func (s *Subject) replicas(plan whatif.Plan) []Replica {
 	}
 	planned := map[string]whatif.Replica{}
 	for _, r := range plan.Replicas {
-		planned[fmt.Sprintf("%s-%d", r.Service, r.Ordinal)] = r
+		planned[fmt.Sprintf("%s-%d", r.Component, r.Ordinal)] = r
 	}
 	pods := s.podsByGroup()
 	list := []Replica{}
@@ -43,7 +43,7 @@ func (s *Subject) replicas(plan whatif.Plan) []Replica {
 		byOrdinal := map[int][]*corev1.Pod{}
 		ordinals := gang.Ordinals(sg, pods[sg.Name])
 		for _, pod := range pods[sg.Name] {
-			if ordinal, _, ok := graph.ReplicaOf(pod); ok {
+			if ordinal, _, ok := render.ReplicaOf(pod); ok {
 				byOrdinal[int(ordinal)] = append(byOrdinal[int(ordinal)], pod)
 				ordinals = append(ordinals, int(ordinal)) // also of those that go for good
 			}
@@ -64,8 +64,8 @@ func (s *Subject) replicas(plan whatif.Plan) []Replica {
 func (s *Subject) podsByGroup() map[string][]*corev1.Pod {
 	out := map[string][]*corev1.Pod{}
 	for _, pod := range s.Pods {
-		if pod.Namespace == s.DGD.Namespace && pod.Labels[graph.LabelGraph] == graph.LabelValue(s.DGD.Name) {
-			out[pod.Labels[graph.LabelScalingGroup]] = append(out[pod.Labels[graph.LabelScalingGroup]], pod)
+		if pod.Namespace == s.DGD.Namespace && pod.Labels[render.LabelGraph] == render.LabelValue(s.DGD.Name) {
+			out[pod.Labels[render.LabelScalingGroup]] = append(out[pod.Labels[render.LabelScalingGroup]], pod)
 		}
 	}
 	return out
@@ -73,12 +73,12 @@ func (s *Subject) podsByGroup() map[string][]*corev1.Pod {
 
 // replica reads one replica from its pods.
 func (s *Subject) replica(sg *trellisv1alpha1.ScalingGroup, ordinal int, pods []*corev1.Pod) Replica {
-	r := Replica{Service: sg.Spec.Service, Replica: ordinal, Nodes: nodesOf(pods)}
-	size := int(graph.PodsPerReplica(sg))
+	r := Replica{Component: sg.Spec.Service, Replica: ordinal, Nodes: nodesOf(pods)}
+	size := int(render.PodsPerReplica(sg))
 	if len(pods) > 0 {
-		size = graph.ReplicaSize(sg, pods[0])
+		size = render.ReplicaSize(sg, pods[0])
 	}
-	closed, unbound, unready := pick(pods, graph.GateClosed), pick(pods, isUnbound), pick(pods, isUnready)
+	closed, unbound, unready := pick(pods, render.GateClosed), pick(pods, isUnbound), pick(pods, isUnready)
 	switch {
 	case len(pick(pods, isLeaving)) > 0:
 		r.State, r.Since = StateLeaving, earliest(pick(pods, isLeaving), func(p *corev1.Pod) *metav1.Time { return p.DeletionTimestamp })
@@ -92,7 +92,7 @@ func (s *Subject) replica(sg *trellisv1alpha1.ScalingGroup, ordinal int, pods []
 		}
 	case len(unbound) > 0:
 		r.State, r.Since, r.Detail = StateReleased, earliest(unbound, unscheduledSince), whyUnbound(unbound)
-		if !graph.Gated(sg) {
+		if !render.Gated(sg) {
 			r.State = StatePending
 		}
 	case len(unready) > 0:

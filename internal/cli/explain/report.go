@@ -12,14 +12,14 @@ import (
 )
 
 // Report is the explanation, and its JSON form. Domains are paths of label values, e.g. "zone-a/rack-1".
-type Report struct {
+type Explanation struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	// State is the deployment in one word, as its status says.
 	State string `json:"state,omitempty"`
 	// Domain all of it sits in; empty without such a constraint.
 	Domain string `json:"domain,omitempty"`
-	// Replicas by service and ordinal.
+	// Replicas by component and ordinal.
 	Replicas []Replica `json:"replicas"`
 	// Waiting says why replicas are not placed, those with the same words together.
 	Waiting []Cause `json:"waiting"`
@@ -57,9 +57,9 @@ const (
 
 // Replica is one replica as its pods show it.
 type Replica struct {
-	Service string `json:"service"`
-	Replica int    `json:"replica"`
-	State   string `json:"state"`
+	Component string `json:"service"`
+	Replica   int    `json:"replica"`
+	State     string `json:"state"`
 	// Since when it waits; absent while it runs.
 	Since *metav1.Time `json:"since,omitempty"`
 	// Domain and Nodes of its pods, as far as they have any.
@@ -97,10 +97,10 @@ type Cause struct {
 	FreeingMore   int    `json:"freeingMore,omitempty"`
 }
 
-// Gangs are replicas of one service.
+// Gangs are replicas of one component.
 type Gangs struct {
-	Service  string `json:"service"`
-	Replicas []int  `json:"replicas"`
+	Component string `json:"service"`
+	Replicas  []int  `json:"replicas"`
 }
 
 // Need is a number of equal pods and what each asks for, in thousandths for cpu.

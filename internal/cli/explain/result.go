@@ -87,7 +87,7 @@ func (v *Result) compareWithPods(replicas []Replica) {
 	var missing []string
 	for _, r := range replicas {
 		if r.State == StateCreating {
-			missing = append(missing, fmt.Sprintf("%s-%d", r.Service, r.Replica))
+			missing = append(missing, fmt.Sprintf("%s-%d", r.Component, r.Replica))
 		}
 	}
 	if len(missing) > 0 {

@@ -24,12 +24,12 @@ const MaxLines = 25
 const maxNodes = 3
 
 // Refs is the deployment.
-func (r Report) Refs() []cli.Ref {
+func (r Explanation) Refs() []cli.Ref {
 	return []cli.Ref{{Kind: cli.Graph.Name, Group: cli.Graph.Group, Name: r.Name}}
 }
 
 // Text renders the report in at most [MaxLines] lines: what is least of use is folded first. A wide page gets all of it.
-func (r Report) Text(p text.Page) string {
+func (r Explanation) Text(p text.Page) string {
 	if p.Wide {
 		return setting{p, ages{r.now}, everything}.set(&r)
 	}
@@ -107,7 +107,7 @@ type setting struct {
 	bounds
 }
 
-func (s setting) set(r *Report) string {
+func (s setting) set(r *Explanation) string {
 	sections := []string{s.head(r), s.replicas(r), s.waitingFor(r), s.result(r), s.list("CONDITIONS", s.conditionLines(r), s.conditions),
 		s.list("EVENTS", s.eventLines(r), s.events), s.list("", r.Notes, s.notes)}
 	sections = slices.DeleteFunc(sections, func(s string) bool { return s == "" })
@@ -117,7 +117,7 @@ func (s setting) set(r *Report) string {
 // short bounds a text.
 func (s setting) short(text string) string { return limit.Text(text, s.words) }
 
-func (s setting) head(r *Report) string {
+func (s setting) head(r *Explanation) string {
 	line := fmt.Sprintf("DynamoGraphDeployment %s/%s", r.Namespace, r.Name)
 	if r.State != "" {
 		line += ": " + r.State
@@ -128,7 +128,7 @@ func (s setting) head(r *Report) string {
 	return s.Wrap(line, "  ") + "\n"
 }
 
-func (s setting) result(r *Report) string {
+func (s setting) result(r *Explanation) string {
 	lines := s.Wrap(s.Head("OPERATOR")+" "+s.short(r.Result.Text), "  ") + "\n"
 	if v := r.Result; v.Placed != nil && (!v.Agrees || !*v.Placed && len(r.Waiting) == 0) {
 		lines += s.Wrap(s.short(fmt.Sprintf("  Its last report, %s old: %s: %s", s.of(v.Since), v.Reason, v.Message)), "    ") + "\n"
@@ -136,7 +136,7 @@ func (s setting) result(r *Report) string {
 	return lines
 }
 
-func (s setting) conditionLines(r *Report) []string {
+func (s setting) conditionLines(r *Explanation) []string {
 	var lines []string
 	for _, c := range r.Conditions {
 		if c.Object == "" && c.Type == "Placed" {
@@ -149,7 +149,7 @@ func (s setting) conditionLines(r *Report) []string {
 }
 
 // eventLines leaves out the events whose cause is given already.
-func (s setting) eventLines(r *Report) []string {
+func (s setting) eventLines(r *Explanation) []string {
 	var lines []string
 	for _, e := range r.Events {
 		if s.Wide || !slices.ContainsFunc(r.Waiting, func(w Cause) bool { return w.Reason == e.Reason }) {

@@ -15,14 +15,14 @@ import (
 	"github.com/trellis-k8s/trellis/internal/limit"
 )
 
-// row is all replicas of a service that have everything in common.
+// row is all replicas of a component that have everything in common.
 type row struct {
 	key
 	ordinals []int
 	nodes    []string
 }
 
-type key struct{ service, state, since, domain, detail string }
+type key struct{ component, state, since, domain, detail string }
 
 // rowsFor puts replicas together by what key makes of them.
 func rowsFor(replicas []Replica, keyOf func(*Replica) key) []row {
@@ -40,9 +40,9 @@ func rowsFor(replicas []Replica, keyOf func(*Replica) key) []row {
 }
 
 // replicas has one row for all replicas that have everything in common, or, when these are too many, the state.
-func (s setting) replicas(r *Report) string {
+func (s setting) replicas(r *Explanation) string {
 	list := rowsFor(r.Replicas, func(one *Replica) key {
-		return key{one.Service, one.State, s.of(one.Since), one.place(), one.detail()}
+		return key{one.Component, one.State, s.of(one.Since), one.place(), one.detail()}
 	})
 	if len(list) == 0 {
 		return ""
@@ -62,8 +62,8 @@ func (s setting) replicas(r *Report) string {
 			continue
 		}
 		hosts := slices.Compact(slices.Sorted(slices.Values(one.nodes)))
-		rows = append(rows, []string{one.service + "-" + text.Ranges(one.ordinals), s.state(one.state), one.since, one.domain, some(hosts, most)})
-		about.add(one.service, one.detail, one.ordinals)
+		rows = append(rows, []string{one.component + "-" + text.Ranges(one.ordinals), s.state(one.state), one.since, one.domain, some(hosts, most)})
+		about.add(one.component, one.detail, one.ordinals)
 	}
 	out := s.Table(rows)
 	if hidden > 0 {
@@ -72,13 +72,13 @@ func (s setting) replicas(r *Report) string {
 	return out + s.list("", about.lines(), s.details)
 }
 
-// coarse puts all replicas of a service together that are in the same state, and counts their domains.
+// coarse puts all replicas of a component together that are in the same state, and counts their domains.
 func (s setting) coarse(replicas []Replica) func(*Replica) key {
 	type state struct {
-		service, state string
-		placed         bool
+		component, state string
+		placed           bool
 	}
-	of := func(r *Replica) state { return state{r.Service, r.State, r.place() != ""} }
+	of := func(r *Replica) state { return state{r.Component, r.State, r.place() != ""} }
 	domains, since, details := map[state][]string{}, map[state]*metav1.Time{}, map[state]string{}
 	for i := range replicas {
 		r, k := &replicas[i], of(&replicas[i])
@@ -101,7 +101,7 @@ func (s setting) coarse(replicas []Replica) func(*Replica) key {
 				domain = "-> " + domain
 			}
 		}
-		return key{r.Service, r.State, s.of(since[k]), domain, details[k]}
+		return key{r.Component, r.State, s.of(since[k]), domain, details[k]}
 	}
 }
 
@@ -137,31 +137,31 @@ func (r *Replica) detail() string {
 
 // details are what there is to say below the table, once for all replicas it holds for.
 type details []struct {
-	service, text string
-	replicas      []int
+	component, text string
+	replicas        []int
 }
 
-func (d *details) add(service, detail string, replicas []int) {
+func (d *details) add(component, detail string, replicas []int) {
 	if detail == "" {
 		return
 	}
 	for i := range *d {
-		if one := &(*d)[i]; one.service == service && one.text == detail {
+		if one := &(*d)[i]; one.component == component && one.text == detail {
 			one.replicas = append(one.replicas, replicas...)
 			slices.Sort(one.replicas)
 			return
 		}
 	}
 	*d = append(*d, struct {
-		service, text string
-		replicas      []int
-	}{service, detail, slices.Clone(replicas)})
+		component, text string
+		replicas        []int
+	}{component, detail, slices.Clone(replicas)})
 }
 
 func (d *details) lines() []string {
 	var lines []string
 	for _, one := range *d {
-		lines = append(lines, fmt.Sprintf("%s-%s: %s", one.service, text.Ranges(one.replicas), one.text))
+		lines = append(lines, fmt.Sprintf("%s-%s: %s", one.component, text.Ranges(one.replicas), one.text))
 	}
 	return lines
 }

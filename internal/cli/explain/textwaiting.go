@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/placement"
 )
 
-func (s setting) waitingFor(r *Report) string {
+func (s setting) waitingFor(r *Explanation) string {
 	if len(r.Waiting) == 0 {
 		return ""
 	}
@@ -34,7 +34,7 @@ func (s setting) waitingFor(r *Report) string {
 func (s setting) cause(b *strings.Builder, w *Cause) {
 	who := make([]string, 0, len(w.Who))
 	for _, g := range w.Who {
-		who = append(who, g.Service+"-"+text.Ranges(g.Replicas))
+		who = append(who, g.Component+"-"+text.Ranges(g.Replicas))
 	}
 	message := w.Message
 	if len(w.Tables) > 0 || w.Reason == placement.CodeBaseGangWaits {

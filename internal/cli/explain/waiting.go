@@ -49,7 +49,7 @@ func CausesOf(planner *whatif.Planner, plan whatif.Plan, most int) []Cause {
 			}
 			list = append(list, w)
 		}
-		list[i].add(r.Service, r.Ordinal)
+		list[i].add(r.Component, r.Ordinal)
 	}
 	return list
 }
@@ -61,12 +61,12 @@ func follows(plan whatif.Plan, r *placement.Refusal) bool {
 	})
 }
 
-func (w *Cause) add(service string, ordinal int) {
-	if last := len(w.Who) - 1; last >= 0 && w.Who[last].Service == service {
+func (w *Cause) add(component string, ordinal int) {
+	if last := len(w.Who) - 1; last >= 0 && w.Who[last].Component == component {
 		w.Who[last].Replicas = append(w.Who[last].Replicas, ordinal)
 		return
 	}
-	w.Who = append(w.Who, Gangs{service, []int{ordinal}})
+	w.Who = append(w.Who, Gangs{component, []int{ordinal}})
 }
 
 // numbers takes over what the planner found.

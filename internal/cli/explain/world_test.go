@@ -19,8 +19,8 @@ import (
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/cli/files"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 var noon = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -62,11 +62,11 @@ func newWorld(t *testing.T, manifests ...string) *world {
 // has to end and does not, "POD crashing NODE".
 func (w *world) resolve(pods string) *world {
 	w.Helper()
-	in := graph.Inputs{Provider: specs.Gates.Name}
+	in := render.Inputs{Provider: specs.Gates.Name}
 	if len(w.Topologies) > 0 {
 		in.Topology = w.Topologies[0]
 	}
-	resolved, err := graph.Resolve(w.DGD, in)
+	resolved, err := render.Resolve(w.DGD, in)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -75,8 +75,8 @@ func (w *world) resolve(pods string) *world {
 		sg.UID = types.UID(sg.Name)
 		w.Groups = append(w.Groups, sg)
 		for ordinal := range sg.Spec.Replicas {
-			for index := range graph.PodsPerReplica(sg) {
-				pod := graph.BuildPod(sg, ordinal, index)
+			for index := range render.PodsPerReplica(sg) {
+				pod := render.BuildPod(sg, ordinal, index)
 				pod.UID, pod.CreationTimestamp = types.UID(pod.Name), ago(12*time.Minute)
 				pod.OwnerReferences = []metav1.OwnerReference{{Kind: "ScalingGroup", Name: sg.Name, UID: sg.UID, Controller: ptr.To(true)}}
 				made[pod.Name] = pod
@@ -107,7 +107,7 @@ func (w *world) setState(pod *corev1.Pod, state, node string) {
 		return
 	}
 	pod.Spec.SchedulingGates = nil
-	pod.Annotations = map[string]string{graph.AnnotationGang: "gang"}
+	pod.Annotations = map[string]string{render.AnnotationGang: "gang"}
 	pod.Spec.NodeSelector = map[string]string{"zone": "a", "rack": "r0"}
 	for _, n := range w.Nodes {
 		if n.Name == node {

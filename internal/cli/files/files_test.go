@@ -106,13 +106,13 @@ spec:
 	if len(c.errs) > 0 || len(c.objects) != 3 {
 		t.Fatalf("%d objects, %v", len(c.objects), c.errs)
 	}
-	services := hub.Back(c.objects[0].Object.(*nvidiav1beta1.DynamoGraphDeployment)).Spec.Services
+	components := hub.Back(c.objects[0].Object.(*nvidiav1beta1.DynamoGraphDeployment)).Spec.Services
 	want := map[string]*nvidiav1alpha1.ServiceSpec{
 		"Empty": {Replicas: ptr.To[int32](1)},
 		"Unset": {Replicas: ptr.To[int32](1), Multinode: &nvidiav1alpha1.MultinodeSpec{NodeCount: 2}},
 		"None":  {Replicas: ptr.To[int32](0), Multinode: &nvidiav1alpha1.MultinodeSpec{NodeCount: 4}},
 	}
-	if diff := cmp.Diff(want, services); diff != "" {
+	if diff := cmp.Diff(want, components); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	if cpu := c.objects[1].Object.(*corev1.Node).Status.Allocatable.Cpu(); cpu.String() != "4" {

@@ -26,7 +26,7 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/cli"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 	"github.com/trellis-k8s/trellis/internal/whatif"
 )
@@ -233,7 +233,7 @@ func node(n *corev1.Node) (*corev1.Node, error) {
 // pod leaves out those of others that have ended: they take no capacity.
 func pod(p *corev1.Pod) (*corev1.Pod, error) {
 	ended := p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
-	if ended && p.Labels[graph.LabelScalingGroup] == "" {
+	if ended && p.Labels[render.LabelScalingGroup] == "" {
 		return nil, nil
 	}
 	stripped, err := scheduler.StripPod(p)

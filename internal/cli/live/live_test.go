@@ -22,7 +22,7 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // cluster answers lists of pods in pages of one; its pods are "x" (another's), "done" (another's, ended) and "ours" (ended).
@@ -52,7 +52,7 @@ func (c cluster) List(_ context.Context, list client.ObjectList, options ...clie
 		pod.Name, pod.Labels = name, map[string]string{name: "label"}
 		switch name {
 		case "ours":
-			pod.Labels[graph.LabelScalingGroup] = "g"
+			pod.Labels[render.LabelScalingGroup] = "g"
 			fallthrough
 		case "done":
 			pod.Status.Phase = corev1.PodFailed

@@ -12,12 +12,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // PodsOf is the number of pods of the replica that a pod belongs to: that it was made with, or that of its component.
 func PodsOf(pod metav1.Object, c *nvidiav1beta1.ComponentSpec) int {
-	if size, err := strconv.Atoi(pod.GetLabels()[graph.LabelReplicaSize]); err == nil && size > 0 {
+	if size, err := strconv.Atoi(pod.GetLabels()[render.LabelReplicaSize]); err == nil && size > 0 {
 		return size
 	}
 	size, _ := c.PodsPerReplica()
@@ -31,7 +31,7 @@ func Members(ctx context.Context, c client.Reader, namespace string) ([]metav1.P
 	for {
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
-		err := c.List(ctx, list, client.InNamespace(namespace), client.HasLabels{graph.LabelGraph}, client.Limit(page), client.Continue(token))
+		err := c.List(ctx, list, client.InNamespace(namespace), client.HasLabels{render.LabelGraph}, client.Limit(page), client.Continue(token))
 		if err != nil {
 			return nil, err
 		}

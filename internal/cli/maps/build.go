@@ -54,11 +54,11 @@ func Build(s *Source, warnings io.Writer) (*Map, error) {
 	if err := scene.Choose(s.Topology); err != nil {
 		return nil, err
 	}
-	m.Report = tree.Whole(scene)
+	m.Overview = tree.Whole(scene)
 	if m.Operator = s.Operator; s.Operator != nil && s.Operator.Silent {
 		m.Notes = slices.Insert(m.Notes, 0, s.Operator.Message)
 	}
-	m.Pod = podSize(&m.Report)
+	m.Pod = podSize(&m.Overview)
 	m.overlay(planner, &report)
 	if s.NodesHidden || s.OthersHidden {
 		planner = nil
@@ -68,7 +68,7 @@ func Build(s *Source, warnings io.Writer) (*Map, error) {
 }
 
 // overlay marks the pods that a plan places, and lists what it places and what it does not.
-func (m *Map) overlay(planner *whatif.Planner, report *plan.Report) {
+func (m *Map) overlay(planner *whatif.Planner, report *plan.Plans) {
 	planned := map[types.NamespacedName]bool{}
 	for i := range report.Plans {
 		p := &report.Plans[i]

@@ -48,7 +48,7 @@ func hosts(d *tree.Domain, f func(*tree.Domain)) {
 }
 
 // podSize is the amount that gangs are counted in.
-func podSize(r *tree.Report) int64 {
+func podSize(r *tree.Overview) int64 {
 	var asked, host int64
 	see := func(pods []tree.Pod) {
 		for _, p := range pods {

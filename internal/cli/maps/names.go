@@ -96,7 +96,7 @@ func (m *Map) podText(p *tree.Pod) string {
 	if p.Graph == "" {
 		return p.Namespace + "/" + p.Name + amount
 	}
-	words := fmt.Sprintf("%s: %s-%d", m.NameOf(p.Namespace, p.Graph), p.Service, p.Replica)
+	words := fmt.Sprintf("%s: %s-%d", m.NameOf(p.Namespace, p.Graph), p.Component, p.Replica)
 	switch p.Role {
 	case "leader":
 		words += " leader"
@@ -113,7 +113,7 @@ func (m *Map) podText(p *tree.Pod) string {
 func gangs(list []explain.Gangs) string {
 	parts := make([]string, 0, len(list))
 	for _, g := range list {
-		parts = append(parts, g.Service+"-"+text.Ranges(g.Replicas))
+		parts = append(parts, g.Component+"-"+text.Ranges(g.Replicas))
 	}
 	return strings.Join(parts, ", ")
 }

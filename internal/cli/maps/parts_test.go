@@ -91,7 +91,7 @@ func TestPlanIsLaidOver(t *testing.T) {
 	hosts(m.Trees[0].Cluster, func(d *tree.Domain) {
 		for _, p := range d.Pods {
 			if p.State == StatePlanned {
-				planned[p.Graph+" "+p.Service] = true
+				planned[p.Graph+" "+p.Component] = true
 			}
 		}
 	})

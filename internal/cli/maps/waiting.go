@@ -61,8 +61,8 @@ func who(pods []tree.Pod) []explain.Gangs {
 	list := []explain.Gangs{}
 	for _, p := range pods {
 		last := len(list) - 1
-		if last < 0 || list[last].Service != p.Service {
-			list = append(list, explain.Gangs{Service: p.Service})
+		if last < 0 || list[last].Component != p.Component {
+			list = append(list, explain.Gangs{Component: p.Component})
 			last++
 		}
 		g := &list[last]

@@ -66,7 +66,7 @@ func (o *options) run(ctx context.Context, args []string) error {
 	}); err != nil {
 		return err
 	}
-	var report Report
+	var report Plans
 	var warnings bytes.Buffer // not between two lines of progress
 	err := o.During("planning", func() (err error) {
 		report, err = Execute(in, in.Planner(), &warnings)

@@ -9,13 +9,13 @@ import (
 	"io"
 
 	"github.com/trellis-k8s/trellis/internal/field"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/whatif"
 )
 
 // Execute plans all deployments with the planner of the input, or says everything that is wrong with them. Warnings are what admission would
 // warn of.
-func Execute(in Input, planner *whatif.Planner, warnings io.Writer) (Report, error) {
+func Execute(in Input, planner *whatif.Planner, warnings io.Writer) (Plans, error) {
 	var errs []error
 	for _, w := range in.plan {
 		for _, e := range planner.Check(w.dgd) {
@@ -23,9 +23,9 @@ func Execute(in Input, planner *whatif.Planner, warnings io.Writer) (Report, err
 		}
 	}
 	if len(errs) > 0 {
-		return Report{}, errors.Join(errs...)
+		return Plans{}, errors.Join(errs...)
 	}
-	report := Report{Graphs: []Outcome{}, in: in}
+	report := Plans{Graphs: []Outcome{}, in: in}
 	for _, w := range in.plan {
 		for _, line := range planner.Warnings(w.dgd) {
 			fmt.Fprintf(warnings, "Warning: %s/%s: %s\n", w.dgd.Namespace, w.dgd.Name, line.In(w.version))
@@ -48,7 +48,7 @@ func unresolved(w wanted, err error) []error {
 	}
 	out := make([]error, 0, len(list))
 	for _, err := range list {
-		var wrong *graph.Error
+		var wrong *render.Error
 		if errors.As(err, &wrong) {
 			out = append(out, w.at(wrong.Path, wrong.Message))
 		} else {

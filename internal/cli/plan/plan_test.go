@@ -148,9 +148,9 @@ func TestManifests(t *testing.T) {
 
 func TestBadInput(t *testing.T) {
 	nodes, topology := "testdata/nodes.yaml", "testdata/topology.yaml"
-	graph := func(services, rest string) string {
+	graph := func(components, rest string) string {
 		return "apiVersion: nvidia.com/v1alpha1\nkind: DynamoGraphDeployment\nmetadata: {name: g}\nspec:\n  topologyConstraint: {topologyProfile: hall" + rest +
-			"}\n  services:\n    Worker:\n      componentType: worker\n" + services
+			"}\n  services:\n    Worker:\n      componentType: worker\n" + components
 	}
 	tests := map[string]struct {
 		input string

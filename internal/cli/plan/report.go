@@ -10,7 +10,7 @@ import (
 )
 
 // Report is the answer, and its JSON form. Lists are never null.
-type Report struct {
+type Plans struct {
 	Graphs []Outcome `json:"graphs"`
 	// Operator of the cluster is there when it is silent, or when nothing is known of it.
 	Operator *live.Heartbeat `json:"operator,omitempty"`
@@ -31,7 +31,7 @@ type Outcome struct {
 	Score float64 `json:"score"`
 	// Domain all of it sits in, label values by level name; empty without such a constraint.
 	Domain map[string]string `json:"domain"`
-	// Replicas by service and ordinal, with those that run already.
+	// Replicas by component and ordinal, with those that run already.
 	Replicas []Replica `json:"replicas"`
 	// Reasons of the replicas that are not placed.
 	Reasons []Reason `json:"reasons"`
@@ -39,11 +39,11 @@ type Outcome struct {
 
 // Replica is where one replica goes, or sits.
 type Replica struct {
-	Service string            `json:"service"`
-	Replica int               `json:"replica"`
-	Placed  bool              `json:"placed"`
-	Domain  map[string]string `json:"domain"`
-	Pods    []Pod             `json:"pods"`
+	Component string            `json:"service"`
+	Replica   int               `json:"replica"`
+	Placed    bool              `json:"placed"`
+	Domain    map[string]string `json:"domain"`
+	Pods      []Pod             `json:"pods"`
 }
 
 // Pod is one pod on its node.
@@ -54,13 +54,13 @@ type Pod struct {
 
 // Reason is why one replica is not placed.
 type Reason struct {
-	Service string `json:"service"`
-	Replica int    `json:"replica"`
-	Reason  string `json:"reason"`
-	Message string `json:"message"`
+	Component string `json:"service"`
+	Replica   int    `json:"replica"`
+	Reason    string `json:"reason"`
+	Message   string `json:"message"`
 }
 
-func (r *Report) placed() bool {
+func (r *Plans) placed() bool {
 	for i := range r.Graphs {
 		if !r.Graphs[i].Placed {
 			return false
@@ -69,14 +69,14 @@ func (r *Report) placed() bool {
 	return true
 }
 
-func (r *Report) add(g whatif.Plan) {
+func (r *Plans) add(g whatif.Plan) {
 	out := Outcome{
 		Name: g.Name, Namespace: g.Namespace, Placed: g.Placed(), Score: g.Score,
 		Domain: domainMap(g.Levels, g.Domain), Replicas: []Replica{}, Reasons: []Reason{},
 	}
 	for _, replica := range g.Replicas {
 		one := Replica{
-			Service: replica.Service, Replica: replica.Ordinal, Placed: replica.Reason == nil,
+			Component: replica.Component, Replica: replica.Ordinal, Placed: replica.Reason == nil,
 			Domain: domainMap(g.Levels, replica.Domain), Pods: []Pod{},
 		}
 		for _, pod := range replica.Pods {
@@ -84,7 +84,7 @@ func (r *Report) add(g whatif.Plan) {
 		}
 		out.Replicas = append(out.Replicas, one)
 		if reason := replica.Reason; reason != nil {
-			out.Reasons = append(out.Reasons, Reason{Service: replica.Service, Replica: replica.Ordinal, Reason: reason.Code, Message: reason.Message})
+			out.Reasons = append(out.Reasons, Reason{Component: replica.Component, Replica: replica.Ordinal, Reason: reason.Code, Message: reason.Message})
 		}
 	}
 	r.Graphs, r.Plans = append(r.Graphs, out), append(r.Plans, g)

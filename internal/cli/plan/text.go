@@ -15,14 +15,14 @@ import (
 )
 
 // Text draws the cluster as it would be, and below it what came of each deployment.
-func (r *Report) Text(p text.Page) string {
+func (r *Plans) Text(p text.Page) string {
 	sections := []string{r.drawing(p), r.summary(p), r.preemptions(p), r.reasons(p), r.result()}
 	sections = slices.DeleteFunc(sections, func(s string) bool { return s == "" })
 	return strings.Join(sections, "\n")
 }
 
 // drawing is the tree that kubectl trellis tree would show of the planned deployments, were the plan carried out.
-func (r *Report) drawing(p text.Page) string {
+func (r *Plans) drawing(p text.Page) string {
 	world := r.World()
 	world.Graphs = nil
 	for _, w := range r.in.plan {
@@ -31,7 +31,7 @@ func (r *Report) drawing(p text.Page) string {
 	return tree.Build(tree.Of(&world)).Drawings(p)
 }
 
-func (r *Report) summary(p text.Page) string {
+func (r *Plans) summary(p text.Page) string {
 	rows := [][]string{{"GRAPH", "REPLICAS", "DOMAIN", "SCORE"}}
 	for i := range r.Graphs {
 		g := &r.Graphs[i]
@@ -62,14 +62,14 @@ func (r *Report) summary(p text.Page) string {
 }
 
 // preemptions says who would have to free capacity.
-func (r *Report) preemptions(page text.Page) string {
+func (r *Plans) preemptions(page text.Page) string {
 	var lines []string
 	for i := range r.Plans {
 		g := &r.Plans[i]
 		for _, replica := range g.Replicas {
 			if p := replica.Preempts; p != nil {
 				lines = append(lines, page.Wrap(fmt.Sprintf("%s/%s: %s-%d takes the capacity of pods of lower priority: %d of %s",
-					g.Namespace, g.Name, replica.Service, replica.Ordinal, p.Pods, gang.Victims(p)), "  "))
+					g.Namespace, g.Name, replica.Component, replica.Ordinal, p.Pods, gang.Victims(p)), "  "))
 			}
 		}
 	}
@@ -86,16 +86,16 @@ func (r *Report) preemptions(page text.Page) string {
 const maxReasons = 20
 
 // reasons says why replicas are not placed, those with the same words together.
-func (r *Report) reasons(p text.Page) string {
+func (r *Plans) reasons(p text.Page) string {
 	type said struct {
-		graph, service, reason, message string
+		graph, component, reason, message string
 	}
 	var order []said
 	ordinals := map[said][]int{}
 	for i := range r.Graphs {
 		g := &r.Graphs[i]
 		for _, reason := range g.Reasons {
-			key := said{g.Namespace + "/" + g.Name, reason.Service, reason.Reason, reason.Message}
+			key := said{g.Namespace + "/" + g.Name, reason.Component, reason.Reason, reason.Message}
 			if ordinals[key] == nil {
 				order = append(order, key)
 			}
@@ -112,14 +112,14 @@ func (r *Report) reasons(p text.Page) string {
 			fmt.Fprintf(&b, "and %d more; -o json has all of them\n", len(order)-i)
 			break
 		}
-		head := fmt.Sprintf("%s: %s-%s", key.graph, key.service, text.Ranges(ordinals[key]))
+		head := fmt.Sprintf("%s: %s-%s", key.graph, key.component, text.Ranges(ordinals[key]))
 		b.WriteString(p.Wrap(head, "  ") + "\n" + p.Wrap("    "+p.Warn(key.reason)+": "+key.message, "    ") + "\n")
 	}
 	return b.String()
 }
 
 // Refs are the deployments, in the order in which they were planned.
-func (r *Report) Refs() []cli.Ref {
+func (r *Plans) Refs() []cli.Ref {
 	refs := make([]cli.Ref, 0, len(r.Graphs))
 	for i := range r.Graphs {
 		refs = append(refs, cli.Ref{Kind: cli.Graph.Name, Group: cli.Graph.Group, Name: r.Graphs[i].Name})
@@ -128,7 +128,7 @@ func (r *Report) Refs() []cli.Ref {
 }
 
 // result is the last line.
-func (r *Report) result() string {
+func (r *Plans) result() string {
 	placed := 0
 	for i := range r.Graphs {
 		if r.Graphs[i].Placed {

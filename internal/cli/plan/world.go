@@ -12,7 +12,7 @@ import (
 )
 
 // World is the cluster as it would be, were the plan carried out: the planned deployments with their scaling groups, and their pods bound.
-func (r *Report) World() whatif.World {
+func (r *Plans) World() whatif.World {
 	w := r.in.world
 	w.Pods, w.Groups, w.Graphs = slices.Clone(w.Pods), slices.Clone(w.Groups), slices.Clone(w.Graphs)
 	for i, wanted := range r.in.plan {

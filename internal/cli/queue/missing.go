@@ -13,7 +13,7 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/cli/live"
 	"github.com/trellis-k8s/trellis/internal/cli/text"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // Missing is a deployment whose status counts pods that do not exist.
@@ -34,7 +34,7 @@ func (s Deployments) missing() []Missing {
 	existing := map[component][]*corev1.Pod{}
 	for i := range s.Members {
 		p := &corev1.Pod{ObjectMeta: s.Members[i].ObjectMeta}
-		c := component{p.Namespace, p.Labels[graph.LabelGraph], p.Labels[graph.LabelComponent]}
+		c := component{p.Namespace, p.Labels[render.LabelGraph], p.Labels[render.LabelComponent]}
 		existing[c] = append(existing[c], p)
 	}
 	var list []Missing
@@ -43,8 +43,8 @@ func (s Deployments) missing() []Missing {
 			continue
 		}
 		m := Missing{Namespace: dgd.Namespace, Name: dgd.Name}
-		for _, c := range graph.Components(dgd) {
-			pods, all := missingOf(dgd, c, existing[component{dgd.Namespace, graph.LabelValue(dgd.Name), graph.LabelValue(c.Name)}])
+		for _, c := range render.Components(dgd) {
+			pods, all := missingOf(dgd, c, existing[component{dgd.Namespace, render.LabelValue(dgd.Name), render.LabelValue(c.Name)}])
 			m.Pods, m.Of = m.Pods+pods, m.Of+all
 		}
 		if m.Pods > 0 {
@@ -60,7 +60,7 @@ func missingOf(dgd *nvidiav1beta1.DynamoGraphDeployment, c *nvidiav1beta1.Compon
 	scheduled := int(ptr.Deref(dgd.Status.Components[c.Name].ScheduledReplicas, 0))
 	there, size := map[int32]int{}, map[int32]int{}
 	for _, p := range pods {
-		ordinal, _, ok := graph.ReplicaOf(p)
+		ordinal, _, ok := render.ReplicaOf(p)
 		if !ok {
 			return 0, 0
 		}
@@ -90,7 +90,7 @@ func (s Deployments) listed(namespace string) bool { return s.Only == "" || s.On
 // seesPods reports whether the pods of a namespace are among those that were read.
 func (s Deployments) seesPods(namespace string) bool { return !s.PodsHidden || s.PodsOf == namespace }
 
-func (r Report) missingText(p text.Page) string {
+func (r Queue) missingText(p text.Page) string {
 	parts := make([]string, 0, len(r.Missing))
 	for _, m := range r.Missing {
 		parts = append(parts, fmt.Sprintf("%s/%s (%d of %s)", m.Namespace, m.Name, m.Pods, text.Count(m.Of, "pod")))

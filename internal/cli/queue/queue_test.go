@@ -17,7 +17,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli/live"
 	"github.com/trellis-k8s/trellis/internal/cli/text"
 	"github.com/trellis-k8s/trellis/internal/gang"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/whatif"
 	"github.com/trellis-k8s/trellis/test/testutil/golden"
 )
@@ -97,7 +97,7 @@ func TestMissingPods(t *testing.T) {
 		for _, short := range list {
 			f := strings.Fields(short)
 			out = append(out, metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Labels: map[string]string{
-				graph.LabelGraph: "chat", graph.LabelComponent: f[0], graph.LabelReplica: f[1], graph.LabelPodIndex: f[2],
+				render.LabelGraph: "chat", render.LabelComponent: f[0], render.LabelReplica: f[1], render.LabelPodIndex: f[2],
 			}}})
 		}
 		return out

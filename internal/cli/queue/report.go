@@ -27,7 +27,7 @@ import (
 )
 
 // Report is what -o json writes.
-type Report struct {
+type Queue struct {
 	Waiting []Entry `json:"waiting"`
 	// Missing are the deployments whose status counts pods that do not exist, and which so far do not report that they wait.
 	Missing []Missing `json:"missing,omitempty"`
@@ -59,7 +59,7 @@ type Entry struct {
 }
 
 // Build lists what waits.
-func Build(s Deployments) Report {
+func Build(s Deployments) Queue {
 	var line turns.Line
 	found := map[[2]string]Entry{}
 	var unadmitted []Entry
@@ -76,9 +76,9 @@ func Build(s Deployments) Report {
 			continue
 		}
 		found[[2]string{w.Namespace, w.Name}] = w
-		line.Add(turns.Graph{Namespace: w.Namespace, Name: w.Name, Priority: w.Priority, Created: dgd.CreationTimestamp.Time})
+		line.Add(turns.Turn{Namespace: w.Namespace, Name: w.Name, Priority: w.Priority, Created: dgd.CreationTimestamp.Time})
 	}
-	r := Report{Missing: s.missing(), Operator: s.Operator, only: s.Only, onlyMissing: s.OnlyMissing, now: s.Now}
+	r := Queue{Missing: s.missing(), Operator: s.Operator, only: s.Only, onlyMissing: s.OnlyMissing, now: s.Now}
 	all := []Entry{}
 	for next, ok := line.Next(); ok; next, ok = line.Next() {
 		all = append(all, found[[2]string{next.Namespace, next.Name}])
@@ -141,7 +141,7 @@ func (w *Entry) position() string {
 }
 
 // Refs are the deployments that wait.
-func (r Report) Refs() []cli.Ref {
+func (r Queue) Refs() []cli.Ref {
 	refs := make([]cli.Ref, 0, len(r.Waiting))
 	for _, w := range r.Waiting {
 		refs = append(refs, cli.Ref{Kind: cli.Graph.Name, Group: cli.Graph.Group, Name: w.Name})
@@ -150,7 +150,7 @@ func (r Report) Refs() []cli.Ref {
 }
 
 // Text is a table. Each row is followed by why it waits; on a wide page that is a column.
-func (r Report) Text(p text.Page) string {
+func (r Queue) Text(p text.Page) string {
 	var b strings.Builder
 	if len(r.Waiting) == 0 {
 		b.WriteString(p.Wrap(r.nothing(), "  ") + "\n")
@@ -167,7 +167,7 @@ func (r Report) Text(p text.Page) string {
 }
 
 // nothing says that nothing waits, and where something does.
-func (r Report) nothing() string {
+func (r Queue) nothing() string {
 	said := "Nothing waits."
 	switch {
 	case r.onlyMissing:
@@ -186,7 +186,7 @@ func (r Report) nothing() string {
 	return fmt.Sprintf("%s %d deployments wait in other namespaces; -A shows them.", said, r.Elsewhere)
 }
 
-func (r Report) table(b *strings.Builder, p text.Page) {
+func (r Queue) table(b *strings.Builder, p text.Page) {
 	rows := [][]string{{"#", "GRAPH", "PRIORITY", "WAITING", "REASON"}}
 	if p.Wide {
 		rows[0] = append(rows[0], "MESSAGE")

@@ -34,7 +34,7 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status (NAME | dgd NAME | dgd/NAME)",
 		Short: "Show how far an inference graph has come, and what it waits for",
-		Long: "Shows each service of a DynamoGraphDeployment: ready and wanted replicas, how many run the current revision, where they sit, and what they wait for.\n" +
+		Long: "Shows each component of a DynamoGraphDeployment: ready and wanted replicas, how many run the current revision, where they sit, and what they wait for.\n" +
 			"With --watch it follows every change and ends by itself, with exit code 0, when the graph is ready and fully updated.",
 		Example: "  kubectl trellis status dgd/my-llm\n" +
 			"  kubectl trellis status dgd/my-llm --watch --timeout 30m && ./run-benchmark\n" +
@@ -103,18 +103,18 @@ func (o *options) follow(ctx context.Context, key client.ObjectKey, first Observ
 // show is how reports are shown as they come: objects for programs, a table redrawn on a terminal, lines elsewhere.
 func (o *options) show() Show {
 	if o.ForPrograms() {
-		return func(r Report, _ *Report) error { return o.ShowNext(r) }
+		return func(r Status, _ *Status) error { return o.ShowNext(r) }
 	}
 	if out, ok := o.Out.(*os.File); ok && term.IsTerminal(int(out.Fd())) { //nolint:gosec // a file descriptor is small
-		return func(r Report, before *Report) error {
+		return func(r Status, before *Status) error {
 			return redraw(o.Out, r, before, o.Page())
 		}
 	}
-	return func(r Report, before *Report) error { return log(o.Out, r, before, time.Now()) }
+	return func(r Status, before *Status) error { return log(o.Out, r, before, time.Now()) }
 }
 
 // redraw puts the table over the one before.
-func redraw(out io.Writer, r Report, before *Report, p text.Page) error {
+func redraw(out io.Writer, r Status, before *Status, p text.Page) error {
 	over := ""
 	if before != nil {
 		rows := 0
@@ -128,7 +128,7 @@ func redraw(out io.Writer, r Report, before *Report, p text.Page) error {
 }
 
 // log writes what is new, a line each.
-func log(out io.Writer, r Report, before *Report, now time.Time) error {
+func log(out io.Writer, r Status, before *Status, now time.Time) error {
 	for _, line := range r.Changes(before) {
 		if _, err := fmt.Fprintf(out, "%s %s\n", now.Format(time.TimeOnly), text.Visible(line)); err != nil {
 			return err

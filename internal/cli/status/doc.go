@@ -1,10 +1,10 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package status says how far an inference graph has come: per service ready and wanted replicas, how many are updated, where they
+// Package status says how far an inference graph has come: per component ready and wanted replicas, how many are updated, where they
 // sit, and what they wait for.
 //
-//	llm in team-a is not ready (pods_not_ready), 2 of 2 services placed in zone-a
+//	llm in team-a is not ready (pods_not_ready), 2 of 2 components placed in zone-a
 //
 //	SERVICE   READY  UPDATED  WHERE                         WAITING FOR
 //	Decode      2/3        3  zone-a/rack-1, zone-a/rack-2  1 replica to start: ImagePullBackOff (llm-decode-2)

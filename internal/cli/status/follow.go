@@ -11,12 +11,12 @@ import (
 )
 
 // Show puts a report before the user's eyes. before is the one shown last, nil at first.
-type Show func(r Report, before *Report) error
+type Show func(r Status, before *Status) error
 
 // Follow shows every report that differs from the one before, and ends when the graph is as wanted, unless it is to go on forever.
 // observations is closed when the graph was deleted.
 func Follow(ctx context.Context, observations <-chan Observed, show Show, forever bool) error {
-	var last *Report
+	var last *Status
 	for {
 		select {
 		case <-ctx.Done():
@@ -39,7 +39,7 @@ func Follow(ctx context.Context, observations <-chan Observed, show Show, foreve
 }
 
 // ended says why watching stopped before the graph was as wanted.
-func ended(ctx context.Context, last *Report) error {
+func ended(ctx context.Context, last *Status) error {
 	why := "interrupted"
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		why = "timed out"

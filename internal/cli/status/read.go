@@ -19,7 +19,7 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/cli"
 	"github.com/trellis-k8s/trellis/internal/cli/live"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // Read takes a observed. Pods that the user may not list are left out and marked.
@@ -42,7 +42,7 @@ func Read(ctx context.Context, c client.Reader, key client.ObjectKey) (Observed,
 }
 
 func podLabels(key client.ObjectKey) map[string]string {
-	return map[string]string{graph.LabelGraph: graph.LabelValue(key.Name)}
+	return map[string]string{render.LabelGraph: render.LabelValue(key.Name)}
 }
 
 // Watch delivers a observed now and after every change, the newest only when they come faster than they are taken. It closes the

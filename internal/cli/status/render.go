@@ -15,14 +15,14 @@ import (
 const maxPlaces = 3
 
 // Refs is the deployment.
-func (r Report) Refs() []cli.Ref {
+func (r Status) Refs() []cli.Ref {
 	return []cli.Ref{{Kind: cli.Graph.Name, Group: cli.Graph.Group, Name: r.Name}}
 }
 
 // Text is the report as a table.
-func (r Report) Text(p text.Page) string {
+func (r Status) Text(p text.Page) string {
 	rows := [][]string{{"SERVICE", "READY", "UPDATED", "WHERE", "WAITING FOR"}}
-	for _, s := range r.Services {
+	for _, s := range r.Components {
 		waiting := append(s.Waiting, "")
 		ready := fmt.Sprintf("%d/%d", s.Ready, s.Desired)
 		if s.Ready == s.Desired {
@@ -44,7 +44,7 @@ func (r Report) Text(p text.Page) string {
 }
 
 // headline sums the graph up.
-func (r Report) headline() string {
+func (r Status) headline() string {
 	line := fmt.Sprintf("%s in %s is %s", r.Name, r.Namespace, r.word())
 	if r.Domain != "" {
 		line += ", placed in " + r.Domain
@@ -52,7 +52,7 @@ func (r Report) headline() string {
 	return line
 }
 
-func (r Report) word() string {
+func (r Status) word() string {
 	switch {
 	case r.Done:
 		return "ready"
@@ -71,7 +71,7 @@ func (r Report) word() string {
 }
 
 // notes are the lines below the table.
-func (r Report) notes() []string {
+func (r Status) notes() []string {
 	var notes []string
 	if u := r.Update; u != nil && u.Phase != "" {
 		note := "rolling update: " + u.Phase
@@ -99,7 +99,7 @@ func (r Report) notes() []string {
 	return notes
 }
 
-func (s Service) where(p text.Page) string {
+func (s Component) where(p text.Page) string {
 	var places []string
 	for i, at := range s.Where {
 		if i == maxPlaces && !p.Wide {
@@ -115,8 +115,8 @@ func (s Service) where(p text.Page) string {
 	return strings.Join(places, ", ")
 }
 
-// line is a service on a line of its own.
-func (s Service) line() string {
+// line is a component on a line of its own.
+func (s Component) line() string {
 	line := fmt.Sprintf("%s: %d/%d ready, %d updated", s.Name, s.Ready, s.Desired, s.Updated)
 	if where := s.where(text.Page{}); where != "" {
 		line += ", in " + where
@@ -128,16 +128,16 @@ func (s Service) line() string {
 }
 
 // lines are all that a log of the graph says.
-func (r Report) lines() []string {
+func (r Status) lines() []string {
 	var lines []string
-	for _, s := range r.Services {
+	for _, s := range r.Components {
 		lines = append(lines, s.line())
 	}
 	return append(append(lines, r.notes()...), r.headline())
 }
 
 // Changes are the lines that were not in the report before.
-func (r Report) Changes(before *Report) []string {
+func (r Status) Changes(before *Status) []string {
 	known := map[string]bool{}
 	if before != nil {
 		for _, line := range before.lines() {

@@ -14,7 +14,7 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/cli/live"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/replicas"
 )
 
@@ -29,7 +29,7 @@ type Observed struct {
 }
 
 // Report is how far one graph has come.
-type Report struct {
+type Status struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	// Done: ready, fully updated, and nothing asked for that was not taken up yet.
@@ -47,8 +47,8 @@ type Report struct {
 	// Deleting: the graph is on its way out.
 	Deleting bool `json:"deleting,omitempty"`
 	// Domain of the graph as a whole.
-	Domain   string    `json:"domain,omitempty"`
-	Services []Service `json:"services"`
+	Domain     string      `json:"domain,omitempty"`
+	Components []Component `json:"services"`
 	// Update and Restart in progress, or the last ones.
 	Update  *nvidiav1beta1.RollingUpdateStatus `json:"rollingUpdate,omitempty"`
 	Restart *nvidiav1beta1.RestartStatus       `json:"restart,omitempty"`
@@ -60,8 +60,8 @@ type Report struct {
 	Operator *live.Heartbeat `json:"operator,omitempty"`
 }
 
-// Service is one service.
-type Service struct {
+// Service is one component.
+type Component struct {
 	Name    string `json:"name"`
 	Desired int32  `json:"desired"`
 	// Replicas that exist; of these, Updated run the current revision, Scheduled have nodes, Ready serve. Each is what the status counts, or what
@@ -72,7 +72,7 @@ type Service struct {
 	Ready     int32 `json:"ready"`
 	// Where the replicas sit, each domain once.
 	Where []Place `json:"where,omitempty"`
-	// Waiting says what the service waits for, one entry a thing.
+	// Waiting says what the component waits for, one entry a thing.
 	Waiting []string `json:"waiting,omitempty"`
 
 	// outdated: the pods show fewer ready replicas than the status counts.
@@ -93,10 +93,10 @@ type Condition struct {
 }
 
 // Build makes the report. Services come in the order of their names.
-func Build(s Observed) Report {
+func Build(s Observed) Status {
 	status := &s.Graph.Status
-	r := Report{
-		Namespace: s.Graph.Namespace, Name: s.Graph.Name, State: string(status.State), Services: []Service{},
+	r := Status{
+		Namespace: s.Graph.Namespace, Name: s.Graph.Name, State: string(status.State), Components: []Component{},
 		Behind: status.ObservedGeneration != s.Graph.Generation, Update: status.RollingUpdate, Restart: status.Restart, PodsHidden: s.PodsHidden,
 		Deleting: s.Graph.DeletionTimestamp != nil, Operator: s.Operator,
 	}
@@ -115,12 +115,12 @@ func Build(s Observed) Report {
 	if ready := meta.FindStatusCondition(status.Conditions, nvidiav1beta1.ConditionReady); ready != nil {
 		r.Ready, r.Reason, r.Message = ready.Status == metav1.ConditionTrue, ready.Reason, ready.Message
 	}
-	for _, c := range graph.Components(s.Graph) {
-		service := serviceOf(s, c)
-		r.Services, r.Outdated = append(r.Services, service), r.Outdated || service.outdated
+	for _, c := range render.Components(s.Graph) {
+		component := componentOf(s, c)
+		r.Components, r.Outdated = append(r.Components, component), r.Outdated || component.outdated
 	}
 	r.Ready = r.Ready && !r.Outdated
-	r.Done = r.Ready && !r.Behind && !r.Deleting && !restarting(s.Graph) && !slices.ContainsFunc(r.Services, Service.unfinished) &&
+	r.Done = r.Ready && !r.Behind && !r.Deleting && !restarting(s.Graph) && !slices.ContainsFunc(r.Components, Component.unfinished) &&
 		(r.Update == nil || r.Update.Phase != nvidiav1beta1.RollingUpdateInProgress)
 	return r
 }
@@ -134,14 +134,14 @@ func restarting(dgd *nvidiav1beta1.DynamoGraphDeployment) bool {
 	return phase == nvidiav1beta1.RestartPending || phase == nvidiav1beta1.RestartRestarting
 }
 
-func (s Service) unfinished() bool {
+func (s Component) unfinished() bool {
 	return s.Ready != s.Desired || s.Updated != s.Desired || s.Replicas != s.Desired
 }
 
-func serviceOf(s Observed, c *nvidiav1beta1.ComponentSpec) Service {
+func componentOf(s Observed, c *nvidiav1beta1.ComponentSpec) Component {
 	name := c.Name
 	counted, known := s.Graph.Status.Components[name]
-	out := Service{
+	out := Component{
 		Name: name, Desired: replicas.Of(c),
 		Replicas: counted.Replicas, Updated: counted.UpdatedReplicas,
 		Ready: ptr.Deref(counted.ReadyReplicas, 0), Scheduled: ptr.Deref(counted.ScheduledReplicas, 0),

@@ -24,7 +24,7 @@ import (
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/cli/text"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/test/testutil/golden"
 	"github.com/trellis-k8s/trellis/test/testutil/hub"
 )
@@ -41,15 +41,15 @@ func observed(t *testing.T, text string, pods ...string) Observed {
 		f := strings.SplitN(short, " ", 4)
 		p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 			Name:   "llm-" + strings.ToLower(f[0]) + "-" + f[1] + "-" + f[2],
-			Labels: map[string]string{graph.LabelComponent: f[0], graph.LabelReplica: f[1], graph.LabelPodIndex: f[2]},
+			Labels: map[string]string{render.LabelComponent: f[0], render.LabelReplica: f[1], render.LabelPodIndex: f[2]},
 		}, Spec: corev1.PodSpec{NodeName: "n"}}
 		switch state := f[3]; state {
 		case "ready":
 			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 		case "gated":
-			p.Spec.NodeName, p.Spec.SchedulingGates = "", []corev1.PodSchedulingGate{{Name: graph.PlacementGate}}
+			p.Spec.NodeName, p.Spec.SchedulingGates = "", []corev1.PodSchedulingGate{{Name: render.PlacementGate}}
 		case "unadmitted":
-			p.Spec.NodeName, p.Spec.SchedulingGates = "", []corev1.PodSchedulingGate{{Name: graph.PlacementGate}, {Name: "example.com/quota"}}
+			p.Spec.NodeName, p.Spec.SchedulingGates = "", []corev1.PodSchedulingGate{{Name: render.PlacementGate}, {Name: "example.com/quota"}}
 		case "leaving":
 			p.DeletionTimestamp = ptr.To(metav1.Now())
 		case "starting":
@@ -223,7 +223,7 @@ func follow(ctx context.Context, forever bool, observations ...Observed) (string
 	}()
 	var out bytes.Buffer
 	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	err := Follow(ctx, news, func(r Report, before *Report) error { return log(&out, r, before, noon) }, forever)
+	err := Follow(ctx, news, func(r Status, before *Status) error { return log(&out, r, before, noon) }, forever)
 	return out.String(), err
 }
 
@@ -273,7 +273,7 @@ func TestFollow(t *testing.T) {
 		news := make(chan Observed, 1)
 		news <- s["starting"]
 		broken := errors.New("broken pipe")
-		if err := Follow(t.Context(), news, func(Report, *Report) error { return broken }, false); !errors.Is(err, broken) {
+		if err := Follow(t.Context(), news, func(Status, *Status) error { return broken }, false); !errors.Is(err, broken) {
 			t.Error(err)
 		}
 	})
@@ -305,8 +305,8 @@ func TestRedraw(t *testing.T) {
 	starting, ready := Build(s["starting"]), Build(s["ready"])
 	var out bytes.Buffer
 	for _, step := range []struct {
-		r      Report
-		before *Report
+		r      Status
+		before *Status
 		width  int
 	}{{starting, nil, 200}, {ready, &starting, 200}, {ready, &starting, 80}} {
 		if err := redraw(&out, step.r, step.before, text.Page{Columns: step.width}); err != nil {

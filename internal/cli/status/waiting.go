@@ -13,7 +13,7 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/cli/live"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // What a replica may wait for, in the order of its life. A replica waits for the earliest that one of its pods waits for.
@@ -44,10 +44,10 @@ func statesOf(s Observed, c *nvidiav1beta1.ComponentSpec) map[int32]replicaState
 	states := map[int32]replicaState{}
 	for i := range s.Pods {
 		pod := &s.Pods[i]
-		if pod.Labels[graph.LabelComponent] != graph.LabelValue(c.Name) {
+		if pod.Labels[render.LabelComponent] != render.LabelValue(c.Name) {
 			continue
 		}
-		ordinal, _, ok := graph.ReplicaOf(pod)
+		ordinal, _, ok := render.ReplicaOf(pod)
 		if !ok {
 			return nil
 		}
@@ -72,14 +72,14 @@ func statesOf(s Observed, c *nvidiav1beta1.ComponentSpec) map[int32]replicaState
 	return states
 }
 
-// waitingFor says what a service waits for: how many replicas for what, with the first pod that says why.
-func waitingFor(s Observed, service Service, states map[int32]replicaState) []string {
+// waitingFor says what a component waits for: how many replicas for what, with the first pod that says why.
+func waitingFor(s Observed, component Component, states map[int32]replicaState) []string {
 	var out []string
 	there := len(states)
 	if s.PodsHidden || states == nil {
-		there = int(service.Replicas)
+		there = int(component.Replicas)
 	}
-	if missing := int(service.Desired) - there; missing > 0 {
+	if missing := int(component.Desired) - there; missing > 0 {
 		out = append(out, count(missing)+" to be made")
 	}
 	for state, thing := range things {
@@ -93,13 +93,13 @@ func waitingFor(s Observed, service Service, states map[int32]replicaState) []st
 			out = append(out, fmt.Sprintf(thing, count(n))+why)
 		}
 	}
-	if old := service.Replicas - service.Updated; old > 0 && service.Ready > service.Updated {
+	if old := component.Replicas - component.Updated; old > 0 && component.Ready > component.Updated {
 		out = append(out, count(int(old))+" to be updated")
 	}
-	if surplus := service.Replicas - service.Desired; surplus > 0 && len(out) == 0 {
+	if surplus := component.Replicas - component.Desired; surplus > 0 && len(out) == 0 {
 		out = append(out, count(int(surplus))+" to be deleted")
 	}
-	if starting := service.Desired - service.Ready; s.PodsHidden && starting > 0 && len(out) == 0 {
+	if starting := component.Desired - component.Ready; s.PodsHidden && starting > 0 && len(out) == 0 {
 		out = append(out, count(int(starting))+" to be ready")
 	}
 	return out
@@ -117,9 +117,9 @@ func stateOf(pod *corev1.Pod) (state int, reason string) {
 	switch {
 	case pod.DeletionTimestamp != nil:
 		return forDeletion, ""
-	case len(graph.ForeignGates(pod)) > 0:
-		return forAdmission, fmt.Sprintf("scheduling gate %q", graph.ForeignGates(pod)[0])
-	case graph.GateClosed(pod):
+	case len(render.ForeignGates(pod)) > 0:
+		return forAdmission, fmt.Sprintf("scheduling gate %q", render.ForeignGates(pod)[0])
+	case render.GateClosed(pod):
 		return forPlace, ""
 	case pod.Spec.NodeName == "":
 		return forNode, conditionOf(pod, corev1.PodScheduled).Message

@@ -18,19 +18,19 @@ import (
 )
 
 // Report is what -o json writes.
-type Report struct {
+type Suggestion struct {
 	// Name of the ClusterTopology.
 	Name string `json:"name"`
 	hierarchy.Proposal
 }
 
 // Build proposes a topology of that name.
-func Build(name string, nodes []*corev1.Node) Report {
+func Build(name string, nodes []*corev1.Node) Suggestion {
 	in := make([]hierarchy.Node, 0, len(nodes))
 	for _, node := range nodes {
 		in = append(in, hierarchy.Node{Name: node.Name, Labels: node.Labels, Accelerated: accelerated(node)})
 	}
-	return Report{Name: name, Proposal: hierarchy.Propose(in)}
+	return Suggestion{Name: name, Proposal: hierarchy.Propose(in)}
 }
 
 // accelerated says that a node offers GPUs, under whatever resource name, or is labelled to have some.
@@ -47,12 +47,12 @@ func accelerated(node *corev1.Node) bool {
 }
 
 // Refs is the ClusterTopology.
-func (r Report) Refs() []cli.Ref {
+func (r Suggestion) Refs() []cli.Ref {
 	return []cli.Ref{{Kind: cli.Topology.Name, Group: cli.Topology.Group, Name: r.Name}}
 }
 
 // Text is the manifest, with all else in comments. It is not coloured: it is YAML.
-func (r Report) Text(p text.Page) string {
+func (r Suggestion) Text(p text.Page) string {
 	var comments []string
 	what := fmt.Sprintf("Proposed from the labels of %d nodes.", r.Nodes)
 	if r.Others > 0 {

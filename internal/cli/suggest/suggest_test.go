@@ -107,7 +107,7 @@ func TestSuggestForPrograms(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var report Report
+	var report Suggestion
 	if err := json.Unmarshal([]byte(out), &report); err != nil {
 		t.Fatal(err)
 	}

@@ -18,8 +18,8 @@ import (
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/cli/tree"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/whatif"
 )
 
@@ -105,7 +105,7 @@ func deployment(name string, pods, amount int, tolerations []corev1.Toleration) 
 
 // exist adds a deployment with its scaling groups and pods, as the operator makes them; change is made to every pod.
 func exist(t *rapid.T, w *whatif.World, dgd *nvidiav1beta1.DynamoGraphDeployment, change func(*corev1.Pod)) {
-	resolved, err := graph.Resolve(dgd, graph.Inputs{Topology: w.Topologies[0], Provider: specs.Gates.Name})
+	resolved, err := render.Resolve(dgd, render.Inputs{Topology: w.Topologies[0], Provider: specs.Gates.Name})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,8 +113,8 @@ func exist(t *rapid.T, w *whatif.World, dgd *nvidiav1beta1.DynamoGraphDeployment
 	for _, sg := range resolved.ScalingGroups() {
 		sg.UID = types.UID(sg.Name)
 		w.Groups = append(w.Groups, sg)
-		for index := range graph.PodsPerReplica(sg) {
-			pod := graph.BuildPod(sg, 0, index)
+		for index := range render.PodsPerReplica(sg) {
+			pod := render.BuildPod(sg, 0, index)
 			pod.UID = types.UID(pod.Name)
 			pod.OwnerReferences = []metav1.OwnerReference{{Kind: "ScalingGroup", Name: sg.Name, UID: sg.UID, Controller: ptr.To(true)}}
 			change(pod)
@@ -129,7 +129,7 @@ func gated(*corev1.Pod) {}
 func released(rack string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
 		pod.Spec.SchedulingGates, pod.Spec.NodeSelector = nil, map[string]string{rackKey: rack}
-		pod.Annotations = map[string]string{graph.AnnotationGang: "gang"}
+		pod.Annotations = map[string]string{render.AnnotationGang: "gang"}
 	}
 }
 

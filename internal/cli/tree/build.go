@@ -15,8 +15,8 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/cli"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // graphPods is one graph with what was made for it.
@@ -38,7 +38,7 @@ type memberPod struct {
 
 // Build makes the report of what holds pods of the graphs. Graphs come in the order of their names. Each host is drawn once: a tree is followed by
 // another only for hosts that are in no tree before.
-func Build(s *Scene) Report {
+func Build(s *Scene) Overview {
 	r, _ := s.drawn("")
 	for _, t := range r.Trees {
 		t.Cluster.prune((*Domain).holdsPods, len(t.Levels))
@@ -48,14 +48,14 @@ func Build(s *Scene) Report {
 
 // BuildAs makes the report of what is to be drawn. Without graphs it is about the domains of the cluster. The error says that no ClusterTopology
 // that could be drawn has the level.
-func BuildAs(s *Scene, draw Draw) (Report, error) {
+func BuildAs(s *Scene, draw Draw) (Overview, error) {
 	r, levels := s.drawn(draw.Level)
 	return r, r.cut(draw, levels)
 }
 
 // Whole is Build without the summing up: every domain and every node is there, with the pods of others that use the resource. Each graph is in the
 // tree of the topology it is placed by. There is also a tree for each ClusterTopology that no graph is placed by, and at least one tree.
-func Whole(s *Scene) Report {
+func Whole(s *Scene) Overview {
 	graphs := s.sortPods()
 	counter := newCounter(s, graphs)
 	views := viewsOf(graphs)
@@ -70,7 +70,7 @@ func Whole(s *Scene) Report {
 
 // drawn makes trees of which each host is in one, and returns the levels of all that could be drawn as well. Of several topologies one that has
 // the level is drawn first.
-func (s *Scene) drawn(level string) (Report, []string) {
+func (s *Scene) drawn(level string) (Overview, []string) {
 	graphs := s.sortPods()
 	counter := newCounter(s, graphs)
 	views := viewsOf(graphs)
@@ -92,8 +92,8 @@ func (s *Scene) drawn(level string) (Report, []string) {
 }
 
 // report makes the trees of these views, whole ones also with what is nobody's or of another tree.
-func (s *Scene) report(graphs []*graphPods, views []view, counter counter, whole bool) Report {
-	r := Report{Graphs: []Deployment{}, Resource: counter.resource, Operator: s.Operator}
+func (s *Scene) report(graphs []*graphPods, views []view, counter counter, whole bool) Overview {
+	r := Overview{Graphs: []Deployment{}, Resource: counter.resource, Operator: s.Operator}
 	for _, g := range graphs {
 		d := g.describe()
 		d.Tree = slices.IndexFunc(views, g.in.equal)
@@ -119,11 +119,11 @@ func (s *Scene) sortPods() []*graphPods {
 	for _, sg := range s.Groups {
 		if g := byName[types.NamespacedName{Namespace: sg.Namespace, Name: sg.Spec.Graph}]; g != nil {
 			g.groups = append(g.groups, sg)
-			groups[types.NamespacedName{Namespace: sg.Namespace, Name: graph.LabelValue(sg.Name)}] = sg
+			groups[types.NamespacedName{Namespace: sg.Namespace, Name: render.LabelValue(sg.Name)}] = sg
 		}
 	}
 	for _, p := range s.Pods {
-		if sg := groups[types.NamespacedName{Namespace: p.Namespace, Name: p.Labels[graph.LabelScalingGroup]}]; sg != nil {
+		if sg := groups[types.NamespacedName{Namespace: p.Namespace, Name: p.Labels[render.LabelScalingGroup]}]; sg != nil {
 			g := byName[types.NamespacedName{Namespace: sg.Namespace, Name: sg.Spec.Graph}]
 			g.pods = append(g.pods, s.member(p, sg))
 		}
@@ -206,21 +206,21 @@ func (g *graphPods) count(is func(memberPod) bool) (pods, all int) {
 	for _, sg := range g.groups {
 		if specs.Named(sg.Spec.Provider).Planned {
 			planned[sg.Spec.Service] = true
-			all += int(sg.Spec.Replicas) * int(graph.PodsPerReplica(sg))
+			all += int(sg.Spec.Replicas) * int(render.PodsPerReplica(sg))
 		}
 	}
 	for _, p := range g.pods {
-		if planned[p.Service] && is(p) {
+		if planned[p.Component] && is(p) {
 			pods++
 		}
 	}
 	return pods, all
 }
 
-// constraints says how the graph is packed, services with the same constraint together.
+// constraints says how the graph is packed, components with the same constraint together.
 func constraints(groups []*trellisv1alpha1.ScalingGroup) []string {
 	var texts, order []string
-	services := map[string][]string{}
+	components := map[string][]string{}
 	for _, sg := range groups {
 		t := sg.Spec.Topology
 		if t == nil {
@@ -237,13 +237,13 @@ func constraints(groups []*trellisv1alpha1.ScalingGroup) []string {
 		if text == "" {
 			continue
 		}
-		if services[text] == nil {
+		if components[text] == nil {
 			order = append(order, text)
 		}
-		services[text] = append(services[text], sg.Spec.Service)
+		components[text] = append(components[text], sg.Spec.Service)
 	}
 	for _, text := range order {
-		texts = append(texts, strings.Join(services[text], ", ")+": "+text)
+		texts = append(texts, strings.Join(components[text], ", ")+": "+text)
 	}
 	return texts
 }

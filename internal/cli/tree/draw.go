@@ -26,7 +26,7 @@ type Draw struct {
 const overview = 40
 
 // cut leaves in every tree what is to be drawn, and sums the rest up. levels are those of all hierarchies.
-func (r *Report) cut(draw Draw, levels []string) error {
+func (r *Overview) cut(draw Draw, levels []string) error {
 	if draw.Level != "" && !slices.Contains(levels, draw.Level) {
 		slices.SortFunc(levels, cli.Natural)
 		return cli.NotFound(fmt.Sprintf("level %s", draw.Level), slices.Compact(levels), "no trees")

@@ -14,7 +14,7 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/cli"
 	"github.com/trellis-k8s/trellis/internal/cli/text"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -36,8 +36,8 @@ func (s *Scene) nodeOf(p *corev1.Pod) (node string, released bool) {
 // member reads from its labels which pod of the group it is.
 func (s *Scene) member(p *corev1.Pod, sg *trellisv1alpha1.ScalingGroup) memberPod {
 	m := memberPod{object: p}
-	m.Pod = Pod{Name: p.Name, Namespace: p.Namespace, Graph: sg.Spec.Graph, Service: sg.Spec.Service, Role: p.Labels[graph.LabelRole]}
-	m.Replica, m.Index, _ = graph.ReplicaOf(p)
+	m.Pod = Pod{Name: p.Name, Namespace: p.Namespace, Graph: sg.Spec.Graph, Component: sg.Spec.Service, Role: p.Labels[render.LabelRole]}
+	m.Replica, m.Index, _ = render.ReplicaOf(p)
 	var released bool
 	m.node, released = s.nodeOf(p)
 	switch {
@@ -45,7 +45,7 @@ func (s *Scene) member(p *corev1.Pod, sg *trellisv1alpha1.ScalingGroup) memberPo
 		m.State = stateTerminating
 	case released:
 		m.State = stateReleased
-	case m.node != "" && !graph.PodReady(p):
+	case m.node != "" && !render.PodReady(p):
 		m.State = StateNotReady
 	}
 	return m
@@ -53,7 +53,7 @@ func (s *Scene) member(p *corev1.Pod, sg *trellisv1alpha1.ScalingGroup) memberPo
 
 func comparePods(a, b Pod) int {
 	return cmp.Or(
-		strings.Compare(a.Namespace, b.Namespace), cli.Natural(a.Graph, b.Graph), cli.Natural(a.Service, b.Service),
+		strings.Compare(a.Namespace, b.Namespace), cli.Natural(a.Graph, b.Graph), cli.Natural(a.Component, b.Component),
 		cmp.Compare(a.Replica, b.Replica), cmp.Compare(a.Index, b.Index), strings.Compare(a.Name, b.Name),
 	)
 }
@@ -67,14 +67,14 @@ func comparePods(a, b Pod) int {
 // prefix says which graph a pod belongs to, or "".
 func groupPods(pods []Pod, prefix func(Pod) string) []string {
 	type key struct {
-		namespace, graph, service, state string
-		multinode                        bool
-		replica                          int32
+		namespace, graph, component, state string
+		multinode                          bool
+		replica                            int32
 	}
 	var order []key
 	members := map[key][]Pod{}
 	for _, p := range slices.SortedFunc(slices.Values(pods), comparePods) {
-		k := key{namespace: p.Namespace, graph: p.Graph, service: p.Service, state: p.State, multinode: p.Role != graph.RoleMain}
+		k := key{namespace: p.Namespace, graph: p.Graph, component: p.Component, state: p.State, multinode: p.Role != render.RoleMain}
 		if k.multinode {
 			k.replica = p.Replica
 		}
@@ -85,7 +85,7 @@ func groupPods(pods []Pod, prefix func(Pod) string) []string {
 	}
 	texts := make([]string, 0, len(order))
 	for _, k := range order {
-		text := prefix(members[k][0]) + k.service + "-"
+		text := prefix(members[k][0]) + k.component + "-"
 		if k.multinode {
 			text += fmt.Sprintf("%d (%s)", k.replica, rolesText(members[k]))
 		} else {
@@ -103,15 +103,15 @@ func groupPods(pods []Pod, prefix func(Pod) string) []string {
 func rolesText(pods []Pod) string {
 	var parts []string
 	workers := slices.Clone(pods)
-	if pods[0].Role == graph.RoleLeader {
-		parts, workers = append(parts, graph.RoleLeader), workers[1:]
+	if pods[0].Role == render.RoleLeader {
+		parts, workers = append(parts, render.RoleLeader), workers[1:]
 	}
 	switch len(workers) {
 	case 0:
 	case 1:
-		parts = append(parts, fmt.Sprintf("%s %d", graph.RoleWorker, workers[0].Index))
+		parts = append(parts, fmt.Sprintf("%s %d", render.RoleWorker, workers[0].Index))
 	default:
-		parts = append(parts, graph.RoleWorker+"s "+ranges(workers, func(p Pod) int32 { return p.Index }))
+		parts = append(parts, render.RoleWorker+"s "+ranges(workers, func(p Pod) int32 { return p.Index }))
 	}
 	return strings.Join(parts, ", ")
 }

@@ -11,11 +11,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// pod reads "SERVICE/REPLICA" and "SERVICE/REPLICA/INDEX", the latter of a multinode service.
+// pod reads "SERVICE/REPLICA" and "SERVICE/REPLICA/INDEX", the latter of a multinode component.
 func pod(text, state string) Pod {
 	parts := strings.Split(text, "/")
 	number := func(i int) int32 { return int32(parts[i][0] - '0') }
-	p := Pod{Name: text, Graph: "g", Service: parts[0], Replica: number(1), Role: "main", State: state}
+	p := Pod{Name: text, Graph: "g", Component: parts[0], Replica: number(1), Role: "main", State: state}
 	if len(parts) == 3 {
 		p.Index, p.Role = number(2), "worker"
 		if p.Index == 0 {

@@ -18,7 +18,7 @@ import (
 )
 
 // Refs are the deployments.
-func (r Report) Refs() []cli.Ref {
+func (r Overview) Refs() []cli.Ref {
 	refs := make([]cli.Ref, 0, len(r.Graphs))
 	for _, g := range r.Graphs {
 		refs = append(refs, cli.Ref{Kind: cli.Graph.Name, Group: cli.Graph.Group, Name: g.Name})
@@ -27,7 +27,7 @@ func (r Report) Refs() []cli.Ref {
 }
 
 // Text renders the report for a page; long names may need more.
-func (r Report) Text(p text.Page) string {
+func (r Overview) Text(p text.Page) string {
 	sections := []string{r.graphsText(p)}
 	if !r.nothing {
 		sections = append(sections, r.drawings(p)...)
@@ -36,9 +36,9 @@ func (r Report) Text(p text.Page) string {
 }
 
 // Drawings renders the trees alone.
-func (r Report) Drawings(p text.Page) string { return joined(r.drawings(p)) }
+func (r Overview) Drawings(p text.Page) string { return joined(r.drawings(p)) }
 
-func (r Report) drawings(p text.Page) []string {
+func (r Overview) drawings(p text.Page) []string {
 	sections := make([]string, 0, len(r.Trees))
 	for _, t := range r.Trees {
 		sections = append(sections, r.treeText(p, t))
@@ -62,14 +62,14 @@ func joined(sections []string) string {
 }
 
 // NameOf is what a graph is called: with its namespace when graphs are in more than one.
-func (r *Report) NameOf(namespace, name string) string {
+func (r *Overview) NameOf(namespace, name string) string {
 	if slices.ContainsFunc(r.Graphs, func(g Deployment) bool { return g.Namespace != r.Graphs[0].Namespace }) {
 		return namespace + "/" + name
 	}
 	return name
 }
 
-func (r Report) graphsText(p text.Page) string {
+func (r Overview) graphsText(p text.Page) string {
 	if len(r.Graphs) == 0 {
 		return ""
 	}
@@ -100,7 +100,7 @@ func (r Report) graphsText(p text.Page) string {
 }
 
 // treeText is the drawing with columns to its right.
-func (r Report) treeText(p text.Page, t Tree) string {
+func (r Overview) treeText(p text.Page, t Tree) string {
 	d := drawing{prefix: func(Pod) string { return "" }}
 	if len(r.Graphs) > 1 {
 		d.prefix = func(p Pod) string { return r.NameOf(p.Namespace, p.Graph) + ": " }
@@ -247,7 +247,7 @@ func (o Others) title(some bool) string {
 // maxWaiting bounds how many texts about waiting pods one graph gets.
 const maxWaiting = 8
 
-func (r Report) waitingText(p text.Page) string {
+func (r Overview) waitingText(p text.Page) string {
 	var lines []string
 	for _, g := range r.Graphs {
 		w := g.Waiting
@@ -274,7 +274,7 @@ func (r Report) waitingText(p text.Page) string {
 	return p.Head("WAITING") + "\n" + strings.Join(lines, "\n")
 }
 
-func (r Report) notesText(p text.Page) string {
+func (r Overview) notesText(p text.Page) string {
 	lines := make([]string, 0, len(r.Notes))
 	for _, note := range r.Notes {
 		lines = append(lines, p.Wrap(note, "  "))

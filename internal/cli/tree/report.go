@@ -6,7 +6,7 @@ package tree
 import "github.com/trellis-k8s/trellis/internal/cli/live"
 
 // Report is what the command shows, and its JSON form.
-type Report struct {
+type Overview struct {
 	// Graphs that were asked for.
 	Graphs []Deployment `json:"graphs"`
 	// Resource whose amounts are counted, e.g. nvidia.com/gpu; empty when nothing of the kind is known.
@@ -102,9 +102,9 @@ type Pod struct {
 	Namespace string `json:"namespace"`
 	Graph     string `json:"graph"`
 	// Amount of the counted resource that it takes.
-	Amount  int64  `json:"amount,omitempty"`
-	Service string `json:"service"`
-	Replica int32  `json:"replica"`
+	Amount    int64  `json:"amount,omitempty"`
+	Component string `json:"service"`
+	Replica   int32  `json:"replica"`
 	// Index within the replica; 0 is the leader of a multinode one.
 	Index int32 `json:"index"`
 	// Role is main, leader or worker.

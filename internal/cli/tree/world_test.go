@@ -19,8 +19,8 @@ import (
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/whatif"
 	"github.com/trellis-k8s/trellis/test/testutil/hub"
 )
@@ -95,7 +95,7 @@ func (w *world) addGraph(manifest, bind string) *nvidiav1beta1.DynamoGraphDeploy
 		w.Fatal(err)
 	}
 	dgd := hub.Of(&written)
-	resolved, err := graph.Resolve(dgd, graph.Inputs{Topology: w.Topologies[0], Provider: specs.Gates.Name})
+	resolved, err := render.Resolve(dgd, render.Inputs{Topology: w.Topologies[0], Provider: specs.Gates.Name})
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -104,8 +104,8 @@ func (w *world) addGraph(manifest, bind string) *nvidiav1beta1.DynamoGraphDeploy
 		sg.UID = types.UID(sg.Name)
 		w.Groups = append(w.Groups, sg)
 		for replica := range sg.Spec.Replicas {
-			for index := range graph.PodsPerReplica(sg) {
-				p := graph.BuildPod(sg, replica, index)
+			for index := range render.PodsPerReplica(sg) {
+				p := render.BuildPod(sg, replica, index)
 				p.OwnerReferences = []metav1.OwnerReference{{Kind: "ScalingGroup", Name: sg.Name, UID: sg.UID, Controller: ptr.To(true)}}
 				pods[p.Name] = p
 			}
@@ -120,7 +120,7 @@ func (w *world) addGraph(manifest, bind string) *nvidiav1beta1.DynamoGraphDeploy
 		switch words[1] {
 		case "-":
 		case "~":
-			p.Annotations = map[string]string{graph.AnnotationGang: "gang"}
+			p.Annotations = map[string]string{render.AnnotationGang: "gang"}
 			p.Spec.SchedulingGates, p.Spec.NodeSelector = nil, map[string]string{"example/zone": words[2], "example/rack": words[3]}
 		default:
 			p.Spec.NodeName = words[1]

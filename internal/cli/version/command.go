@@ -51,7 +51,7 @@ func (o *options) run(ctx context.Context) error {
 	if err := o.Check(); err != nil {
 		return err
 	}
-	report := Report{Client: version.Get()}
+	report := Versions{Client: version.Get()}
 	if !o.clientOnly {
 		_ = o.During("asking the cluster for the operator", func() error { // it fails into the report
 			report.Operators, report.Problem = o.ask(ctx)

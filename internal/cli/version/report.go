@@ -22,7 +22,7 @@ import (
 const container = "manager"
 
 // Report is what the command prints.
-type Report struct {
+type Versions struct {
 	Client version.Info `json:"client"`
 	// Operators of the cluster: one, unless something is wrong. Null when the cluster was not asked.
 	Operators []Operator `json:"operators"`
@@ -60,7 +60,7 @@ func tag(image string) string {
 }
 
 // Refs are the Deployments of the operator.
-func (r Report) Refs() []cli.Ref {
+func (r Versions) Refs() []cli.Ref {
 	refs := make([]cli.Ref, 0, len(r.Operators))
 	for _, o := range r.Operators {
 		refs = append(refs, cli.Ref{Kind: "Deployment", Group: "apps", Name: o.Name})
@@ -69,7 +69,7 @@ func (r Report) Refs() []cli.Ref {
 }
 
 // Text is the report for people; an error is broken between words.
-func (r Report) Text(p text.Page) string {
+func (r Versions) Text(p text.Page) string {
 	var b strings.Builder
 	b.WriteString(p.Wrap(fmt.Sprintf("Client:   %s", r.Client), "  ") + "\n")
 	for _, o := range r.Operators {

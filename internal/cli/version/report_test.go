@@ -33,7 +33,7 @@ func TestOperators(t *testing.T) {
 
 // TestWidths: on a terminal no line is longer than the terminal is wide.
 func TestWidths(t *testing.T) {
-	r := Report{
+	r := Versions{
 		Client:    version.Info{Version: "v0.1.0-rc.1+dirty", Revision: "4450ab3f330f4450ab3f330f4450ab3f330f", GoVersion: "go1.26.8", Platform: "linux/amd64"},
 		Operators: []Operator{{"trellis-system", "m", "ghcr.io/trellis-k8s/trellis-manager:v0.1.0-rc.1", "v0.1.0-rc.1"}},
 	}
@@ -50,19 +50,19 @@ func TestText(t *testing.T) {
 	client := version.Info{Version: "v0.1.0", Revision: "unknown", GoVersion: "go1.26.8", Platform: "linux/amd64"}
 	const line = "Client:   v0.1.0 (commit unknown, go1.26.8, linux/amd64)\n"
 	for name, tc := range map[string]struct {
-		report Report
+		report Versions
 		want   string
 	}{
-		"client only": {Report{Client: client}, line},
+		"client only": {Versions{Client: client}, line},
 		"both": {
-			Report{Client: client, Operators: []Operator{{"trellis-system", "m", "r/m:v0.1.0", "v0.1.0"}}},
+			Versions{Client: client, Operators: []Operator{{"trellis-system", "m", "r/m:v0.1.0", "v0.1.0"}}},
 			line + "Operator: v0.1.0 (image r/m:v0.1.0, namespace trellis-system)\n",
 		},
 		"by digest": {
-			Report{Client: client, Operators: []Operator{{"ops", "m", "r/m@sha256:ab", ""}}},
+			Versions{Client: client, Operators: []Operator{{"ops", "m", "r/m@sha256:ab", ""}}},
 			line + "Operator: unknown (image r/m@sha256:ab, namespace ops)\n",
 		},
-		"no cluster": {Report{Client: client, Problem: "connection refused"}, line + "Operator: unknown: connection refused\n"},
+		"no cluster": {Versions{Client: client, Problem: "connection refused"}, line + "Operator: unknown: connection refused\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, tc.report.Text(text.Page{})); diff != "" {

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/trellis-k8s/trellis/internal/controller/leftovers"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // Orphaned reports whether object has no controller and is not being deleted.
@@ -76,7 +76,7 @@ func (a Adopter) Adopt(ctx context.Context, object client.Object) error {
 	adopted := object.DeepCopyObject().(client.Object)
 	adopted.SetOwnerReferences(append(adopted.GetOwnerReferences(), *metav1.NewControllerRef(a.Owner, a.Kind)))
 	patch := client.MergeFromWithOptions(object, client.MergeFromWithOptimisticLock{})
-	err := a.Client.Patch(ctx, adopted, patch, client.FieldOwner(graph.FieldOwner))
+	err := a.Client.Patch(ctx, adopted, patch, client.FieldOwner(render.FieldOwner))
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("adopting %s %s: %w", kindOf(object), object.GetName(), err)
 	}

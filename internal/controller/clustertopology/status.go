@@ -59,7 +59,7 @@ func isDefault(ct *grovev1alpha1.ClusterTopology, defaults []*grovev1alpha1.Clus
 	}
 	c := &metav1.Condition{
 		Type: grovev1alpha1.ConditionDefault, Status: metav1.ConditionTrue, Reason: grovev1alpha1.ReasonDefault,
-		Message: "multinode services of new graphs without a constraint are packed by it, as closely as goes",
+		Message: "multinode components of new graphs without a constraint are packed by it, as closely as goes",
 	}
 	if len(defaults) == 1 {
 		return c

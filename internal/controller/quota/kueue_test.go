@@ -24,9 +24,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider"
 	"github.com/trellis-k8s/trellis/internal/quota"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // served answers what an API server serves, and counts how often it is asked.
@@ -159,7 +159,7 @@ func TestNothingIsAskedWithoutAQueue(t *testing.T) {
 	for labels, want := range map[string]int{"": 0, "q": 1} {
 		dgd := &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g"}}
 		if labels != "" {
-			dgd.Labels = map[string]string{graph.LabelKueueQueue: labels}
+			dgd.Labels = map[string]string{render.LabelKueueQueue: labels}
 		}
 		r := &Reconciler{Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(dgd).Build(), Providers: providers}
 		asked = 0

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/trellis-k8s/trellis/internal/controller/leftovers"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/replicas"
 )
 
@@ -33,7 +33,7 @@ func (r *Reconciler) apply(ctx context.Context, dgd *deployment, s steps) error 
 		adopted := a.DeepCopy()
 		adopted.OwnerReferences = append(adopted.OwnerReferences, ownerReference(dgd))
 		patch := client.MergeFromWithOptions(a, client.MergeFromWithOptimisticLock{})
-		if err := r.Client.Patch(ctx, adopted, patch, client.FieldOwner(graph.FieldOwner)); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		if err := r.Client.Patch(ctx, adopted, patch, client.FieldOwner(render.FieldOwner)); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 			failures = append(failures, fmt.Errorf("taking over scaling adapter %s: %w", a.Name, err))
 		}
 	}
@@ -43,13 +43,13 @@ func (r *Reconciler) apply(ctx context.Context, dgd *deployment, s steps) error 
 	return errors.Join(failures...)
 }
 
-// create makes an adapter. One of this name that names another deployment ("a-b" with service c, "a" with service b-c) is left alone;
+// create makes an adapter. One of this name that names another deployment ("a-b" with component c, "a" with component b-c) is left alone;
 // the scaling groups of the two have one name as well, and the graph controller reports that. One that appears only now is merely not in
 // the cache yet.
 func (r *Reconciler) create(ctx context.Context, a *adapter) error {
 	err := r.Client.Get(ctx, client.ObjectKeyFromObject(a), &adapter{})
 	if apierrors.IsNotFound(err) {
-		err = r.Client.Create(ctx, a, client.FieldOwner(graph.FieldOwner))
+		err = r.Client.Create(ctx, a, client.FieldOwner(render.FieldOwner))
 	}
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("creating scaling adapter %s: %w", a.Name, err)
@@ -79,11 +79,11 @@ func carrying(dgd *deployment, numbers map[string]int32) (client.Patch, error) {
 
 // outcome is what became of the adapters' numbers.
 type outcome struct {
-	// scaled are the services whose number was changed just now.
+	// scaled are the components whose number was changed just now.
 	scaled map[string]bool
-	// refused says, by service, why a number is not followed.
+	// refused says, by component, why a number is not followed.
 	refused map[string]string
-	// failed says, by service, why a number could not be written yet although nobody refuses it.
+	// failed says, by component, why a number could not be written yet although nobody refuses it.
 	failed map[string]string
 }
 
@@ -99,7 +99,7 @@ func (r *Reconciler) carry(ctx context.Context, o observed) (outcome, error) {
 	if err != nil {
 		return out, err
 	}
-	err = r.Client.Patch(ctx, o.dgd.DeepCopy(), patch, client.FieldOwner(graph.FieldOwner))
+	err = r.Client.Patch(ctx, o.dgd.DeepCopy(), patch, client.FieldOwner(render.FieldOwner))
 	switch {
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
 		return out, nil
@@ -108,14 +108,14 @@ func (r *Reconciler) carry(ctx context.Context, o observed) (outcome, error) {
 		if isRefusal(err) {
 			why = refused
 		}
-		for service := range numbers {
-			why[service] = err.Error()
+		for component := range numbers {
+			why[component] = err.Error()
 		}
 		return out, fmt.Errorf("carrying the replicas of %d scaling adapters into the deployment: %w", len(numbers), err)
 	}
-	for service, n := range numbers {
-		out.scaled[service] = true
-		log.FromContext(ctx).Info("scaling a service", "service", service, "from", replicas.Of(o.dgd.Component(service)), "to", n)
+	for component, n := range numbers {
+		out.scaled[component] = true
+		log.FromContext(ctx).Info("scaling a component", "service", component, "from", replicas.Of(o.dgd.Component(component)), "to", n)
 	}
 	return out, nil
 }

@@ -11,7 +11,7 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/controller/leftovers"
 	"github.com/trellis-k8s/trellis/internal/field"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/replicas"
 )
 
@@ -23,7 +23,7 @@ type (
 // steps are what one reconcile has to do to the set of adapters.
 type steps struct {
 	create []*adapter
-	// adopt are adapters of the right name and service that were made by hand: they belong to the deployment from now on.
+	// adopt are adapters of the right name and component that were made by hand: they belong to the deployment from now on.
 	adopt  []*adapter
 	delete []*adapter
 	// leftovers are adapters of an earlier deployment of this name.
@@ -37,22 +37,22 @@ func plan(dgd *deployment, adapters []adapter) steps {
 	there := map[string]bool{}
 	for i := range adapters {
 		a := &adapters[i]
-		service := a.Spec.DGDRef.ComponentName
-		named := a.Name == replicas.AdapterName(dgd.Name, service)
+		component := a.Spec.DGDRef.ComponentName
+		named := a.Name == replicas.AdapterName(dgd.Name, component)
 		there[a.Name] = true
 		switch {
 		case a.DeletionTimestamp != nil:
 		case metav1.IsControlledBy(a, dgd):
-			if !named || !replicas.WithAdapter(dgd.Component(service)) {
+			if !named || !replicas.WithAdapter(dgd.Component(component)) {
 				s.delete = append(s.delete, a)
 			}
 		case leftovers.Of(a, "DynamoGraphDeployment", dgd.Name, dgd.UID):
 			s.leftovers = append(s.leftovers, a)
-		case named && replicas.WithAdapter(dgd.Component(service)) && metav1.GetControllerOf(a) == nil:
+		case named && replicas.WithAdapter(dgd.Component(component)) && metav1.GetControllerOf(a) == nil:
 			s.adopt = append(s.adopt, a)
 		}
 	}
-	for _, c := range graph.Components(dgd) {
+	for _, c := range render.Components(dgd) {
 		if replicas.WithAdapter(c) && !there[replicas.AdapterName(dgd.Name, c.Name)] {
 			s.create = append(s.create, newAdapter(dgd, c.Name, replicas.Of(c)))
 		}
@@ -61,18 +61,18 @@ func plan(dgd *deployment, adapters []adapter) steps {
 }
 
 // newAdapter begins with the replicas that the deployment says.
-func newAdapter(dgd *deployment, service string, n int32) *adapter {
+func newAdapter(dgd *deployment, component string, n int32) *adapter {
 	return &adapter{
 		TypeMeta: metav1.TypeMeta{APIVersion: nvidiav1beta1.GroupVersion.String(), Kind: "DynamoGraphDeploymentScalingAdapter"},
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: dgd.Namespace, Name: replicas.AdapterName(dgd.Name, service),
+			Namespace: dgd.Namespace, Name: replicas.AdapterName(dgd.Name, component),
 			Labels: map[string]string{
-				graph.LabelGraph: graph.LabelValue(dgd.Name), graph.LabelComponent: graph.LabelValue(service),
+				render.LabelGraph: render.LabelValue(dgd.Name), render.LabelComponent: render.LabelValue(component),
 			},
 			OwnerReferences: []metav1.OwnerReference{ownerReference(dgd)},
 		},
 		Spec: nvidiav1beta1.DynamoGraphDeploymentScalingAdapterSpec{
-			Replicas: n, DGDRef: nvidiav1beta1.ScaledComponent{Name: dgd.Name, ComponentName: service},
+			Replicas: n, DGDRef: nvidiav1beta1.ScaledComponent{Name: dgd.Name, ComponentName: component},
 		},
 	}
 }
@@ -81,7 +81,7 @@ func ownerReference(dgd *deployment) metav1.OwnerReference {
 	return *metav1.NewControllerRef(dgd, nvidiav1beta1.GroupVersion.WithKind("DynamoGraphDeployment"))
 }
 
-// whyIdle says why the service an adapter names does not follow it.
+// whyIdle says why the component an adapter names does not follow it.
 func whyIdle(dgd *deployment, a *adapter) string {
 	ref := a.Spec.DGDRef
 	if dgd == nil {

@@ -17,8 +17,8 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/field"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/limit"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/replicas"
 )
 
@@ -57,14 +57,14 @@ func (r *Reconciler) statusOf(o observed, a *adapter, out outcome) nvidiav1beta1
 	status.ObservedGeneration = a.Generation
 	status.Replicas, status.Selector = 0, ""
 	meta.SetStatusCondition(&status.Conditions, active(o, a, out))
-	service := a.Spec.DGDRef.ComponentName
+	component := a.Spec.DGDRef.ComponentName
 	if o.dgd == nil || !replicas.Owns(a, o.dgd) {
 		return status
 	}
-	if sg := o.groups[service]; sg != nil {
-		status.Replicas, status.Selector = sg.Status.Replicas, graph.OnePodPerReplica(sg)
+	if sg := o.groups[component]; sg != nil {
+		status.Replicas, status.Selector = sg.Status.Replicas, render.OnePodPerReplica(sg)
 	}
-	if out.scaled[service] {
+	if out.scaled[component] {
 		status.LastScaleTime = ptr.To(metav1.NewTime(r.Clock.Now()).Rfc3339Copy())
 	}
 	return status
@@ -72,17 +72,17 @@ func (r *Reconciler) statusOf(o observed, a *adapter, out outcome) nvidiav1beta1
 
 func active(o observed, a *adapter, out outcome) metav1.Condition {
 	c := metav1.Condition{Type: nvidiav1beta1.ConditionActive, Status: metav1.ConditionFalse, ObservedGeneration: a.Generation}
-	service := a.Spec.DGDRef.ComponentName
-	switch why, refused := out.refused[service]; {
+	component := a.Spec.DGDRef.ComponentName
+	switch why, refused := out.refused[component]; {
 	case o.dgd == nil || !replicas.Owns(a, o.dgd):
 		c.Reason, c.Message = nvidiav1beta1.ReasonNotInUse, "nothing follows this adapter: "+whyIdle(o.dgd, a)
 	case refused:
 		c.Reason = nvidiav1beta1.ReasonReplicasRefused
-		c.Message = limit.Text(fmt.Sprintf("the service keeps %d replicas: %d are refused: %s", replicas.Of(o.dgd.Component(service)), a.Spec.Replicas, why), limit.Condition)
+		c.Message = limit.Text(fmt.Sprintf("the component keeps %d replicas: %d are refused: %s", replicas.Of(o.dgd.Component(component)), a.Spec.Replicas, why), limit.Condition)
 	default:
 		c.Status, c.Reason = metav1.ConditionTrue, nvidiav1beta1.ReasonOwnsReplicas
-		c.Message = fmt.Sprintf("%s of DynamoGraphDeployment %q follows this adapter", field.Component(-1, service).Child("replicas"), o.dgd.Name)
-		if why := out.failed[service]; why != "" {
+		c.Message = fmt.Sprintf("%s of DynamoGraphDeployment %q follows this adapter", field.Component(-1, component).Child("replicas"), o.dgd.Name)
+		if why := out.failed[component]; why != "" {
 			c.Message = limit.Text(fmt.Sprintf("%s; %d replicas are not written yet, and tried again: %s", c.Message, a.Spec.Replicas, why), limit.Condition)
 		}
 	}

@@ -142,7 +142,7 @@ func (w *world) edit(change func(*deployment)) {
 	}
 }
 
-// shows compares the replicas in the deployment, by service.
+// shows compares the replicas in the deployment, by component.
 func (w *world) shows(want map[string]int32) {
 	w.Helper()
 	dgd := &deployment{}
@@ -193,10 +193,10 @@ func g() *deployment {
 	return dgd
 }
 
-func group(service string, replicas int32, multinode bool) *trellisv1alpha1.ScalingGroup {
+func group(component string, replicas int32, multinode bool) *trellisv1alpha1.ScalingGroup {
 	sg := &trellisv1alpha1.ScalingGroup{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "g-" + strings.ToLower(service), OwnerReferences: []metav1.OwnerReference{ownerReference(g())}},
-		Spec:       trellisv1alpha1.ScalingGroupSpec{Graph: "g", Service: service, Multinode: multinode},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "g-" + strings.ToLower(component), OwnerReferences: []metav1.OwnerReference{ownerReference(g())}},
+		Spec:       trellisv1alpha1.ScalingGroupSpec{Graph: "g", Service: component, Multinode: multinode},
 	}
 	sg.Status.Replicas = replicas
 	return sg

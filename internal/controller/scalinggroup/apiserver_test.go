@@ -27,11 +27,11 @@ import (
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/controller/pace"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider"
 	gates "github.com/trellis-k8s/trellis/internal/provider/gates/placer"
 	podgroup "github.com/trellis-k8s/trellis/internal/provider/podgroup/placer"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/test/testutil/apiserver"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
@@ -134,7 +134,7 @@ func (s *server) pods() []corev1.Pod {
 func (s *server) listing() string {
 	var out []string
 	for _, pod := range s.pods() {
-		out = append(out, strings.TrimPrefix(pod.Name, "g-worker-")+":"+pod.Labels[graph.LabelRevision])
+		out = append(out, strings.TrimPrefix(pod.Name, "g-worker-")+":"+pod.Labels[render.LabelRevision])
 	}
 	return strings.Join(out, " ")
 }
@@ -143,7 +143,7 @@ func (s *server) listing() string {
 func (s *server) run(ordinal int) {
 	GinkgoHelper()
 	for _, pod := range s.pods() {
-		if pod.Labels[graph.LabelReplica] != fmt.Sprint(ordinal) {
+		if pod.Labels[render.LabelReplica] != fmt.Sprint(ordinal) {
 			continue
 		}
 		open := pod.DeepCopy()

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // parallel is how many pods of one group are written at once.
@@ -115,7 +115,7 @@ func (r *Reconciler) withinLimit(ctx context.Context, sg *trellisv1alpha1.Scalin
 	}
 	left := r.MaxPods
 	for _, one := range groups {
-		left -= int64(one.Spec.Replicas) * int64(graph.PodsPerReplica(one))
+		left -= int64(one.Spec.Replicas) * int64(render.PodsPerReplica(one))
 		if left < 0 {
 			return false, nil
 		}

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/rollout"
 )
 
@@ -41,7 +41,7 @@ func TestStatus(t *testing.T) {
 	want := trellisv1alpha1.ScalingGroupStatus{
 		ObservedGeneration: 7, OutdatedReplicas: 0, Revision: "new", Replicas: 4, UpdatedReplicas: 3, ScheduledReplicas: 1, ReadyReplicas: 1, AvailableReplicas: 1,
 		UpdatedAvailableReplicas: 1,
-		Pods:                     7, Selector: graph.LabelGraph + "=g," + graph.LabelScalingGroup + "=g-worker",
+		Pods:                     7, Selector: render.LabelGraph + "=g," + render.LabelScalingGroup + "=g-worker",
 		Placements: []trellisv1alpha1.ReplicaPlacement{
 			{Replica: 0, Domain: "a/r1", Bound: true},
 			{Replica: 1, Domain: "a/r2"},

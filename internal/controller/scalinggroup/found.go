@@ -15,7 +15,7 @@ import (
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/controller/leftovers"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // found are the pods that name a group: its own, those of earlier groups of its name, which keep names from being taken, and orphans, which it
@@ -31,7 +31,7 @@ func (r *Reconciler) podsOf(ctx context.Context, name types.NamespacedName, sg *
 	}
 	for i := range pods.Items {
 		pod := &pods.Items[i]
-		_, of, owned := graph.GroupOf(pod)
+		_, of, owned := render.GroupOf(pod)
 		switch {
 		case owned && of == sg.UID:
 			out.own = append(out.own, pod)

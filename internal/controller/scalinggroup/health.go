@@ -15,8 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/limit"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 const (
@@ -71,7 +71,7 @@ func stuckPods(replicas map[int32]*replica) []string {
 	var out []string
 	for _, ordinal := range sortedOrdinals(replicas) {
 		for _, pod := range replicas[ordinal].living() {
-			if why := whyNotStarting(pod); why != "" && !graph.PodReady(pod) {
+			if why := whyNotStarting(pod); why != "" && !render.PodReady(pod) {
 				out = append(out, "pod "+pod.Name+": "+why)
 			}
 		}

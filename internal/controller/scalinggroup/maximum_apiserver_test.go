@@ -18,7 +18,7 @@ import (
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/gang"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/rollout"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
@@ -58,7 +58,7 @@ var _ = Describe("The status of a group at the maximum", func() {
 		template := podsOf(sg, 0, running)[0]
 		for n := range c.replicas {
 			pod := template.DeepCopy()
-			pod.Name, pod.Labels[graph.LabelReplica], pod.Spec.NodeName = graph.PodName(sg, n, 0), fmt.Sprint(n), fmt.Sprintf("host-%d", n)
+			pod.Name, pod.Labels[render.LabelReplica], pod.Spec.NodeName = render.PodName(sg, n, 0), fmt.Sprint(n), fmt.Sprintf("host-%d", n)
 			replicas[n] = &replica{ordinal: n, size: 1, pods: map[int32]*corev1.Pod{0: pod}}
 		}
 		for i := range maxFailed {

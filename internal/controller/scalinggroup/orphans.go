@@ -12,28 +12,28 @@ import (
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/controller/adoption"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // groupNamedBy is the name of the scaling group of a pod: of the one that owns it or made it, or, for a pod without a controller, the one that its
 // labels name, which may adopt it.
 func groupNamedBy(pod *corev1.Pod) (name string, ok bool) {
-	if name, _, ok = graph.GroupOf(pod); ok {
+	if name, _, ok = render.GroupOf(pod); ok {
 		return name, true
 	}
 	if metav1.GetControllerOfNoCopy(pod) != nil {
 		return "", false
 	}
-	name = pod.Labels[graph.LabelScalingGroup]
+	name = pod.Labels[render.LabelScalingGroup]
 	return name, name != ""
 }
 
 // isOrphan reports whether a pod has no controller, and the labels and the name that the group gives its own. A pod with the labels and another name
 // is a copy that somebody made, and stays his.
 func isOrphan(pod *corev1.Pod, sg *trellisv1alpha1.ScalingGroup) bool {
-	ordinal, index, ok := graph.ReplicaOf(pod)
-	return ok && metav1.GetControllerOfNoCopy(pod) == nil && !graph.InSets(sg) && pod.Name == graph.PodName(sg, ordinal, index) &&
-		pod.Labels[graph.LabelScalingGroup] == sg.Name && pod.Labels[graph.LabelGraph] == graph.LabelValue(sg.Spec.Graph)
+	ordinal, index, ok := render.ReplicaOf(pod)
+	return ok && metav1.GetControllerOfNoCopy(pod) == nil && !render.InSets(sg) && pod.Name == render.PodName(sg, ordinal, index) &&
+		pod.Labels[render.LabelScalingGroup] == sg.Name && pod.Labels[render.LabelGraph] == render.LabelValue(sg.Spec.Graph)
 }
 
 // adopt makes the group the owner of pods that an earlier one of its name left behind, those that run included. done: it was tried for some, and their

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
@@ -69,7 +69,7 @@ var _ = Describe("Pods of a group that was deleted with --cascade=orphan", func(
 		s.expect("the same group", "0-0:new 0-1:new 1-0:new 1-1:new | 2 there, 2 updated, 2 ready, 0 outdated")
 		Expect(s.uids()).To(Equal(before))
 		for _, pod := range s.pods() {
-			Expect(graph.Member(&pod, s.group())).To(BeTrue(), "pod %s belongs to %v", pod.Name, pod.OwnerReferences)
+			Expect(render.Member(&pod, s.group())).To(BeTrue(), "pod %s belongs to %v", pod.Name, pod.OwnerReferences)
 		}
 
 		By("another template and fewer replicas: adopted, scaled in and replaced. A pod on its way out is waited for")

@@ -11,7 +11,7 @@ import (
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/gang"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/rollout"
 )
 
@@ -78,13 +78,13 @@ func stepsOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, p ro
 	for _, gone := range p.Remove {
 		s.remove(sg, replicas[int32(gone.Ordinal)], gone.Why)
 	}
-	if graph.Oversized(sg) {
+	if render.Oversized(sg) {
 		return s
 	}
-	build := graph.NewBuilder(sg)
+	build := render.NewBuilder(sg)
 	for _, ordinal := range p.Make {
 		r := replicas[int32(ordinal)]
-		if graph.InSets(sg) {
+		if render.InSets(sg) {
 			if r == nil || r.set == nil { // the rest comes from the set
 				s.make = append(s.make, int32(ordinal))
 			}
@@ -94,7 +94,7 @@ func stepsOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, p ro
 			}
 			continue
 		}
-		for index := range graph.PodsPerReplica(sg) {
+		for index := range render.PodsPerReplica(sg) {
 			if r != nil && r.pods[index] != nil {
 				continue
 			}
@@ -109,7 +109,7 @@ func stepsOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, p ro
 
 // remove deletes every pod of the replica that is not on its way already, or what they come from.
 func (s *steps) remove(sg *trellisv1alpha1.ScalingGroup, r *replica, why string) {
-	if graph.InSets(sg) {
+	if render.InSets(sg) {
 		s.unmake = append(s.unmake, removal{r, why})
 		return
 	}

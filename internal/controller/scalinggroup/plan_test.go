@@ -17,8 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // group returns a multinode group of replicas replicas with size pods each.
@@ -51,17 +51,17 @@ func running(pod *corev1.Pod) {
 func unready(pod *corev1.Pod) { running(pod); pod.Status.Conditions = nil }
 
 func old(s state) state {
-	return func(pod *corev1.Pod) { s(pod); pod.Labels[graph.LabelRevision] = "old" }
+	return func(pod *corev1.Pod) { s(pod); pod.Labels[render.LabelRevision] = "old" }
 }
 
 // sized pods were made when a replica had size of them.
 func sized(s state, size int) state {
-	return func(pod *corev1.Pod) { s(pod); pod.Labels[graph.LabelReplicaSize] = strconv.Itoa(size) }
+	return func(pod *corev1.Pod) { s(pod); pod.Labels[render.LabelReplicaSize] = strconv.Itoa(size) }
 }
 
 // before: made before the restart.
 func before(s state) state {
-	return func(pod *corev1.Pod) { s(pod); delete(pod.Annotations, graph.AnnotationRestart) }
+	return func(pod *corev1.Pod) { s(pod); delete(pod.Annotations, render.AnnotationRestart) }
 }
 
 func surge(sg *trellisv1alpha1.ScalingGroup) *trellisv1alpha1.ScalingGroup {
@@ -98,7 +98,7 @@ func podsOf(sg *trellisv1alpha1.ScalingGroup, ordinal int32, states ...state) []
 		if s == nil {
 			continue
 		}
-		pod := graph.BuildPod(sg, ordinal, int32(index))
+		pod := render.BuildPod(sg, ordinal, int32(index))
 		pod.UID = types.UID(fmt.Sprintf("%d-%d", ordinal, index))
 		s(pod)
 		out = append(out, pod)

@@ -12,15 +12,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/rollout"
 )
 
 // fit turns a plan into steps that the group's provider can follow: pods get what only new pods can be given, pods of another provider are
 // recreated, and while the provider is not ready nothing is made or replaced, since what is taken down then would not come back.
 func (r *Reconciler) fit(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, next rollout.Plan) steps {
-	if !graph.Gated(sg) {
+	if !render.Gated(sg) {
 		s := stepsOf(sg, replicas, next)
 		if router, ok := r.Providers.Get(sg.Spec.Provider).(provider.Router); ok {
 			router.Route(sg, s.create)
@@ -38,7 +38,7 @@ func (r *Reconciler) fit(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, 
 	s.replaceForeign(sg, placer, replicas)
 	fresh := map[int32][]*corev1.Pod{}
 	for _, pod := range s.create {
-		ordinal, _, _ := graph.ReplicaOf(pod)
+		ordinal, _, _ := render.ReplicaOf(pod)
 		fresh[ordinal] = append(fresh[ordinal], pod)
 	}
 	for ordinal, pods := range fresh {
@@ -61,7 +61,7 @@ func (s *steps) replaceForeign(sg *trellisv1alpha1.ScalingGroup, placer provider
 
 // replace removes a replica, whatever else was to be done with it.
 func (s *steps) replace(sg *trellisv1alpha1.ScalingGroup, r *replica, why string) {
-	of := func(pod *corev1.Pod) bool { o, _, _ := graph.ReplicaOf(pod); return o == r.ordinal }
+	of := func(pod *corev1.Pod) bool { o, _, _ := render.ReplicaOf(pod); return o == r.ordinal }
 	s.create = slices.DeleteFunc(s.create, of)
 	s.delete = slices.DeleteFunc(s.delete, func(d deletion) bool { return of(d.pod) })
 	s.make = slices.DeleteFunc(s.make, func(o int32) bool { return o == r.ordinal })
@@ -84,7 +84,7 @@ func (r *replica) living() []*corev1.Pod {
 // checkKept deletes a pod again that the API server has stripped of what its provider needs: scheduled like that, it would be on its own.
 func (r *Reconciler) checkKept(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod) error {
 	placer := r.Providers.Placer(sg.Spec.Provider)
-	if placer == nil || !graph.Gated(sg) || placer.Kept([]*corev1.Pod{pod}) {
+	if placer == nil || !render.Gated(sg) || placer.Kept([]*corev1.Pod{pod}) {
 		return nil
 	}
 	r.Providers.Suspect()

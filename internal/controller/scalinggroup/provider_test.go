@@ -12,10 +12,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider"
 	podgroup "github.com/trellis-k8s/trellis/internal/provider/podgroup/placer"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // switched is the provider PodGroup in a cluster that may not serve it.
@@ -37,7 +37,7 @@ func TestFit(t *testing.T) {
 		return func(pod *corev1.Pod) {
 			s(pod)
 			pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &name}
-			pod.Annotations = map[string]string{graph.AnnotationPodProvider: specs.PodGroup.Name}
+			pod.Annotations = map[string]string{render.AnnotationPodProvider: specs.PodGroup.Name}
 		}
 	}
 	cases := map[string]struct {

@@ -20,18 +20,18 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider"
 	gates "github.com/trellis-k8s/trellis/internal/provider/gates/placer"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
 	"github.com/trellis-k8s/trellis/internal/quota"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
 
 // queued is a group in a queue of Kueue, of the deployment g.
 func queued(replicas, size int32) *trellisv1alpha1.ScalingGroup {
 	sg := group(replicas, size)
-	sg.Annotations = map[string]string{graph.AnnotationKueueQueue: "q"}
+	sg.Annotations = map[string]string{render.AnnotationKueueQueue: "q"}
 	sg.OwnerReferences = []metav1.OwnerReference{{Kind: "DynamoGraphDeployment", Name: "g", UID: "g-uid", Controller: ptr.To(true)}}
 	return sg
 }

@@ -12,8 +12,8 @@ import (
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/gang"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/limit"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 const (
@@ -70,7 +70,7 @@ func withRejections(known []trellisv1alpha1.RejectingHost, hosts map[string]stri
 // choose hosts.
 func lastHost(sg *trellisv1alpha1.ScalingGroup, f trellisv1alpha1.FailedReplica) string {
 	last := gang.LastHosts(f)
-	if len(last) == 0 || !graph.Gated(sg) {
+	if len(last) == 0 || !render.Gated(sg) {
 		return ""
 	}
 	text := fmt.Sprintf("; node %s, which has rejected its pods %d times,", last[0], f.Hosts[0].Rejections)

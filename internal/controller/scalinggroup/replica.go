@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/rollout"
 )
 
@@ -39,8 +39,8 @@ func addSets(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, sets
 			r = &replica{ordinal: ordinal, pods: map[int32]*corev1.Pod{}}
 			replicas[ordinal] = r
 		}
-		r.size = max(r.size, graph.ReplicaSize(sg, set))
-		r.outdated = r.outdated || graph.Outdated(sg, set)
+		r.size = max(r.size, render.ReplicaSize(sg, set))
+		r.outdated = r.outdated || render.Outdated(sg, set)
 		if set.GetDeletionTimestamp() == nil {
 			r.set = set
 			continue
@@ -56,7 +56,7 @@ func addSets(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, sets
 func replicasOf(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod, nodeGone func(*corev1.Pod) bool) map[int32]*replica {
 	out := map[int32]*replica{}
 	for _, pod := range pods {
-		ordinal, index, ok := graph.ReplicaOf(pod)
+		ordinal, index, ok := render.ReplicaOf(pod)
 		if !ok {
 			continue
 		}
@@ -65,8 +65,8 @@ func replicasOf(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod, nodeGone f
 			r = &replica{ordinal: ordinal, pods: map[int32]*corev1.Pod{}}
 			out[ordinal] = r
 		}
-		r.size = max(r.size, graph.ReplicaSize(sg, pod))
-		r.outdated = r.outdated || graph.Outdated(sg, pod)
+		r.size = max(r.size, render.ReplicaSize(sg, pod))
+		r.outdated = r.outdated || render.Outdated(sg, pod)
 		switch {
 		case nodeGone(pod), pod.DeletionTimestamp == nil && ended(pod):
 			r.lost = append(r.lost, pod)
@@ -100,7 +100,7 @@ func (r *replica) state() (state rollout.State, why string) {
 		return rollout.Partial, ""
 	case !r.released(), r.nowhere():
 		return rollout.Waiting, ""
-	case r.all(graph.PodReady):
+	case r.all(render.PodReady):
 		return rollout.Available, ""
 	}
 	return rollout.Starting, ""
@@ -147,6 +147,6 @@ func (r *replica) born() int64 {
 
 func (r *replica) indexes() []int32 { return slices.Sorted(maps.Keys(r.pods)) }
 
-func podReleased(pod *corev1.Pod) bool { return !graph.GateClosed(pod) }
+func podReleased(pod *corev1.Pod) bool { return !render.GateClosed(pod) }
 
 func podBound(pod *corev1.Pod) bool { return pod.Spec.NodeName != "" }

@@ -15,12 +15,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider"
 	gates "github.com/trellis-k8s/trellis/internal/provider/gates/placer"
 	"github.com/trellis-k8s/trellis/internal/provider/lws"
 	"github.com/trellis-k8s/trellis/internal/provider/lws/maker"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // served is LeaderWorkerSet in a cluster that may not serve it.
@@ -114,7 +114,7 @@ func TestSets(t *testing.T) {
 				case leaving:
 					object.DeletionTimestamp = &metav1.Time{}
 				case older:
-					object.Labels[graph.LabelRevision] = "old"
+					object.Labels[render.LabelRevision] = "old"
 				}
 				sets[int32(ordinal)] = object
 			}
@@ -145,7 +145,7 @@ func TestSets(t *testing.T) {
 
 // other: made for another provider.
 func other(pod *corev1.Pod) {
-	pod.Annotations = map[string]string{graph.AnnotationPodProvider: specs.KAI.Name}
+	pod.Annotations = map[string]string{render.AnnotationPodProvider: specs.KAI.Name}
 }
 
 // TestPodsOfSetsAreFound: a pod that a StatefulSet owns brings its scaling group to be looked at, one of somebody else does not.

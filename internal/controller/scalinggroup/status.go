@@ -13,8 +13,8 @@ import (
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/gang"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/limit"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/rollout"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
@@ -27,7 +27,7 @@ func statusOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, nex
 	status.Replicas, status.UpdatedReplicas, status.ScheduledReplicas = 0, 0, 0
 	status.ReadyReplicas, status.AvailableReplicas, status.OutdatedReplicas = 0, 0, 0
 	status.UpdatedAvailableReplicas, status.TerminatingReplicas = 0, 0
-	status.Pods, status.Selector = 0, labels.FormatLabels(graph.Selector(sg.Spec.Graph, sg.Name))
+	status.Pods, status.Selector = 0, labels.FormatLabels(render.Selector(sg.Spec.Graph, sg.Name))
 	for _, r := range replicas {
 		status.Pods += int32(len(r.pods))
 		count(&status.Replicas, r.there())
@@ -38,9 +38,9 @@ func statusOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, nex
 		}
 		count(&status.UpdatedReplicas, !r.outdated)
 		count(&status.ScheduledReplicas, r.all(podBound))
-		count(&status.ReadyReplicas, r.all(graph.PodReady))
-		count(&status.AvailableReplicas, r.all(graph.PodReady))
-		count(&status.UpdatedAvailableReplicas, !r.outdated && r.all(graph.PodReady))
+		count(&status.ReadyReplicas, r.all(render.PodReady))
+		count(&status.AvailableReplicas, r.all(render.PodReady))
+		count(&status.UpdatedAvailableReplicas, !r.outdated && r.all(render.PodReady))
 	}
 	cut := gang.DefaultPlacementBudget.Cut(placementsOf(sg, replicas, nodeLabels))
 	status.Placements, status.FurtherPlacements = cut.Listed, cut.Further
@@ -171,7 +171,7 @@ func podPath(pod *corev1.Pod, levels topology.Levels, nodeLabels func(string) ma
 			return levels.PathOf(labels)
 		}
 	}
-	if graph.GateClosed(pod) {
+	if render.GateClosed(pod) {
 		return nil
 	}
 	return levels.PathOf(pod.Spec.NodeSelector)

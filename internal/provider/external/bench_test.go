@@ -19,7 +19,7 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/providertest"
 )
 
-// BenchmarkRender renders a deployment of 25 multinode services, 2 replicas of 8 pods each, which has to take less than 2 ms. Encoding what
+// BenchmarkRender renders a deployment of 25 multinode components, 2 replicas of 8 pods each, which has to take less than 2 ms. Encoding what
 // was rendered, to compare or send it, is apart.
 func BenchmarkRender(b *testing.B) {
 	dgd := &nvidiav1beta1.DynamoGraphDeployment{}
@@ -50,14 +50,14 @@ func BenchmarkRender(b *testing.B) {
 			return out
 		},
 	}
-	for name, render := range providers {
+	for name, rendering := range providers {
 		b.Run("provider="+name+"/render", func(b *testing.B) {
 			for b.Loop() {
-				render()
+				rendering()
 			}
 		})
 		b.Run("provider="+name+"/encode", func(b *testing.B) {
-			objects := render()
+			objects := rendering()
 			for b.Loop() {
 				for _, object := range objects {
 					if _, err := external.Object(object); err != nil {

@@ -77,7 +77,7 @@ spec:
 	}
 }
 
-// deployment has the spec and, in every service, a command.
+// deployment has the spec and, in every component, a command.
 func deployment(t *testing.T, spec string) *nvidiav1beta1.DynamoGraphDeployment {
 	t.Helper()
 	dgd := providertest.Deployment(t, "metadata: {name: g, namespace: ns}\nspec:\n"+indent(spec))

@@ -14,12 +14,12 @@ import (
 
 // TestGroveKeepsWhatIsSent: what Grove's webhook makes of a set still says all that was sent, so it is neither an error nor written again.
 func TestGroveKeepsWhatIsSent(t *testing.T) {
-	for name, services := range map[string]string{
+	for name, components := range map[string]string{
 		"single-node": `A: {componentType: worker, resources: {requests: {cpu: 1500m, memory: 1.5Gi}, limits: {gpu: "8"}}}`,
 		"multinode":   `A: {componentType: worker, replicas: 2, multinode: {nodeCount: 2}, resources: {limits: {cpu: 2000m, gpu: "8"}}}`,
 		"mixed":       "A: {componentType: worker, multinode: {nodeCount: 2}}\n    B: {componentType: frontend, replicas: 3}",
 	} {
-		g := providertest.Grove(t, providertest.Deployment(t, "metadata: {name: g, namespace: ns}\nspec:\n  services:\n    "+services))
+		g := providertest.Grove(t, providertest.Deployment(t, "metadata: {name: g, namespace: ns}\nspec:\n  services:\n    "+components))
 		sent, err := external.Object(grove.Render(g, grove.Schema{Shape: grove.ShapePack}))
 		if err != nil {
 			t.Fatal(err)
@@ -39,24 +39,24 @@ func TestGroveKeepsWhatIsSent(t *testing.T) {
 
 // TestGroveRefusesAnotherNodeCount: the stand-in keeps what Grove keeps, for the rules of admission that rest on it.
 func TestGroveRefusesAnotherNodeCount(t *testing.T) {
-	set := func(services string) *grove.PodCliqueSet {
-		g := providertest.Grove(t, providertest.Deployment(t, "metadata: {name: g, namespace: ns}\nspec:\n  services:\n    "+services))
+	set := func(components string) *grove.PodCliqueSet {
+		g := providertest.Grove(t, providertest.Deployment(t, "metadata: {name: g, namespace: ns}\nspec:\n  services:\n    "+components))
 		return grove.Render(g, grove.Schema{Shape: grove.ShapePack})
 	}
 	two, err := external.Object(set("A: {componentType: worker, multinode: {nodeCount: 2}}"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for services, want := range map[string]string{
+	for components, want := range map[string]string{
 		"A: {componentType: worker, multinode: {nodeCount: 4}}":              "minAvailable: Invalid value: 3: field is immutable",
 		"A: {componentType: worker, replicas: 5, multinode: {nodeCount: 2}}": "",
 	} {
-		now, err := external.Object(set(services))
+		now, err := external.Object(set(components))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err := providertest.GroveRefuses(now, two); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", services, err, want)
+			t.Errorf("%s: %v, want %q", components, err, want)
 		}
 	}
 }

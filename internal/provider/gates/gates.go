@@ -14,12 +14,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/trellis-k8s/trellis/internal/gang"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // Made says that pods were made for no other provider: those would wait for what only that provider makes.
 func Made(pods []*corev1.Pod) bool {
-	return !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return pod.Annotations[graph.AnnotationPodProvider] != "" })
+	return !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return pod.Annotations[render.AnnotationPodProvider] != "" })
 }
 
 // PinnedTo says that a released pod has the pins of a domain, and of a host where one is given: the rest of its gang has other hosts.
@@ -73,10 +73,10 @@ func Patch(pod *corev1.Pod, pin gang.Pin, nameNodes bool) ([]byte, error) {
 func patchFor(pod *corev1.Pod, pin gang.Pin, byName bool) releasePatch {
 	var patch releasePatch
 	patch.Metadata.ResourceVersion = pod.ResourceVersion
-	patch.Metadata.Annotations = map[string]string{graph.AnnotationGang: pin.Gang}
+	patch.Metadata.Annotations = map[string]string{render.AnnotationGang: pin.Gang}
 	maps.Copy(patch.Metadata.Annotations, pin.PodAnnotations)
-	patch.Metadata.Labels = merged(graph.TopologyLabels(pod, pin.Labels), pin.PodLabels)
-	patch.Spec.SchedulingGates = []noGate{{Directive: "delete", Name: graph.PlacementGate}}
+	patch.Metadata.Labels = merged(render.TopologyLabels(pod, pin.Labels), pin.PodLabels)
+	patch.Spec.SchedulingGates = []noGate{{Directive: "delete", Name: render.PlacementGate}}
 	patch.Spec.NodeSelector = pin.Labels
 	switch host := hostOf(pin, byName); {
 	case host != "":

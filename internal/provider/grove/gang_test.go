@@ -11,13 +11,13 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/providertest"
 )
 
-// TestKeepGang: Grove ends no gang of a deployment in which a service is, or once was, smaller than a gang.
+// TestKeepGang: Grove ends no gang of a deployment in which a component is, or once was, smaller than a gang.
 func TestKeepGang(t *testing.T) {
 	const usual, endless = 15 * time.Minute, 87600 * time.Hour
 	tests := map[string]struct {
-		services string
-		have     time.Duration
-		want     time.Duration
+		components string
+		have       time.Duration
+		want       time.Duration
 	}{
 		"enough":                    {"A: {replicas: 1, multinode: {nodeCount: 2}}, B: {replicas: 2}", usual, usual},
 		"new and enough":            {"A: {replicas: 1}", 0, usual},
@@ -30,7 +30,7 @@ func TestKeepGang(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			g := providertest.Grove(t, providertest.Deployment(t, "metadata: {name: g, namespace: ns}\nspec: {services: {"+test.services+"}}"))
+			g := providertest.Grove(t, providertest.Deployment(t, "metadata: {name: g, namespace: ns}\nspec: {services: {"+test.components+"}}"))
 			want, have := grove.Render(g, grove.Schema{}), &grove.PodCliqueSet{}
 			if test.have != 0 {
 				have = grove.Render(g, grove.Schema{})

@@ -4,12 +4,12 @@
 package grove
 
 import (
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/kai"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // KeepPods takes the pods of each clique of want from have where both are of the same revision: Grove replaces pods whose template differs
-// in anything, and another version of this program may write the same revision in another way. How many replicas a service has at least is
+// in anything, and another version of this program may write the same revision in another way. How many replicas a component has at least is
 // taken from have, too: Grove refuses another number.
 func KeepPods(want, have *PodCliqueSet) {
 	keepMinAvailable(want, have)
@@ -20,7 +20,7 @@ func KeepPods(want, have *PodCliqueSet) {
 	for i := range want.Spec.Template.Cliques {
 		clique := &want.Spec.Template.Cliques[i]
 		s := stored[clique.Name]
-		if s != nil && clique.Labels[graph.LabelRole] == graph.RoleMain {
+		if s != nil && clique.Labels[render.LabelRole] == render.RoleMain {
 			clique.Spec.MinAvailable = s.Spec.MinAvailable
 		}
 		if s != nil && samePods(clique, s) {
@@ -29,7 +29,7 @@ func KeepPods(want, have *PodCliqueSet) {
 	}
 }
 
-// keepMinAvailable keeps that of the services whose replicas are several cliques.
+// keepMinAvailable keeps that of the components whose replicas are several cliques.
 func keepMinAvailable(want, have *PodCliqueSet) {
 	for i := range want.Spec.Template.PodCliqueScalingGroups {
 		group := &want.Spec.Template.PodCliqueScalingGroups[i]
@@ -43,8 +43,8 @@ func keepMinAvailable(want, have *PodCliqueSet) {
 
 // samePods compares all that a clique's pods depend on and a user or administrator can change.
 func samePods(a, b *Clique) bool {
-	return a.Labels[graph.LabelRevision] == b.Labels[graph.LabelRevision] &&
+	return a.Labels[render.LabelRevision] == b.Labels[render.LabelRevision] &&
 		a.Labels[kai.LabelQueue] == b.Labels[kai.LabelQueue] &&
-		a.Annotations[graph.AnnotationRestart] == b.Annotations[graph.AnnotationRestart] &&
+		a.Annotations[render.AnnotationRestart] == b.Annotations[render.AnnotationRestart] &&
 		a.Spec.PodSpec.SchedulerName == b.Spec.PodSpec.SchedulerName
 }

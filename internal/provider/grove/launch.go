@@ -12,7 +12,7 @@ import (
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/framework"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // envWorker is Grove's variable with the number of a pod within its clique, from 0. Grove adds its variables behind all others, so no
@@ -22,11 +22,11 @@ const envWorker = "GROVE_PCLQ_POD_INDEX"
 // podSpec is the pod of a role with its account and the variables that its launch command uses.
 func (n names) podSpec(sg *trellisv1alpha1.ScalingGroup, role *trellisv1alpha1.Role) corev1.PodSpec {
 	spec := *role.Template.Spec.DeepCopy()
-	spec.ServiceAccountName = graph.AccountOf(&role.Template, sg.Spec.Graph)
+	spec.ServiceAccountName = render.AccountOf(&role.Template, sg.Spec.Graph)
 	if !sg.Spec.Multinode {
 		return spec
 	}
-	worker := role.Name == graph.RoleWorker
+	worker := role.Name == render.RoleWorker
 	vars := n.podVars(sg, worker)
 	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
 		for i := range list {
@@ -44,7 +44,7 @@ func (n names) podVars(sg *trellisv1alpha1.ScalingGroup, worker bool) []corev1.E
 	vars := []corev1.EnvVar{{Name: framework.EnvReplica, ValueFrom: &corev1.EnvVarSource{
 		FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.labels['" + LabelReplica + "']"},
 	}}}
-	for _, v := range framework.PodVars(0, 0, graph.PodsPerReplica(sg), func(index int32) string {
+	for _, v := range framework.PodVars(0, 0, render.PodsPerReplica(sg), func(index int32) string {
 		return n.address(sg, "$("+framework.EnvReplica+")", index)
 	}) {
 		if v.Name == framework.EnvReplica || worker && v.Name == framework.EnvPodIndex {

@@ -71,23 +71,23 @@ func TestVariablesRefer(t *testing.T) {
 func TestNamesFit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		name := rapid.StringMatching(`[a-z0-9]([a-z0-9.-]{0,60}[a-z0-9])?`).Draw(t, "deployment")
-		services := rapid.MapOfN(rapid.StringMatching(`[A-Za-z]([A-Za-z0-9-]{0,60}[a-z0-9])?(-ldr|-wkr)?`), rapid.Bool(), 1, 4).Draw(t, "services")
+		components := rapid.MapOfN(rapid.StringMatching(`[A-Za-z]([A-Za-z0-9-]{0,60}[a-z0-9])?(-ldr|-wkr)?`), rapid.Bool(), 1, 4).Draw(t, "services")
 		var groups []*trellisv1alpha1.ScalingGroup
 		lower := map[string]bool{}
-		for service, multinode := range services {
-			if lower[strings.ToLower(service)] {
+		for component, multinode := range components {
+			if lower[strings.ToLower(component)] {
 				t.Skip("refused at admission")
 			}
-			lower[strings.ToLower(service)] = true
+			lower[strings.ToLower(component)] = true
 			sg := &trellisv1alpha1.ScalingGroup{}
-			sg.Spec.Service, sg.Spec.Multinode = service, multinode
+			sg.Spec.Service, sg.Spec.Multinode = component, multinode
 			sg.Spec.Roles = []trellisv1alpha1.Role{{Name: "leader", Count: 1}, {Name: "worker", Count: 1}}
 			for i := range sg.Spec.Roles {
 				sg.Spec.Roles[i].Template.Spec.Containers = make([]corev1.Container, 1)
 			}
 			groups = append(groups, sg)
 		}
-		pcs := grove.Render(grove.Graph{Name: name, Groups: groups}, grove.Schema{})
+		pcs := grove.Render(grove.Input{Name: name, Groups: groups}, grove.Schema{})
 		inGroup := map[string]string{}
 		for _, group := range pcs.Spec.Template.PodCliqueScalingGroups {
 			for _, clique := range group.CliqueNames {

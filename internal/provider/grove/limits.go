@@ -10,37 +10,37 @@ import (
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/constraint"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/limit"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // maxListed bounds how many names a message lists.
 const maxListed = 4
 
 // Problems says why this Grove would refuse the deployment, or place it otherwise than it demands.
-func Problems(g Graph, d Schema) []string {
+func Problems(g Input, d Schema) []string {
 	out := d.problems(g)
 	schedulers := map[string]string{}
-	for _, sg := range graph.SortedGroups(g.Groups) {
+	for _, sg := range render.SortedGroups(g.Groups) {
 		for i := range sg.Spec.Roles {
 			spec := &sg.Spec.Roles[i].Template.Spec
 			if len(spec.TopologySpreadConstraints) > 0 {
-				out = append(out, fmt.Sprintf("service %q has topologySpreadConstraints, which Grove refuses; remove them", sg.Spec.Service))
+				out = append(out, fmt.Sprintf("component %q has topologySpreadConstraints, which Grove refuses; remove them", sg.Spec.Service))
 			}
 			if spec.NodeName != "" {
-				out = append(out, fmt.Sprintf("service %q has nodeName, which Grove refuses; remove it", sg.Spec.Service))
+				out = append(out, fmt.Sprintf("component %q has nodeName, which Grove refuses; remove it", sg.Spec.Service))
 			}
 			schedulers[g.schedulerOf(spec.SchedulerName)] = sg.Spec.Service
 		}
 	}
 	if len(schedulers) > 1 {
-		out = append(out, fmt.Sprintf("the services name %d different schedulers, and Grove takes one; set schedulerName to the same, or remove it", len(schedulers)))
+		out = append(out, fmt.Sprintf("the components name %d different schedulers, and Grove takes one; set schedulerName to the same, or remove it", len(schedulers)))
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
 }
 
-func (g Graph) schedulerOf(name string) string {
+func (g Input) schedulerOf(name string) string {
 	if name == "" && g.Queue != "" {
 		return "kai-scheduler"
 	}
@@ -48,11 +48,11 @@ func (g Graph) schedulerOf(name string) string {
 }
 
 // problems of the words of the constraint: what is required has to be said.
-func (d Schema) problems(g Graph) []string {
+func (d Schema) problems(g Input) []string {
 	var out []string
-	for _, sg := range graph.SortedGroups(g.Groups) {
+	for _, sg := range render.SortedGroups(g.Groups) {
 		t := sg.Spec.Topology
-		required := []string{constraint.OfGraph(t).Required, constraint.OfService(t).Required}
+		required := []string{constraint.OfGraph(t).Required, constraint.OfComponent(t).Required}
 		for _, domain := range required {
 			switch {
 			case domain == "":
@@ -81,17 +81,17 @@ func (d Schema) unknown(domain string) string {
 }
 
 // Limits says what of the deployment this Grove does less well than Trellis' own provider does. Nothing of it keeps it from running.
-func Limits(g Graph, d Schema) []string {
+func Limits(g Input, d Schema) []string {
 	t := constraint.TopologyOf(g.Groups)
 	var out, unsaid, scaled, beyond, empty, several, uncounted []string
 	if !d.prefers(constraint.OfGraph(t)) {
 		unsaid = append(unsaid, "the deployment")
 	}
-	for _, sg := range graph.SortedGroups(g.Groups) {
-		if !d.prefers(constraint.OfService(sg.Spec.Topology)) {
+	for _, sg := range render.SortedGroups(g.Groups) {
+		if !d.prefers(constraint.OfComponent(sg.Spec.Topology)) {
 			unsaid = append(unsaid, sg.Spec.Service)
 		}
-		least := graph.MinAvailable(sg)
+		least := render.MinAvailable(sg)
 		if sg.Spec.Multinode && sg.Spec.Replicas > least && constraint.OfGraph(sg.Spec.Topology).Required != "" {
 			if least == 1 {
 				scaled = append(scaled, sg.Spec.Service)

@@ -71,9 +71,9 @@ spec:
     B: {componentType: worker, extraPodSpec: {schedulerName: other}}
     C: {componentType: worker, extraPodSpec: {topologySpreadConstraints: [{maxSkew: 1, topologyKey: k, whenUnsatisfiable: DoNotSchedule}]}}`)
 	want := []string{
-		`service "A" has nodeName, which Grove refuses; remove it`,
-		`service "C" has topologySpreadConstraints, which Grove refuses; remove them`,
-		`the services name 2 different schedulers, and Grove takes one; set schedulerName to the same, or remove it`,
+		`component "A" has nodeName, which Grove refuses; remove it`,
+		`component "C" has topologySpreadConstraints, which Grove refuses; remove them`,
+		`the components name 2 different schedulers, and Grove takes one; set schedulerName to the same, or remove it`,
 	}
 	if diff := cmp.Diff(want, grove.Problems(providertest.Grove(t, dgd), grove.Schema{Shape: grove.ShapePack})); diff != "" {
 		t.Error(diff)

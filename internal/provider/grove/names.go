@@ -7,7 +7,7 @@ import (
 	"strconv"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // Grove refuses a set whose name, a clique's and its scaling group's have more than this many characters together.
@@ -20,53 +20,53 @@ const (
 	workerSuffix = "-wkr"
 )
 
-// names of one deployment's objects in Grove: <deployment>, <service> and, for multinode, <service>-ldr and <service>-wkr, as Dynamo has
+// names of one deployment's objects in Grove: <deployment>, <component> and, for multinode, <component>-ldr and <component>-wkr, as Dynamo has
 // them; shortened with a hash where Grove's limit demands it.
 type names struct {
 	set string
-	// services by the user's name.
-	services map[string]string
+	// components by the user's name.
+	components map[string]string
 }
 
 // SetName is the name of a deployment's PodCliqueSet.
-func SetName(g Graph) string { return nameAll(g.Name, g.Groups).set }
+func SetName(g Input) string { return nameAll(g.Name, g.Groups).set }
 
 func nameAll(deployment string, groups []*trellisv1alpha1.ScalingGroup) names {
-	label := graph.DNSLabel(deployment)
+	label := render.DNSLabel(deployment)
 	if label != deployment {
-		label = graph.Hashed(label, deployment, max(len(label)+hashLength, maxSetName))
+		label = render.Hashed(label, deployment, max(len(label)+hashLength, maxSetName))
 	}
 	if label[0] >= '0' && label[0] <= '9' { // Grove makes a Service of this name, which has to begin with a letter
 		label = "dgd-" + label
 	}
-	if n, fits := nameServices(label, groups); fits {
+	if n, fits := nameComponents(label, groups); fits {
 		return n
 	}
-	n, _ := nameServices(graph.Shorten(label, deployment, maxSetName), groups)
+	n, _ := nameComponents(render.Shorten(label, deployment, maxSetName), groups)
 	return n
 }
 
-// nameServices is false when a service's name has to be shortened and the set's leaves no space for the hash.
-func nameServices(set string, groups []*trellisv1alpha1.ScalingGroup) (n names, fits bool) {
-	n = names{set: set, services: map[string]string{}}
+// nameComponents is false when a service's name has to be shortened and the set's leaves no space for the hash.
+func nameComponents(set string, groups []*trellisv1alpha1.ScalingGroup) (n names, fits bool) {
+	n = names{set: set, components: map[string]string{}}
 	taken := map[string]bool{}
 	for _, multinode := range []bool{true, false} { // their cliques' names are given, those of others can give way
-		for _, sg := range graph.SortedGroups(groups) {
+		for _, sg := range render.SortedGroups(groups) {
 			if sg.Spec.Multinode != multinode {
 				continue
 			}
-			name, limit := graph.DNSLabel(sg.Spec.Service), serviceLimit(sg, set)
+			name, limit := render.DNSLabel(sg.Spec.Service), componentLimit(sg, set)
 			if len(name) > limit || clashes(taken, name, multinode) {
 				if limit <= hashLength {
 					return n, false
 				}
-				name = graph.Hashed(name, sg.Spec.Service, limit)
+				name = render.Hashed(name, sg.Spec.Service, limit)
 			}
 			taken[name] = true
 			if multinode {
 				taken[name+leaderSuffix], taken[name+workerSuffix] = true, true
 			}
-			n.services[sg.Spec.Service] = name
+			n.components[sg.Spec.Service] = name
 		}
 	}
 	return n, true
@@ -77,7 +77,7 @@ func clashes(taken map[string]bool, name string, multinode bool) bool {
 	return taken[name] || multinode && (taken[name+leaderSuffix] || taken[name+workerSuffix])
 }
 
-func serviceLimit(sg *trellisv1alpha1.ScalingGroup, set string) int {
+func componentLimit(sg *trellisv1alpha1.ScalingGroup, set string) int {
 	if sg.Spec.Multinode {
 		return (maxNames - len(set) - len(leaderSuffix)) / 2
 	}
@@ -85,7 +85,7 @@ func serviceLimit(sg *trellisv1alpha1.ScalingGroup, set string) int {
 }
 
 // of is the name of a service's clique or scaling group within the set; object is that of the object Grove makes of it.
-func (n names) of(sg *trellisv1alpha1.ScalingGroup) string { return n.services[sg.Spec.Service] }
+func (n names) of(sg *trellisv1alpha1.ScalingGroup) string { return n.components[sg.Spec.Service] }
 
 func (n names) object(sg *trellisv1alpha1.ScalingGroup) string { return n.set + "-0-" + n.of(sg) }
 

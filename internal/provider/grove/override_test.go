@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/grove"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/test/testutil/providertest"
 )
 
@@ -32,7 +32,7 @@ spec:
       topologyConstraint: {packDomain: rack}
       providerOverride: {apiVersion: grove.io/v1alpha1, value: {replicas: 3}}`)
 	g := providertest.Grove(t, dgd)
-	g.Overrides = graph.GroveOverrides(dgd)
+	g.Overrides = render.GroveOverrides(dgd)
 	template := grove.Render(g, grove.Schema{Shape: grove.ShapePack}).Spec.Template
 	got := map[string]*grove.TopologyConstraint{"set": template.TopologyConstraint, "Deep": template.PodCliqueScalingGroups[0].TopologyConstraint}
 	for i := range template.Cliques {
@@ -64,7 +64,7 @@ spec:
       - {name: worker}
       - {name: leader, providerOverride: {apiVersion: grove.io/v1alpha1, value: {topologyConstraint: {topologyName: mine, pack: {required: rack}}}}}`)
 	g := providertest.Grove(t, dgd)
-	g.Overrides = graph.GroveOverrides(dgd)
+	g.Overrides = render.GroveOverrides(dgd)
 	got := map[string]*grove.TopologyConstraint{}
 	for _, clique := range grove.Render(g, grove.Schema{Shape: grove.ShapePack}).Spec.Template.Cliques {
 		got[clique.Name] = clique.TopologyConstraint
@@ -87,8 +87,8 @@ func TestUpdateStrategy(t *testing.T) {
 		want  *grove.UpdateStrategy
 	}{
 		"nothing asked":     {"", true, nil},
-		"asked and known":   {graph.GroveOnDelete, true, &grove.UpdateStrategy{Type: "OnDelete"}},
-		"asked and unknown": {graph.GroveOnDelete, false, nil},
+		"asked and known":   {render.GroveOnDelete, true, &grove.UpdateStrategy{Type: "OnDelete"}},
+		"asked and unknown": {render.GroveOnDelete, false, nil},
 	} {
 		g.UpdateStrategy = c.asked
 		if diff := cmp.Diff(c.want, grove.Render(g, grove.Schema{UpdateStrategy: c.known}).Spec.UpdateStrategy); diff != "" {

@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// PodClique is what Grove makes of a clique, and all there is of a single-node service. Trellis reads it, and scales it.
+// PodClique is what Grove makes of a clique, and all there is of a single-node component. Trellis reads it, and scales it.
 type PodClique struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

@@ -13,8 +13,8 @@ import (
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/constraint"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/kai"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 const (
@@ -24,29 +24,29 @@ const (
 )
 
 // Graph is one deployment as Grove is to see it.
-type Graph struct {
+type Input struct {
 	Namespace, Name string
 	// Queue of KAI Scheduler; "" where Grove uses another scheduler.
 	Queue string
 	// UpdateStrategy that the deployment asks for; "": Grove's default.
 	UpdateStrategy string
 	// Overrides of topology constraints that the deployment asks for.
-	Overrides graph.Overrides
-	// Groups are the scaling groups of the deployment, one a service.
+	Overrides render.Overrides
+	// Groups are the scaling groups of the deployment, one a component.
 	Groups []*trellisv1alpha1.ScalingGroup
 }
 
 // Render returns the whole deployment. Owner references are the caller's.
-func Render(g Graph, d Schema) *PodCliqueSet {
+func Render(g Input, d Schema) *PodCliqueSet {
 	n := nameAll(g.Name, g.Groups)
 	t := constraint.TopologyOf(g.Groups)
 	pcs := &PodCliqueSet{
 		TypeMeta:   metav1.TypeMeta{APIVersion: groupVersion.String(), Kind: PodCliqueSetKind.Kind},
-		ObjectMeta: metav1.ObjectMeta{Namespace: g.Namespace, Name: n.set, Labels: map[string]string{graph.LabelGraph: graph.LabelValue(g.Name)}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: g.Namespace, Name: n.set, Labels: map[string]string{render.LabelGraph: render.LabelValue(g.Name)}},
 		Spec: PodCliqueSetSpec{Replicas: 1, Template: Template{
 			CliqueStartupType:     startAnyOrder,
 			HeadlessServiceConfig: &HeadlessServiceConfig{PublishNotReadyAddresses: true},
-			PriorityClassName:     graph.PriorityClass(g.Groups),
+			PriorityClassName:     render.PriorityClass(g.Groups),
 			TerminationDelay:      &metav1.Duration{Duration: terminationDelay},
 			TopologyConstraint:    overridden(d.constraint(t, constraint.OfGraph(t)), g.Overrides.Set),
 		}},
@@ -55,20 +55,20 @@ func Render(g Graph, d Schema) *PodCliqueSet {
 		pcs.Spec.UpdateStrategy = &UpdateStrategy{Type: g.UpdateStrategy}
 	}
 	template := &pcs.Spec.Template
-	for _, sg := range graph.SortedGroups(g.Groups) {
-		own := g.Overrides.Services[sg.Spec.Service]
+	for _, sg := range render.SortedGroups(g.Groups) {
+		own := g.Overrides.Components[sg.Spec.Service]
 		unit := overridden(d.constraint(sg.Spec.Topology, unit(sg.Spec.Topology)), own.Unit)
 		if !sg.Spec.Multinode {
-			clique := g.clique(n, sg, &sg.Spec.Roles[0], n.of(sg), templateReplicas(sg), graph.MinAvailable(sg))
+			clique := g.clique(n, sg, &sg.Spec.Roles[0], n.of(sg), templateReplicas(sg), render.MinAvailable(sg))
 			clique.TopologyConstraint = unit
 			template.Cliques = append(template.Cliques, clique)
 			continue
 		}
-		group := ScalingGroup{Name: n.of(sg), Replicas: ptr.To(templateReplicas(sg)), MinAvailable: ptr.To(graph.MinAvailable(sg)), TopologyConstraint: unit}
+		group := ScalingGroup{Name: n.of(sg), Replicas: ptr.To(templateReplicas(sg)), MinAvailable: ptr.To(render.MinAvailable(sg)), TopologyConstraint: unit}
 		for i := range sg.Spec.Roles {
 			role := &sg.Spec.Roles[i]
 			name, override := n.of(sg)+leaderSuffix, own.Leader
-			if role.Name == graph.RoleWorker {
+			if role.Name == render.RoleWorker {
 				name, override = n.of(sg)+workerSuffix, own.Worker
 			}
 			clique := g.clique(n, sg, role, name, role.Count, role.Count)
@@ -99,9 +99,9 @@ func overridden(c *TopologyConstraint, override json.RawMessage) *TopologyConstr
 	return &out
 }
 
-// clique makes one run of pods. It has no constraint of its own in a multinode service, unless an override gives it one: the replica it is
+// clique makes one run of pods. It has no constraint of its own in a multinode component, unless an override gives it one: the replica it is
 // part of has.
-func (g Graph) clique(n names, sg *trellisv1alpha1.ScalingGroup, role *trellisv1alpha1.Role, name string, replicas, minAvailable int32) Clique {
+func (g Input) clique(n names, sg *trellisv1alpha1.ScalingGroup, role *trellisv1alpha1.Role, name string, replicas, minAvailable int32) Clique {
 	c := Clique{
 		Name:        name,
 		Labels:      maps.Clone(role.Template.Labels),
@@ -111,18 +111,18 @@ func (g Graph) clique(n names, sg *trellisv1alpha1.ScalingGroup, role *trellisv1
 	if c.Labels == nil {
 		c.Labels = map[string]string{}
 	}
-	maps.Copy(c.Labels, graph.Selector(sg.Spec.Graph, sg.Name))
-	c.Labels[graph.LabelRole] = role.Name
-	c.Labels[graph.LabelRevision] = graph.LabelValue(sg.Spec.Revision)
+	maps.Copy(c.Labels, render.Selector(sg.Spec.Graph, sg.Name))
+	c.Labels[render.LabelRole] = role.Name
+	c.Labels[render.LabelRevision] = render.LabelValue(sg.Spec.Revision)
 	if sg.Spec.Restart != nil { // Grove replaces the pods of a clique whose annotations change
 		if c.Annotations == nil {
 			c.Annotations = map[string]string{}
 		}
-		c.Annotations[graph.AnnotationRestart] = sg.Spec.Restart.ID
+		c.Annotations[render.AnnotationRestart] = sg.Spec.Restart.ID
 	}
 	if g.Queue != "" && (c.Spec.PodSpec.SchedulerName == "" || c.Spec.PodSpec.SchedulerName == kai.SchedulerName) {
 		c.Spec.PodSpec.SchedulerName = kai.SchedulerName
-		c.Labels[kai.LabelQueue] = graph.LabelValue(g.Queue)
+		c.Labels[kai.LabelQueue] = render.LabelValue(g.Queue)
 	}
 	return c
 }
@@ -139,13 +139,13 @@ func QueueOf(pcs *PodCliqueSet) string {
 
 // templateReplicas: Grove takes no template with fewer than minAvailable; Scales brings the made object down.
 func templateReplicas(sg *trellisv1alpha1.ScalingGroup) int32 {
-	return max(sg.Spec.Replicas, graph.MinAvailable(sg))
+	return max(sg.Spec.Replicas, render.MinAvailable(sg))
 }
 
-// unit is what a service asks for. Grove wants its preferred level no broader than the graph's: then the graph's is asked for, inside
+// unit is what a component asks for. Grove wants its preferred level no broader than the graph's: then the graph's is asked for, inside
 // which the service's wish holds too.
 func unit(t *trellisv1alpha1.ResolvedTopology) constraint.Domains {
-	graph, unit := constraint.OfGraph(t), constraint.OfService(t)
+	graph, unit := constraint.OfGraph(t), constraint.OfComponent(t)
 	if graph.Preferred != "" && unit.Preferred != "" && constraint.Level(t, unit.Preferred) < constraint.Level(t, graph.Preferred) {
 		unit.Preferred = graph.Preferred
 	}
@@ -174,11 +174,11 @@ type Scale struct {
 	Replicas   int32
 }
 
-// Scales returns the replicas of every service. Grove scales the objects it made, not the template.
-func Scales(g Graph) []Scale {
+// Scales returns the replicas of every component. Grove scales the objects it made, not the template.
+func Scales(g Input) []Scale {
 	n := nameAll(g.Name, g.Groups)
 	var out []Scale
-	for _, sg := range graph.SortedGroups(g.Groups) {
+	for _, sg := range render.SortedGroups(g.Groups) {
 		s := Scale{Kind: PodCliqueKind.Kind, Name: n.object(sg), Replicas: sg.Spec.Replicas}
 		if sg.Spec.Multinode {
 			s.Kind = PodCliqueScalingGroupKind.Kind

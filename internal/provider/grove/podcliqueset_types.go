@@ -61,7 +61,7 @@ type CliqueSpec struct {
 	MinAvailable *int32         `json:"minAvailable,omitempty"`
 }
 
-// ScalingGroup is a service whose replicas are several cliques each.
+// ScalingGroup is a component whose replicas are several cliques each.
 type ScalingGroup struct {
 	Name               string              `json:"name"`
 	CliqueNames        []string            `json:"cliqueNames"`

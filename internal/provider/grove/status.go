@@ -61,8 +61,8 @@ func Refusal(pcs *PodCliqueSet) string {
 	return external.Message(fmt.Sprintf("Grove: %s: %s", last.Code, last.Description))
 }
 
-// Service is one service as Grove's objects show it, in replicas.
-type Service struct {
+// Service is one component as Grove's objects show it, in replicas.
+type Component struct {
 	// Kind and Name of the object that stands for it.
 	Kind, Name                                         string
 	Replicas, Updated, Scheduled, Ready, ScheduleGated int32
@@ -72,9 +72,9 @@ type Service struct {
 	Waiting string
 }
 
-// SingleNode reads a single-node service; clique is nil while Grove has not made it.
-func SingleNode(g Graph, sg *trellisv1alpha1.ScalingGroup, clique *PodClique) Service {
-	s := g.service(sg, PodCliqueKind.Kind)
+// SingleNode reads a single-node component; clique is nil while Grove has not made it.
+func SingleNode(g Input, sg *trellisv1alpha1.ScalingGroup, clique *PodClique) Component {
+	s := g.component(sg, PodCliqueKind.Kind)
 	if clique == nil {
 		s.Waiting = notMade(s)
 		return s
@@ -86,9 +86,9 @@ func SingleNode(g Graph, sg *trellisv1alpha1.ScalingGroup, clique *PodClique) Se
 	return s
 }
 
-// Multinode reads a multinode service; group is nil while Grove has not made it.
-func Multinode(g Graph, sg *trellisv1alpha1.ScalingGroup, group *PodCliqueScalingGroup) Service {
-	s := g.service(sg, PodCliqueScalingGroupKind.Kind)
+// Multinode reads a multinode component; group is nil while Grove has not made it.
+func Multinode(g Input, sg *trellisv1alpha1.ScalingGroup, group *PodCliqueScalingGroup) Component {
+	s := g.component(sg, PodCliqueScalingGroupKind.Kind)
 	if group == nil {
 		s.Waiting = notMade(s)
 		return s
@@ -100,11 +100,11 @@ func Multinode(g Graph, sg *trellisv1alpha1.ScalingGroup, group *PodCliqueScalin
 	return s
 }
 
-func (g Graph) service(sg *trellisv1alpha1.ScalingGroup, kind string) Service {
-	return Service{Kind: kind, Name: nameAll(g.Name, g.Groups).object(sg)}
+func (g Input) component(sg *trellisv1alpha1.ScalingGroup, kind string) Component {
+	return Component{Kind: kind, Name: nameAll(g.Name, g.Groups).object(sg)}
 }
 
-func (s Service) all(wanted int32) bool {
+func (s Component) all(wanted int32) bool {
 	return s.Replicas == wanted && s.Updated == wanted && s.Ready == wanted
 }
 
@@ -112,7 +112,7 @@ func observed(generation *int64, current int64) bool {
 	return generation != nil && *generation >= current
 }
 
-func notMade(s Service) string { return fmt.Sprintf("Grove has not made %s %s yet", s.Kind, s.Name) }
+func notMade(s Component) string { return fmt.Sprintf("Grove has not made %s %s yet", s.Kind, s.Name) }
 
 // Refused is what the scheduler says of pods that Grove has made and that are not bound, the word of most of them; "" when it says nothing.
 // Grove's own objects only count. Pods behind Grove's gate wait for their gang: what is said of them is about nothing yet.
@@ -148,7 +148,7 @@ func schedulerOf(pod *corev1.Pod) string {
 	}
 }
 
-func waiting(s Service, sg *trellisv1alpha1.ScalingGroup, conditions []metav1.Condition) string {
+func waiting(s Component, sg *trellisv1alpha1.ScalingGroup, conditions []metav1.Condition) string {
 	if s.Scheduled >= sg.Spec.Replicas {
 		return ""
 	}

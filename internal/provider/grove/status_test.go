@@ -79,7 +79,7 @@ spec:
 	}
 	group := &grove.PodCliqueScalingGroup{Status: grove.PodCliqueScalingGroupStatus{ObservedGeneration: ptr.To[int64](1), Replicas: 2, UpdatedReplicas: 2, AvailableReplicas: 1, ScheduledReplicas: 2}}
 	cases := map[string]struct {
-		got     grove.Service
+		got     grove.Component
 		done    bool
 		waiting string
 	}{

@@ -12,14 +12,14 @@ import (
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/constraint"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
 // Place is where one bound pod sits: the domain of its node.
 type Place struct {
-	Service string
-	// Replica of a multinode service; 0 in any other.
+	Component string
+	// Replica of a multinode component; 0 in any other.
 	Replica int32
 	// Made is when the pod was created.
 	Made   time.Time
@@ -28,7 +28,7 @@ type Place struct {
 
 // Strays is what does not hold of the domains that are required.
 type Strays struct {
-	// Graph: pods are outside the domain of the deployment. Otherwise Message is about replicas and services, or "".
+	// Graph: pods are outside the domain of the deployment. Otherwise Message is about replicas and components, or "".
 	Graph   bool
 	Message string
 }
@@ -48,8 +48,8 @@ func FindStrays(groups []*trellisv1alpha1.ScalingGroup, places []Place) Strays {
 		}
 	}
 	var parts []string
-	for _, sg := range graph.SortedGroups(groups) {
-		unit := constraint.OfService(sg.Spec.Topology).Required
+	for _, sg := range render.SortedGroups(groups) {
+		unit := constraint.OfComponent(sg.Spec.Topology).Required
 		if unit == "" || unit == required {
 			continue
 		}
@@ -117,11 +117,11 @@ func known(places []Place, level int) int {
 	return n
 }
 
-// units are the pods of a service that have to be together: of each replica in a multinode service, else all.
+// units are the pods of a component that have to be together: of each replica in a multinode component, else all.
 func units(sg *trellisv1alpha1.ScalingGroup, places []Place) [][]Place {
 	by := map[int32][]Place{}
 	for _, p := range places {
-		if p.Service == sg.Spec.Service {
+		if p.Component == sg.Spec.Service {
 			by[p.Replica] = append(by[p.Replica], p)
 		}
 	}
@@ -134,9 +134,9 @@ func units(sg *trellisv1alpha1.ScalingGroup, places []Place) [][]Place {
 
 func unitName(sg *trellisv1alpha1.ScalingGroup, p Place) string {
 	if sg.Spec.Multinode {
-		return fmt.Sprintf("%s-%d", p.Service, p.Replica)
+		return fmt.Sprintf("%s-%d", p.Component, p.Replica)
 	}
-	return p.Service
+	return p.Component
 }
 
 // described names the replicas that pods are of, and where they are.
@@ -144,7 +144,7 @@ func described(groups []*trellisv1alpha1.ScalingGroup, places []Place, level int
 	var out []string
 	for _, p := range places {
 		for _, sg := range groups {
-			if sg.Spec.Service == p.Service {
+			if sg.Spec.Service == p.Component {
 				out = append(out, fmt.Sprintf("%s in %s", unitName(sg, p), p.Domain.Truncate(level)))
 			}
 		}
@@ -166,10 +166,10 @@ func domains(places []Place, level int) []string {
 func fixOfGraph(groups []*trellisv1alpha1.ScalingGroup, away []Place) string {
 	for _, p := range away {
 		for _, sg := range groups {
-			if sg.Spec.Service == p.Service && (!sg.Spec.Multinode || p.Replica == 0) {
+			if sg.Spec.Service == p.Component && (!sg.Spec.Multinode || p.Replica == 0) {
 				return "delete all pods of the deployment at once, so that they are placed as one gang, or use another provider"
 			}
 		}
 	}
-	return "scale the service down to move them, or use another provider"
+	return "scale the component down to move them, or use another provider"
 }

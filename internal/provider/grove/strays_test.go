@@ -13,23 +13,23 @@ import (
 )
 
 func TestFindStrays(t *testing.T) {
-	group := func(service string, multinode bool, graph, unit string) *trellisv1alpha1.ScalingGroup {
+	group := func(component string, multinode bool, graph, unit string) *trellisv1alpha1.ScalingGroup {
 		sg := &trellisv1alpha1.ScalingGroup{}
-		sg.Spec.Service, sg.Spec.Multinode = service, multinode
+		sg.Spec.Service, sg.Spec.Multinode = component, multinode
 		sg.Spec.Topology = &trellisv1alpha1.ResolvedTopology{
 			Levels:          []trellisv1alpha1.ResolvedLevel{{Domain: "zone", Key: "z"}, {Domain: "rack", Key: "r"}},
 			GraphPackDomain: graph, PackDomain: unit,
 		}
 		return sg
 	}
-	at := func(service string, replica int32, made int, path ...string) grove.Place {
-		return grove.Place{Service: service, Replica: replica, Made: time.Unix(int64(made), 0), Domain: topology.Path(path)}
+	at := func(component string, replica int32, made int, path ...string) grove.Place {
+		return grove.Place{Component: component, Replica: replica, Made: time.Unix(int64(made), 0), Domain: topology.Path(path)}
 	}
 	inZone := []*trellisv1alpha1.ScalingGroup{group("Deep", true, "zone", ""), group("Flat", false, "zone", "")}
 	inRacks := []*trellisv1alpha1.ScalingGroup{group("Deep", true, "", "rack"), group("Flat", false, "", "rack")}
 	both := []*trellisv1alpha1.ScalingGroup{group("Deep", true, "zone", "rack")}
 	const (
-		scaled = "; scale the service down to move them, or use another provider"
+		scaled = "; scale the component down to move them, or use another provider"
 		base   = "; delete all pods of the deployment at once, so that they are placed as one gang, or use another provider"
 		unit   = "; delete all pods of it at once, so that they are placed as one gang, or use another provider"
 	)

@@ -5,7 +5,7 @@ package grove
 
 import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // Grove replaces pods when the labels, annotations or pod of their clique change; an update and a restart are the same to it. It works
@@ -17,7 +17,7 @@ import (
 //	updateEndedAt        every pod is of this template
 
 // Current says that Grove counts by a service's template as it is wanted: the set has it, and Grove has taken up the set as it is.
-func Current(g Graph, sg *trellisv1alpha1.ScalingGroup, pcs *PodCliqueSet) bool {
+func Current(g Input, sg *trellisv1alpha1.ScalingGroup, pcs *PodCliqueSet) bool {
 	n := nameAll(g.Name, g.Groups)
 	cliques := 0
 	for i := range pcs.Spec.Template.Cliques {
@@ -25,7 +25,7 @@ func Current(g Graph, sg *trellisv1alpha1.ScalingGroup, pcs *PodCliqueSet) bool 
 		if c.Name != n.of(sg) && c.Name != n.of(sg)+leaderSuffix && c.Name != n.of(sg)+workerSuffix {
 			continue
 		}
-		if c.Labels[graph.LabelRevision] != graph.LabelValue(sg.Spec.Revision) || sg.Spec.Restart != nil && c.Annotations[graph.AnnotationRestart] != sg.Spec.Restart.ID {
+		if c.Labels[render.LabelRevision] != render.LabelValue(sg.Spec.Revision) || sg.Spec.Restart != nil && c.Annotations[render.AnnotationRestart] != sg.Spec.Restart.ID {
 			return false
 		}
 		cliques++

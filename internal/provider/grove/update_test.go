@@ -16,7 +16,7 @@ import (
 
 // written is a set as it was last written, and looked at by Grove, beside the groups as they are wanted.
 type written struct {
-	g   grove.Graph
+	g   grove.Input
 	pcs *grove.PodCliqueSet
 }
 

@@ -16,7 +16,7 @@ import (
 func TestReleasedIsBounded(t *testing.T) {
 	sg, asked := &trellisv1alpha1.ScalingGroup{}, 0
 	sg.Spec.Replicas = math.MaxInt32
-	g := Graph{Ordinals: 3, Released: func(_ *trellisv1alpha1.ScalingGroup, ordinal int32) bool { asked++; return ordinal > 0 }}
+	g := Input{Ordinals: 3, Released: func(_ *trellisv1alpha1.ScalingGroup, ordinal int32) bool { asked++; return ordinal > 0 }}
 	if diff := cmp.Diff([]int32{1, 2}, g.released(sg)); diff != "" || asked != 3 {
 		t.Errorf("%d replicas were asked about; released (-want +got):\n%s", asked, diff)
 	}

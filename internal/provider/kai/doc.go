@@ -10,8 +10,8 @@
 //	                                                 chat-decode-1: minMember 4, one rack
 //	  Frontend, 3 replicas                         chat-frontend-all: minMember 1
 //
-// The root asks for every service, each service for one replica, or for its minAvailable: that is the base gang. Further replicas join one by one, each whole.
-// Without a domain required for the graph the root asks for any one service, since then no gang waits for another.
+// The root asks for every component, each component for one replica, or for its minAvailable: that is the base gang. Further replicas join one by one, each whole.
+// Without a domain required for the graph the root asks for any one component, since then no gang waits for another.
 //
 // Three things about KAI shape what is written:
 //
@@ -28,7 +28,7 @@ package kai
 import (
 	"cmp"
 
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // Names in KAI's API.
@@ -36,7 +36,7 @@ const (
 	// SchedulerName is KAI's, in pods and in schedulerTopologyReferences.
 	SchedulerName = "kai-scheduler"
 	// LabelQueue names the queue, on the PodGroup and its pods.
-	LabelQueue = graph.LabelQueue
+	LabelQueue = render.LabelQueue
 	// LabelSubGroup names the leaf of the PodGroup that a pod belongs to.
 	LabelSubGroup = "kai.scheduler/subgroup-name"
 	// AnnotationPodGroup names the PodGroup of a pod.
@@ -48,7 +48,7 @@ const (
 // Queues of a deployment.
 const (
 	// AnnotationQueue on a deployment names its queue.
-	AnnotationQueue = graph.AnnotationQueue
+	AnnotationQueue = render.AnnotationQueue
 	// DefaultQueue is the one that KAI's chart creates.
 	DefaultQueue = "default-queue"
 	// annotationWrittenQueue remembers, on a PodGroup, the queue Trellis wrote: one that differs was chosen by somebody else and stays.

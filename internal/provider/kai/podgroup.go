@@ -13,20 +13,20 @@ import (
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/constraint"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // neverStale keeps what is left of a graph running when a replica is lost.
 const neverStale = "-1s"
 
 // Graph is one deployment as KAI is to see it.
-type Graph struct {
+type Input struct {
 	Namespace, Name string
 	// Queue that pays for it.
 	Queue string
 	// Topology is the name of KAI's Topology for the graph's ClusterTopology; "" without a constraint.
 	Topology string
-	// Groups are the scaling groups of the deployment, one a service.
+	// Groups are the scaling groups of the deployment, one a component.
 	Groups []*trellisv1alpha1.ScalingGroup
 	// Released says whether a replica was released; nil: all were.
 	Released func(sg *trellisv1alpha1.ScalingGroup, ordinal int32) bool
@@ -34,40 +34,40 @@ type Graph struct {
 	Ordinals int32
 }
 
-// RenderPodGroup returns the PodGroup of the deployment's gangs, nil when none was released. A service of which no replica was released is not in
+// RenderPodGroup returns the PodGroup of the deployment's gangs, nil when none was released. A component of which no replica was released is not in
 // it. Owner references are the caller's.
-func RenderPodGroup(g Graph) *PodGroup {
+func RenderPodGroup(g Input) *PodGroup {
 	t := constraint.TopologyOf(g.Groups)
 	pg := &PodGroup{
 		TypeMeta: metav1.TypeMeta{APIVersion: PodGroupKind.GroupVersion().String(), Kind: PodGroupKind.Kind},
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: g.Namespace, Name: g.Name,
-			Labels:      map[string]string{LabelQueue: graph.LabelValue(g.Queue)},
+			Labels:      map[string]string{LabelQueue: render.LabelValue(g.Queue)},
 			Annotations: map[string]string{annotationWrittenQueue: g.Queue},
 		},
 		Spec: PodGroupSpec{
-			Queue: g.Queue, StalenessGracePeriod: neverStale, PriorityClassName: graph.PriorityClass(g.Groups),
+			Queue: g.Queue, StalenessGracePeriod: neverStale, PriorityClassName: render.PriorityClass(g.Groups),
 			TopologyConstraint: g.constraint(t, constraint.OfGraph(t)),
 		},
 	}
-	var services int32
-	for _, sg := range graph.SortedGroups(g.Groups) {
+	var components int32
+	for _, sg := range render.SortedGroups(g.Groups) {
 		if replicas := g.released(sg); len(replicas) > 0 && constraint.Packed(sg) {
-			services++
+			components++
 			pg.Spec.SubGroups = append(pg.Spec.SubGroups, g.subGroups(sg, replicas)...)
 		}
 	}
-	if services == 0 {
+	if components == 0 {
 		return nil
 	}
 	pg.Spec.MinSubGroup = ptr.To[int32](1)
 	if constraint.BaseGang(g.Groups) {
-		pg.Spec.MinSubGroup = ptr.To(services)
+		pg.Spec.MinSubGroup = ptr.To(components)
 	}
 	return pg
 }
 
-func (g Graph) released(sg *trellisv1alpha1.ScalingGroup) []int32 {
+func (g Input) released(sg *trellisv1alpha1.ScalingGroup) []int32 {
 	var out []int32
 	replicas := sg.Spec.Replicas
 	if g.Ordinals > 0 {
@@ -82,9 +82,9 @@ func (g Graph) released(sg *trellisv1alpha1.ScalingGroup) []int32 {
 }
 
 // subGroups are one service's: a leaf with all its pods, or a parent with one leaf for each replica.
-func (g Graph) subGroups(sg *trellisv1alpha1.ScalingGroup, replicas []int32) []SubGroup {
-	unit := g.constraint(sg.Spec.Topology, constraint.OfService(sg.Spec.Topology))
-	least := min(graph.MinAvailable(sg), int32(len(replicas))) // one that was lost waits for nobody, and nobody for it
+func (g Input) subGroups(sg *trellisv1alpha1.ScalingGroup, replicas []int32) []SubGroup {
+	unit := g.constraint(sg.Spec.Topology, constraint.OfComponent(sg.Spec.Topology))
+	least := min(render.MinAvailable(sg), int32(len(replicas))) // one that was lost waits for nobody, and nobody for it
 	if !sg.Spec.Multinode {
 		return []SubGroup{{Name: serviceName(sg.Name), MinMember: ptr.To(least), TopologyConstraint: unit}}
 	}
@@ -92,13 +92,13 @@ func (g Graph) subGroups(sg *trellisv1alpha1.ScalingGroup, replicas []int32) []S
 	for _, ordinal := range replicas {
 		out = append(out, SubGroup{
 			Name: replicaName(sg.Name, ordinal), Parent: serviceName(sg.Name),
-			MinMember: ptr.To(graph.PodsPerReplica(sg)), TopologyConstraint: unit,
+			MinMember: ptr.To(render.PodsPerReplica(sg)), TopologyConstraint: unit,
 		})
 	}
 	return out
 }
 
-func (g Graph) constraint(t *trellisv1alpha1.ResolvedTopology, c constraint.Domains) *TopologyConstraint {
+func (g Input) constraint(t *trellisv1alpha1.ResolvedTopology, c constraint.Domains) *TopologyConstraint {
 	if c.Empty() {
 		return nil
 	}
@@ -109,7 +109,7 @@ func (g Graph) constraint(t *trellisv1alpha1.ResolvedTopology, c constraint.Doma
 	}
 }
 
-// Names of subgroups end in a number for a replica and in a word for a service, so that service "x-1" and replica 1 of service "x" differ.
+// Names of subgroups end in a number for a replica and in a word for a component, so that component "x-1" and replica 1 of component "x" differ.
 func serviceName(group string) string { return group + "-all" }
 
 func replicaName(group string, ordinal int32) string {
@@ -124,19 +124,19 @@ func Keep(want, have *PodGroup) {
 		return
 	}
 	want.Spec.Queue = have.Spec.Queue
-	want.Labels[LabelQueue] = graph.LabelValue(have.Spec.Queue)
+	want.Labels[LabelQueue] = render.LabelValue(have.Spec.Queue)
 }
 
 // Prepare makes a pod of a gang KAI's, and of no PodGroup yet: KAI would count a gated member and report it unschedulable, which hides that it
 // is gated. The queue need not be known: the PodGroup's counts.
-func (g Graph) Prepare(pod *corev1.Pod, sg *trellisv1alpha1.ScalingGroup) {
+func (g Input) Prepare(pod *corev1.Pod, sg *trellisv1alpha1.ScalingGroup) {
 	if !constraint.Packed(sg) {
 		return
 	}
 	pod.Spec.SchedulerName = SchedulerName
 	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, AnnotationSkipGrouper, "true")
 	if g.Queue != "" {
-		metav1.SetMetaDataLabel(&pod.ObjectMeta, LabelQueue, graph.LabelValue(g.Queue))
+		metav1.SetMetaDataLabel(&pod.ObjectMeta, LabelQueue, render.LabelValue(g.Queue))
 	}
 }
 
@@ -150,22 +150,22 @@ func Membership(deployment string, pod *corev1.Pod) (labels, annotations map[str
 	return map[string]string{LabelSubGroup: leafOf(pod)}, map[string]string{AnnotationPodGroup: deployment}
 }
 
-// leafOf is the leaf of a pod: its replica's in a multinode service, else the service's.
+// leafOf is the leaf of a pod: its replica's in a multinode component, else the service's.
 func leafOf(pod *corev1.Pod) string {
-	group := pod.Labels[graph.LabelScalingGroup]
-	if ordinal, _, ok := graph.ReplicaOf(pod); ok && pod.Labels[graph.LabelRole] != graph.RoleMain {
+	group := pod.Labels[render.LabelScalingGroup]
+	if ordinal, _, ok := render.ReplicaOf(pod); ok && pod.Labels[render.LabelRole] != render.RoleMain {
 		return replicaName(group, ordinal)
 	}
 	return serviceName(group)
 }
 
 // Problems says why KAI cannot place the graph, however much capacity there is.
-func (g Graph) Problems() []string {
+func (g Input) Problems() []string {
 	var out []string
-	for _, sg := range graph.SortedGroups(g.Groups) {
+	for _, sg := range render.SortedGroups(g.Groups) {
 		for i := range sg.Spec.Roles {
 			if name := sg.Spec.Roles[i].Template.Spec.SchedulerName; name != "" && name != SchedulerName {
-				out = append(out, fmt.Sprintf("service %q names schedulerName %q; remove it, or choose another provider than KAI", sg.Spec.Service, name))
+				out = append(out, fmt.Sprintf("component %q names schedulerName %q; remove it, or choose another provider than KAI", sg.Spec.Service, name))
 				break
 			}
 		}

@@ -62,7 +62,7 @@ func TestKeep(t *testing.T) {
 	}
 }
 
-// TestNamesDiffer: services whose names look like another's replica keep subgroups of their own.
+// TestNamesDiffer: components whose names look like another's replica keep subgroups of their own.
 func TestNamesDiffer(t *testing.T) {
 	dgd := providertest.Deployment(t, `
 metadata: {name: g, namespace: ns}
@@ -102,7 +102,7 @@ spec:
   services:
     A: {componentType: worker, multinode: {nodeCount: 2}, extraPodSpec: {schedulerName: volcano}}
     B: {componentType: worker, extraPodSpec: {schedulerName: kai-scheduler}}`)
-	want := []string{`service "A" names schedulerName "volcano"; remove it, or choose another provider than KAI`}
+	want := []string{`component "A" names schedulerName "volcano"; remove it, or choose another provider than KAI`}
 	if diff := cmp.Diff(want, providertest.KAI(t, dgd).Problems()); diff != "" {
 		t.Error(diff)
 	}

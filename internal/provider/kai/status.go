@@ -19,7 +19,7 @@ import (
 const conditionUnschedulable = "UnschedulableOnNodePool"
 
 // Waiting is why KAI has not placed what was released.
-type Waiting struct {
+type Pending struct {
 	Reason, Message string
 	// Since when KAI says it.
 	Since metav1.Time
@@ -45,7 +45,7 @@ func Stale(message string) bool { return strings.Contains(message, staleWord) }
 
 // WhyWaiting reads KAI's latest report on a PodGroup. It means something only while pods that were released are unbound, because KAI leaves
 // the condition standing. False: KAI has not said anything.
-func WhyWaiting(pg *PodGroup) (Waiting, bool) {
+func WhyWaiting(pg *PodGroup) (Pending, bool) {
 	var last *SchedulingCondition
 	for i := range pg.Status.SchedulingConditions {
 		c := &pg.Status.SchedulingConditions[i]
@@ -57,9 +57,9 @@ func WhyWaiting(pg *PodGroup) (Waiting, bool) {
 		}
 	}
 	if last == nil {
-		return Waiting{}, false
+		return Pending{}, false
 	}
-	w := Waiting{Reason: last.Reason, Since: last.LastTransitionTime, Anywhere: slices.Contains(queueReasons, last.Reason)}
+	w := Pending{Reason: last.Reason, Since: last.LastTransitionTime, Anywhere: slices.Contains(queueReasons, last.Reason)}
 	var words []string
 	for _, r := range last.Reasons {
 		if w.Reason == "" {

@@ -102,16 +102,16 @@ func TestWhyWaiting(t *testing.T) {
 	}
 	cases := map[string]struct {
 		conditions []kai.SchedulingCondition
-		want       kai.Waiting
+		want       kai.Pending
 		silent     bool
 	}{
 		"nothing said":       {silent: true},
 		"no longer so":       {conditions: []kai.SchedulingCondition{condition("False", "OverLimit", 1)}, silent: true},
-		"the message":        {conditions: []kai.SchedulingCondition{condition("True", "QueueDoesNotExist", 1)}, want: kai.Waiting{Reason: "QueueDoesNotExist", Message: "KAI: in short", Anywhere: true}},
-		"details win":        {conditions: []kai.SchedulingCondition{condition("True", "OverLimit", 1, "rack r1 holds 3 of 4", "rack r1 holds 3 of 4", "rack r2 holds 1 of 4")}, want: kai.Waiting{Reason: "OverLimit", Message: "KAI: rack r1 holds 3 of 4; rack r2 holds 1 of 4", Anywhere: true}},
-		"reason from detail": {conditions: []kai.SchedulingCondition{condition("True", "", 1, "x")}, want: kai.Waiting{Reason: "PodSchedulingErrors", Message: "KAI: x"}},
-		"the latest":         {conditions: []kai.SchedulingCondition{condition("True", "Late", 5), condition("True", "Early", 1)}, want: kai.Waiting{Reason: "Late", Message: "KAI: in short", Since: at(5)}},
-		"bounded":            {conditions: []kai.SchedulingCondition{condition("True", "Long", 1, strings.Repeat("x", 9000))}, want: kai.Waiting{Reason: "Long", Message: "KAI: " + strings.Repeat("x", 504) + "..."}},
+		"the message":        {conditions: []kai.SchedulingCondition{condition("True", "QueueDoesNotExist", 1)}, want: kai.Pending{Reason: "QueueDoesNotExist", Message: "KAI: in short", Anywhere: true}},
+		"details win":        {conditions: []kai.SchedulingCondition{condition("True", "OverLimit", 1, "rack r1 holds 3 of 4", "rack r1 holds 3 of 4", "rack r2 holds 1 of 4")}, want: kai.Pending{Reason: "OverLimit", Message: "KAI: rack r1 holds 3 of 4; rack r2 holds 1 of 4", Anywhere: true}},
+		"reason from detail": {conditions: []kai.SchedulingCondition{condition("True", "", 1, "x")}, want: kai.Pending{Reason: "PodSchedulingErrors", Message: "KAI: x"}},
+		"the latest":         {conditions: []kai.SchedulingCondition{condition("True", "Late", 5), condition("True", "Early", 1)}, want: kai.Pending{Reason: "Late", Message: "KAI: in short", Since: at(5)}},
+		"bounded":            {conditions: []kai.SchedulingCondition{condition("True", "Long", 1, strings.Repeat("x", 9000))}, want: kai.Pending{Reason: "Long", Message: "KAI: " + strings.Repeat("x", 504) + "..."}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -1,9 +1,9 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package lws renders replicas of a multinode service as LeaderWorkerSets, for deployments that ask for that workload.
+// Package lws renders replicas of a multinode component as LeaderWorkerSets, for deployments that ask for that workload.
 //
-//	service Decode, 2 replicas of 4 pods    ->    LeaderWorkerSet chat-decode-r0, 1 replica of size 4
+//	component Decode, 2 replicas of 4 pods    ->    LeaderWorkerSet chat-decode-r0, 1 replica of size 4
 //	                                              LeaderWorkerSet chat-decode-r1, 1 replica of size 4
 //
 // One set for each replica, not one with two replicas: all replicas of a set share one template, and each replica has a domain of its

@@ -17,8 +17,8 @@ import (
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/framework"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/lws"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/test/testutil/providertest"
 )
 
@@ -35,7 +35,7 @@ spec:
       envs: [{name: WHO, value: "$(TRELLIS_POD_INDEX)"}]
       extraPodSpec: {initContainers: [{name: first, image: x}]}`
 
-// groups are the same service with pods of our own and with sets.
+// groups are the same component with pods of our own and with sets.
 func groups(t *testing.T) (own, sets *trellisv1alpha1.ScalingGroup) {
 	t.Helper()
 	own = providertest.Groups(t, providertest.Deployment(t, deep), "Gates")[0]
@@ -52,9 +52,9 @@ func TestPodsAreOurs(t *testing.T) {
 	for _, ordinal := range []int32{0, 1, 12} {
 		template := templates.Render(ordinal, nil).Spec.LeaderWorkerTemplate
 		for index, got := range map[int32]lws.PodTemplate{0: *template.LeaderTemplate, 2: template.WorkerTemplate} {
-			want := graph.BuildPod(own, ordinal, index)
-			delete(want.Labels, graph.LabelPodIndex)
-			want.Labels[graph.LabelGroupUID] = "uid"
+			want := render.BuildPod(own, ordinal, index)
+			delete(want.Labels, render.LabelPodIndex)
+			want.Labels[render.LabelGroupUID] = "uid"
 			want.Spec.Hostname, want.Spec.Subdomain = "", ""
 			if diff := cmp.Diff(want.Labels, got.Metadata.Labels); diff != "" {
 				t.Errorf("labels of pod %d-%d (-want +got):\n%s", ordinal, index, diff)
@@ -124,22 +124,22 @@ func TestReplicasShareNothingThatDiffers(t *testing.T) {
 func TestSetSaysWhatItIsOf(t *testing.T) {
 	_, sg := groups(t)
 	set := lws.For(sg).Render(1, nil)
-	if ordinal, ok := graph.OrdinalOf(set); !ok || ordinal != 1 || graph.ReplicaSize(sg, set) != 3 || graph.Outdated(sg, set) {
-		t.Errorf("reads as replica %d, size %d, outdated %v", ordinal, graph.ReplicaSize(sg, set), graph.Outdated(sg, set))
+	if ordinal, ok := render.OrdinalOf(set); !ok || ordinal != 1 || render.ReplicaSize(sg, set) != 3 || render.Outdated(sg, set) {
+		t.Errorf("reads as replica %d, size %d, outdated %v", ordinal, render.ReplicaSize(sg, set), render.Outdated(sg, set))
 	}
 	want := maps.Clone(sg.Labels)
 	maps.Copy(want, map[string]string{
-		graph.LabelReplica: "1", graph.LabelRevision: sg.Spec.Revision, graph.LabelReplicaSize: "3", graph.LabelGroupUID: "uid",
-		graph.LabelScalingGroup: "g-deep", graph.LabelGraph: "g",
+		render.LabelReplica: "1", render.LabelRevision: sg.Spec.Revision, render.LabelReplicaSize: "3", render.LabelGroupUID: "uid",
+		render.LabelScalingGroup: "g-deep", render.LabelGraph: "g",
 	})
 	if diff := cmp.Diff(want, set.Labels); diff != "" {
 		t.Errorf("labels (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(map[string]string{graph.AnnotationGraph: "g", graph.AnnotationRestart: "again"}, set.Annotations); diff != "" {
+	if diff := cmp.Diff(map[string]string{render.AnnotationGraph: "g", render.AnnotationRestart: "again"}, set.Annotations); diff != "" {
 		t.Errorf("annotations (-want +got):\n%s", diff)
 	}
 	sg.Spec.Restart.ID = "once more"
-	if !graph.Outdated(sg, set) {
+	if !render.Outdated(sg, set) {
 		t.Error("a set from before the last restart is not outdated")
 	}
 }
@@ -179,7 +179,7 @@ func TestNames(t *testing.T) {
 	sg := providertest.Groups(t, dgd, "Gates")[0]
 	seen := map[string]bool{}
 	for _, ordinal := range []int32{0, 1, 10, 99999} {
-		name := graph.SetName(sg, ordinal)
+		name := render.SetName(sg, ordinal)
 		if seen[name] || len(validation.IsDNS1035Label(name)) > 0 || len(name+"-0"+"-0123456789") > validation.LabelValueMaxLength {
 			t.Errorf("%q is taken, no name of a Service, or too long (%d)", name, len(name))
 		}
@@ -187,7 +187,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestNamesDoNotMeet: whatever services a deployment has, no StatefulSet and no pod of a set has the name of another's, or of a pod of ours.
+// TestNamesDoNotMeet: whatever components a deployment has, no StatefulSet and no pod of a set has the name of another's, or of a pod of ours.
 func TestNamesDoNotMeet(t *testing.T) {
 	dgd := providertest.Deployment(t, `
 metadata: {name: g, namespace: ns}
@@ -208,11 +208,11 @@ spec:
 		for ordinal := range sg.Spec.Replicas {
 			by := fmt.Sprintf("%s-%d", sg.Spec.Service, ordinal)
 			if sg.Spec.Multinode {
-				take("statefulset/"+graph.SetName(sg, ordinal), by+" (leader)")
-				take("statefulset/"+graph.SetName(sg, ordinal)+"-0", by+" (workers)")
+				take("statefulset/"+render.SetName(sg, ordinal), by+" (leader)")
+				take("statefulset/"+render.SetName(sg, ordinal)+"-0", by+" (workers)")
 			}
-			for index := range graph.PodsPerReplica(sg) {
-				take("pod/"+graph.BuildPod(sg, ordinal, index).Name, by)
+			for index := range render.PodsPerReplica(sg) {
+				take("pod/"+render.BuildPod(sg, ordinal, index).Name, by)
 			}
 		}
 	}

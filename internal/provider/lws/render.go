@@ -11,7 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 const (
@@ -28,7 +28,7 @@ type Templates struct {
 
 // For returns the templates of a group that is made by LeaderWorkerSets.
 func For(sg *trellisv1alpha1.ScalingGroup) Templates {
-	leader, worker := graph.BuildSet(sg, 0)
+	leader, worker := render.BuildSet(sg, 0)
 	return Templates{sg: sg, leader: leader, worker: worker}
 }
 
@@ -36,7 +36,7 @@ func For(sg *trellisv1alpha1.ScalingGroup) Templates {
 // change their metadata and scheduler. The set says, as its pods do, which replica it is of, of which revision, size and restart. It is to
 // be encoded and not to be changed. Owner references are the caller's.
 func (t Templates) Render(ordinal int32, join func(*corev1.Pod)) *LeaderWorkerSet {
-	leaderPod, workerPod := graph.InReplica(t.sg, ordinal, t.leader, t.worker)
+	leaderPod, workerPod := render.InReplica(t.sg, ordinal, t.leader, t.worker)
 	leader, worker := template(leaderPod, join), template(workerPod, join)
 	return &LeaderWorkerSet{
 		TypeMeta:   metav1.TypeMeta{APIVersion: Kind.GroupVersion().String(), Kind: Kind.Kind},
@@ -48,7 +48,7 @@ func (t Templates) Render(ordinal int32, join func(*corev1.Pod)) *LeaderWorkerSe
 			LeaderWorkerTemplate: LeaderWorkerTemplate{
 				LeaderTemplate: &leader,
 				WorkerTemplate: worker,
-				Size:           graph.PodsPerReplica(t.sg),
+				Size:           render.PodsPerReplica(t.sg),
 				RestartPolicy:  recreateGroup,
 			},
 		},
@@ -61,15 +61,15 @@ func (t Templates) meta(ordinal int32, leader PodMetadata) metav1.ObjectMeta {
 		labels = map[string]string{}
 	}
 	for _, key := range []string{
-		graph.LabelGraph, graph.LabelScalingGroup, graph.LabelReplica, graph.LabelRevision, graph.LabelReplicaSize, graph.LabelGroupUID,
+		render.LabelGraph, render.LabelScalingGroup, render.LabelReplica, render.LabelRevision, render.LabelReplicaSize, render.LabelGroupUID,
 	} {
 		labels[key] = leader.Labels[key]
 	}
-	annotations := map[string]string{graph.AnnotationGraph: t.sg.Spec.Graph}
-	if restart, asked := leader.Annotations[graph.AnnotationRestart]; asked {
-		annotations[graph.AnnotationRestart] = restart
+	annotations := map[string]string{render.AnnotationGraph: t.sg.Spec.Graph}
+	if restart, asked := leader.Annotations[render.AnnotationRestart]; asked {
+		annotations[render.AnnotationRestart] = restart
 	}
-	return metav1.ObjectMeta{Namespace: t.sg.Namespace, Name: graph.SetName(t.sg, ordinal), Labels: labels, Annotations: annotations}
+	return metav1.ObjectMeta{Namespace: t.sg.Namespace, Name: render.SetName(t.sg, ordinal), Labels: labels, Annotations: annotations}
 }
 
 // template is the pod of a role without what LeaderWorkerSet and its StatefulSets say of each pod.
@@ -77,7 +77,7 @@ func template(pod *corev1.Pod, join func(*corev1.Pod)) PodTemplate {
 	if join != nil {
 		join(pod)
 	}
-	delete(pod.Labels, graph.LabelSetIndex)
+	delete(pod.Labels, render.LabelSetIndex)
 	pod.Spec.Hostname, pod.Spec.Subdomain = "", ""
 	return PodTemplate{Metadata: PodMetadata{Labels: pod.Labels, Annotations: pod.Annotations}, Spec: pod.Spec}
 }

@@ -12,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // largest is the size that the first of all groups would have.
@@ -21,8 +21,8 @@ const largest = 9999
 // groupName names the group of one generation of a replica. The scheduler takes the groups of a tree in the order in which they were
 // created, and those of one second by name: the number lets the largest come first.
 func groupName(sg *trellisv1alpha1.ScalingGroup, ordinal int32, generation string) string {
-	service := strings.ReplaceAll(strings.ToLower(sg.Spec.Service), ".", "-")
-	return fmt.Sprintf("%s-%04d-%s-%d-%s", graph.LabelValue(sg.Spec.Graph), largest-size(sg), graph.LabelValue(service), ordinal, generation)
+	component := strings.ReplaceAll(strings.ToLower(sg.Spec.Service), ".", "-")
+	return fmt.Sprintf("%s-%04d-%s-%d-%s", render.LabelValue(sg.Spec.Graph), largest-size(sg), render.LabelValue(component), ordinal, generation)
 }
 
 // GroupOf is the name a pod cites, or "".

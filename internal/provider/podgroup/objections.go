@@ -16,8 +16,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/trellis-k8s/trellis/internal/gang"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/limit"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // Objections are what the kube-scheduler says against pods that are not bound, by UID: its words on a pod and on its group, or else what keeps
@@ -55,7 +55,7 @@ func sorted(groups []schedulingv1beta1.PodGroup, watched bool, all []*corev1.Pod
 		}
 	}
 	for _, pod := range all {
-		if pod.DeletionTimestamp == nil && !graph.GateClosed(pod) {
+		if pod.DeletionTimestamp == nil && !render.GateClosed(pod) {
 			s.released[GroupOf(pod)]++
 		}
 	}

@@ -20,7 +20,7 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/gang"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 const (
@@ -39,7 +39,7 @@ const (
 func Workload(dgd *nvidiav1beta1.DynamoGraphDeployment, groups []*trellisv1alpha1.ScalingGroup) *schedulingv1beta1.Workload {
 	w := &schedulingv1beta1.Workload{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: dgd.Namespace, Labels: map[string]string{graph.LabelGraph: graph.LabelValue(dgd.Name)},
+			Namespace: dgd.Namespace, Labels: map[string]string{render.LabelGraph: render.LabelValue(dgd.Name)},
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(dgd, nvidiav1beta1.GroupVersion.WithKind("DynamoGraphDeployment"))},
 		},
 		Spec: schedulingv1beta1.WorkloadSpec{ControllerRef: &schedulingv1beta1.TypedLocalObjectReference{
@@ -64,15 +64,15 @@ func Workload(dgd *nvidiav1beta1.DynamoGraphDeployment, groups []*trellisv1alpha
 		panic("a Workload does not marshal: " + err.Error()) // plain data; cannot happen
 	}
 	sum := sha256.Sum256(raw)
-	w.Name = graph.LabelValue(dgd.Name) + "-" + hex.EncodeToString(sum[:5])
+	w.Name = render.LabelValue(dgd.Name) + "-" + hex.EncodeToString(sum[:5])
 	return w
 }
 
-// baseGroups counts the replicas of the base gang. A service without replicas counts too, since a Workload does not follow their number.
+// baseGroups counts the replicas of the base gang. A component without replicas counts too, since a Workload does not follow their number.
 func baseGroups(groups []*trellisv1alpha1.ScalingGroup) int32 {
 	var n int32
 	for _, sg := range groups {
-		n += graph.MinAvailable(sg)
+		n += render.MinAvailable(sg)
 	}
 	return n
 }
@@ -85,7 +85,7 @@ func podGroupTemplates(groups []*trellisv1alpha1.ScalingGroup) []schedulingv1bet
 		if slices.ContainsFunc(out, func(t schedulingv1beta1.PodGroupTemplate) bool { return t.Name == name }) {
 			continue
 		}
-		t := schedulingv1beta1.PodGroupTemplate{Name: name, SchedulingPolicy: gangOf(graph.PodsPerReplica(sg)), SchedulingConstraints: constraint(packKey(sg))}
+		t := schedulingv1beta1.PodGroupTemplate{Name: name, SchedulingPolicy: gangOf(render.PodsPerReplica(sg)), SchedulingConstraints: constraint(packKey(sg))}
 		if len(out) == schedulingv1beta1.WorkloadMaxPodGroupTemplates-1 {
 			t = schedulingv1beta1.PodGroupTemplate{Name: otherTemplate, SchedulingPolicy: gangOf(1)}
 			return append(out, t)
@@ -104,7 +104,7 @@ func bySize(groups []*trellisv1alpha1.ScalingGroup) []*trellisv1alpha1.ScalingGr
 }
 
 func shapeName(sg *trellisv1alpha1.ScalingGroup) string {
-	name := fmt.Sprintf("gang-of-%d", graph.PodsPerReplica(sg))
+	name := fmt.Sprintf("gang-of-%d", render.PodsPerReplica(sg))
 	if t := sg.Spec.Topology; t != nil && t.PackDomain != "" {
 		name += "-in-one-" + t.PackDomain
 	}
@@ -133,7 +133,7 @@ func Tree(of gang.Members, w *schedulingv1beta1.Workload, members []*schedulingv
 	root := &schedulingv1alpha3.CompositePodGroup{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: of.Graph.Namespace, Name: of.Name,
-			Labels: map[string]string{graph.LabelGraph: graph.LabelValue(of.Graph.Name)}, Annotations: map[string]string{AnnotationGraph: of.Graph.Name},
+			Labels: map[string]string{render.LabelGraph: render.LabelValue(of.Graph.Name)}, Annotations: map[string]string{AnnotationGraph: of.Graph.Name},
 		},
 		Spec: schedulingv1alpha3.CompositePodGroupSpec{
 			WorkloadRef:       &schedulingv1alpha3.WorkloadReference{WorkloadName: w.Name, TemplateName: baseTemplate},
@@ -155,14 +155,14 @@ func Tree(of gang.Members, w *schedulingv1beta1.Workload, members []*schedulingv
 // Group is the PodGroup of one replica. It belongs to the replica's pods.
 func Group(of gang.Members, replica gang.Member, w *schedulingv1beta1.Workload) *schedulingv1beta1.PodGroup {
 	sg := replica.Group
-	pods := graph.PodsPerReplica(sg)
+	pods := render.PodsPerReplica(sg)
 	out := &schedulingv1beta1.PodGroup{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: of.Graph.Namespace, Name: GroupOf(replica.Pods[0]),
 			Labels: map[string]string{
-				graph.LabelGraph: graph.LabelValue(of.Graph.Name), graph.LabelScalingGroup: sg.Name, graph.LabelReplica: strconv.Itoa(int(replica.Ordinal)),
+				render.LabelGraph: render.LabelValue(of.Graph.Name), render.LabelScalingGroup: sg.Name, render.LabelReplica: strconv.Itoa(int(replica.Ordinal)),
 			},
-			Annotations: map[string]string{AnnotationGraph: of.Graph.Name, graph.AnnotationGang: of.Name},
+			Annotations: map[string]string{AnnotationGraph: of.Graph.Name, render.AnnotationGang: of.Name},
 		},
 		Spec: schedulingv1beta1.PodGroupSpec{
 			WorkloadRef:           &schedulingv1beta1.WorkloadReference{WorkloadName: w.Name, TemplateName: templateName(w, sg)},

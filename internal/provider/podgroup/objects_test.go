@@ -17,13 +17,13 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/podgroup"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/test/testutil/podgrouptest"
 )
 
 func TestGroupsOfABaseGang(t *testing.T) {
-	decode, frontend := podgrouptest.Service("Decode", 2, 8, "rack"), podgrouptest.Service("Frontend", 1, 0, "")
+	decode, frontend := podgrouptest.Component("Decode", 2, 8, "rack"), podgrouptest.Component("Frontend", 1, 0, "")
 	gang := podgrouptest.GangOfAll(true, decode, frontend)
 	w := podgroup.Workload(gang.Graph, gang.Groups)
 	got := podgroup.Group(gang, gang.Replicas[0], w)
@@ -58,17 +58,17 @@ spec:
 }
 
 func TestWorkload(t *testing.T) {
-	decode, frontend := podgrouptest.Service("Decode", 2, 8, "rack"), podgrouptest.Service("Frontend", 1, 0, "")
+	decode, frontend := podgrouptest.Component("Decode", 2, 8, "rack"), podgrouptest.Component("Frontend", 1, 0, "")
 	gang := podgrouptest.GangOfAll(true, frontend, decode)
 	w := podgroup.Workload(gang.Graph, gang.Groups)
 	if again := podgroup.Workload(gang.Graph, gang.Groups); again.Name != w.Name {
 		t.Error("the same deployment has two Workloads")
 	}
-	changed := podgrouptest.Service("Decode", 3, 8, "rack")
+	changed := podgrouptest.Component("Decode", 3, 8, "rack")
 	if podgroup.Workload(gang.Graph, []*trellisv1alpha1.ScalingGroup{changed, frontend}).Name == w.Name {
 		t.Error("another shape has the same Workload, which cannot be changed")
 	}
-	several := podgrouptest.Service("Decode", 2, 8, "rack")
+	several := podgrouptest.Component("Decode", 2, 8, "rack")
 	several.Spec.MinAvailable = ptr.To[int32](3)
 	if got := podgroup.Workload(gang.Graph, []*trellisv1alpha1.ScalingGroup{several, frontend}).Spec.CompositePodGroupTemplates[0].SchedulingPolicy.Gang.MinGroupCount; got != 4 {
 		t.Errorf("a base gang of 3 and 1 replicas has %d groups", got)
@@ -93,7 +93,7 @@ spec:
 func TestWorkloadWithManyShapes(t *testing.T) {
 	var groups []*trellisv1alpha1.ScalingGroup
 	for i := range int32(25) {
-		groups = append(groups, podgrouptest.Service(fmt.Sprintf("S%d", i), i+1, 1, "rack"))
+		groups = append(groups, podgrouptest.Component(fmt.Sprintf("S%d", i), i+1, 1, "rack"))
 	}
 	w := podgroup.Workload(&nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Name: "llm"}}, groups)
 	templates := w.Spec.CompositePodGroupTemplates[0].PodGroupTemplates
@@ -110,7 +110,7 @@ func TestWorkloadWithManyShapes(t *testing.T) {
 
 // The scheduler takes groups created in one second by name: the largest first.
 func TestLargestGroupComesFirstByName(t *testing.T) {
-	want := []*trellisv1alpha1.ScalingGroup{podgrouptest.Service("Z", 16, 8, ""), podgrouptest.Service("B", 1, 8, ""), podgrouptest.Service("Y", 2, 1, ""), podgrouptest.Service("A", 1, 0, "")}
+	want := []*trellisv1alpha1.ScalingGroup{podgrouptest.Component("Z", 16, 8, ""), podgrouptest.Component("B", 1, 8, ""), podgrouptest.Component("Y", 2, 1, ""), podgrouptest.Component("A", 1, 0, "")}
 	var names []string
 	for _, sg := range want {
 		names = append(names, podgroup.GroupName(sg, 0, "x"))
@@ -118,19 +118,19 @@ func TestLargestGroupComesFirstByName(t *testing.T) {
 	if !slices.IsSorted(names) {
 		t.Error(names)
 	}
-	if n := len(podgroup.GroupName(podgrouptest.Service(strings.Repeat("S", 63), 1, 0, ""), 100, "abcde")); n > 253 {
+	if n := len(podgroup.GroupName(podgrouptest.Component(strings.Repeat("S", 63), 1, 0, ""), 100, "abcde")); n > 253 {
 		t.Errorf("a name of %d characters", n)
 	}
 }
 
 func TestGenerations(t *testing.T) {
-	sg := podgrouptest.Service("Decode", 3, 8, "rack")
+	sg := podgrouptest.Component("Decode", 3, 8, "rack")
 	first, second := podgrouptest.Prepared(sg, 0), podgrouptest.Prepared(sg, 0)
 	if !podgroup.Kept(first) || !podgroup.Kept(second) || podgroup.GroupOf(first[0]) == podgroup.GroupOf(second[0]) {
 		t.Errorf("two generations: %s and %s", podgroup.GroupOf(first[0]), podgroup.GroupOf(second[0]))
 	}
 	t.Log("the rest of a generation that was cut short joins it")
-	rest := []*corev1.Pod{graph.BuildPod(sg, 0, 2)}
+	rest := []*corev1.Pod{render.BuildPod(sg, 0, 2)}
 	podgroup.Prepare(sg, 0, rest, first[:2], "other")
 	if podgroup.GroupOf(rest[0]) != podgroup.GroupOf(first[0]) {
 		t.Errorf("it is of %s, the others of %s", podgroup.GroupOf(rest[0]), podgroup.GroupOf(first[0]))
@@ -141,7 +141,7 @@ func TestGenerations(t *testing.T) {
 	t.Log("a field that the API server dropped, and a pod of another provider, are noticed")
 	stripped := first[0].DeepCopy()
 	stripped.Spec.SchedulingGroup = nil
-	if podgroup.Kept([]*corev1.Pod{stripped}) || podgroup.Kept([]*corev1.Pod{graph.BuildPod(sg, 0, 0)}) {
+	if podgroup.Kept([]*corev1.Pod{stripped}) || podgroup.Kept([]*corev1.Pod{render.BuildPod(sg, 0, 0)}) {
 		t.Error("they pass")
 	}
 }
@@ -180,7 +180,7 @@ func TestUnsuited(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			a, b := podgrouptest.Service("A", 1, 1, "rack"), podgrouptest.Service("B", 1, 1, "rack")
+			a, b := podgrouptest.Component("A", 1, 1, "rack"), podgrouptest.Component("B", 1, 1, "rack")
 			if c.change != nil {
 				c.change(a, b)
 			}

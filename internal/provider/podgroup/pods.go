@@ -11,8 +11,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // Prepare has the pods of one generation of a replica name one group. made are those that exist already; generation is a text that no other
@@ -27,13 +27,13 @@ func Prepare(sg *trellisv1alpha1.ScalingGroup, ordinal int32, fresh, made []*cor
 	}
 	for _, pod := range fresh {
 		pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: ptr.To(name)}
-		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, graph.AnnotationPodProvider, specs.PodGroup.Name)
+		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, render.AnnotationPodProvider, specs.PodGroup.Name)
 	}
 }
 
 // Kept says whether pods of one replica still are what Prepare made of them, all of one generation.
 func Kept(pods []*corev1.Pod) bool {
 	return !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool {
-		return GroupOf(pod) == "" || GroupOf(pod) != GroupOf(pods[0]) || pod.Annotations[graph.AnnotationPodProvider] != specs.PodGroup.Name
+		return GroupOf(pod) == "" || GroupOf(pod) != GroupOf(pods[0]) || pod.Annotations[render.AnnotationPodProvider] != specs.PodGroup.Name
 	})
 }

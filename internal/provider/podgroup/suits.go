@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // Unsuited says why the groups cannot be placed, and the fix; "" when they can. The kube-scheduler takes a tree only when all its pods agree on what it calls its validity: one
@@ -18,7 +18,7 @@ import (
 func Unsuited(groups []*trellisv1alpha1.ScalingGroup) string {
 	var first *trellisv1alpha1.ScalingGroup
 	for _, sg := range groups {
-		if !graph.Gated(sg) {
+		if !render.Gated(sg) {
 			continue
 		}
 		if why := ownGroup(sg); why != "" {

@@ -15,7 +15,7 @@ const (
 	profileRequired = "topologyProfile is required when any topology constraint is set"
 	domainRequired  = "packDomain is required when no service sets a topologyConstraint"
 	immutable       = "is immutable and cannot be added, removed, or changed after creation; delete and recreate the DynamoGraphDeployment to change topology constraints"
-	sameServices    = "service topology is immutable and cannot be modified after creation"
+	sameComponents  = "service topology is immutable and cannot be modified after creation"
 )
 
 // packed is a deployment with a constraint at both levels.
@@ -72,15 +72,15 @@ var _ = Describe("The topology constraint of a DynamoGraphDeployment", func() {
 		"domain of 64 characters": {graph: `{topologyProfile: p, packDomain: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa}`, want: refusal{"spec.topologyConstraint.packDomain", "may not be more than 63"}},
 	}))
 
-	// It could be changed in two steps that are each harmless, were it not for the set of services.
+	// It could be changed in two steps that are each harmless, were it not for the set of components.
 	It("cannot be changed by removing a service and adding it again", func(ctx SpecContext) {
 		mustCreate(ctx, deployments, object(graph, packed, named()))
 
 		_, err := patch(ctx, deployments, namespace, `spec: {services: {Worker: null}}`)
-		Expect(err).To(refusal{"spec.services", sameServices})
+		Expect(err).To(refusal{"spec.services", sameComponents})
 
 		_, err = patch(ctx, deployments, namespace, `spec: {services: {Worker: null, Worker2: {topologyConstraint: {packDomain: host}}}}`)
-		Expect(err).To(refusal{"spec.services", sameServices})
+		Expect(err).To(refusal{"spec.services", sameComponents})
 
 		current, err := objectsOf(deployments).Get(ctx, namespace, metav1.GetOptions{})
 		Expect(err).NotTo(HaveOccurred())
@@ -93,8 +93,8 @@ var _ = Describe("The topology constraint of a DynamoGraphDeployment", func() {
 
 var _ = Describe("A stored DynamoGraphDeployment", func() {
 	atSpec := refusal{"spec.topologyConstraint", "spec.topologyConstraint " + immutable}
-	atService := refusal{"spec.services[Worker].topologyConstraint", "topologyConstraint " + immutable}
-	set := refusal{"spec.services", sameServices}
+	atComponent := refusal{"spec.services[Worker].topologyConstraint", "topologyConstraint " + immutable}
+	set := refusal{"spec.services", sameComponents}
 	nodes := refusal{"spec.services[Worker].multinode", "cannot change node topology (between single-node and multi-node) after creation"}
 	fixedType := refusal{"spec.services[Worker].componentType", "componentType is immutable after it is set"}
 	framework := refusal{"spec.backendFramework", "spec.backendFramework is immutable and cannot be changed after creation"}
@@ -115,9 +115,9 @@ var _ = Describe("A stored DynamoGraphDeployment", func() {
 		"preferred domain added":   {base: packed, change: `spec: {topologyConstraint: {preferredPackDomain: rack}}`, want: atSpec},
 		"constraint removed":       {base: packed, change: `spec: {topologyConstraint: null}`, want: atSpec},
 		"constraint added":         {change: `spec: {topologyConstraint: {topologyProfile: p, packDomain: zone}}`, want: atSpec},
-		"service's domain changed": {base: packed, change: `spec: {services: {Worker: {topologyConstraint: {packDomain: host}}}}`, want: atService},
-		"service's removed":        {base: packed, change: `spec: {services: {Worker: {topologyConstraint: null}}}`, want: atService},
-		"service's preferred set":  {base: packed, change: `spec: {services: {Worker: {topologyConstraint: {preferredPackDomain: host}}}}`, want: atService},
+		"service's domain changed": {base: packed, change: `spec: {services: {Worker: {topologyConstraint: {packDomain: host}}}}`, want: atComponent},
+		"service's removed":        {base: packed, change: `spec: {services: {Worker: {topologyConstraint: null}}}`, want: atComponent},
+		"service's preferred set":  {base: packed, change: `spec: {services: {Worker: {topologyConstraint: {preferredPackDomain: host}}}}`, want: atComponent},
 		"service's added": {
 			base:   packed,
 			change: `spec: {services: {Frontend: {topologyConstraint: {packDomain: rack}}}}`,

@@ -34,7 +34,7 @@ g in one zone
 var choosing = map[string]rule{
 	"1 the graph is in one domain": {
 		nodes: racks(2, 8, "a/r0", "b/r0", "b/r1"), level: "zone",
-		services: services{"Prefill": worker(2, 1, 8, ""), "Decode": worker(1, 2, 8, ""), "Frontend": frontend(1)},
+		components: components{"Prefill": worker(2, 1, 8, ""), "Decode": worker(1, 2, 8, ""), "Frontend": frontend(1)},
 		kai: func(w *world) {
 			w.tree(`
 g needs 3 in one zone
@@ -62,7 +62,7 @@ g in one zone
 	},
 	"1 the graph fits into no domain": {
 		nodes: racks(2, 8, "a/r0", "b/r0"), level: "zone",
-		services: services{"Prefill": worker(1, 2, 8, ""), "Decode": worker(1, 1, 8, "")},
+		components: components{"Prefill": worker(1, 2, 8, ""), "Decode": worker(1, 1, 8, "")},
 		kai: func(w *world) {
 			w.is(placed, no, "NeverFits", "no zone has 3 hosts: the largest has 2")
 			w.held("Prefill", 0, 2)
@@ -87,7 +87,7 @@ g in one zone
 		},
 	},
 	"2 a multinode replica is in one domain, another may be in another": {
-		nodes: racks(2, 8, "a/r0", "a/r1"), services: services{"Worker": worker(2, 2, 8, "rack"), "Frontend": frontend(1)},
+		nodes: racks(2, 8, "a/r0", "a/r1"), components: components{"Worker": worker(2, 2, 8, "rack"), "Frontend": frontend(1)},
 		kai: func(w *world) {
 			w.tree(`
 g needs 1
@@ -110,7 +110,7 @@ g
 		},
 	},
 	"2 a single-node service is in one domain with all replicas": {
-		nodes: racks(2, 4, "a/r0", "a/r1"), services: services{"Worker": worker(6, 1, 1, "rack")},
+		nodes: racks(2, 4, "a/r0", "a/r1"), components: components{"Worker": worker(6, 1, 1, "rack")},
 		kai: func(w *world) {
 			w.tree(`
 g needs 1
@@ -129,7 +129,7 @@ g
 		},
 	},
 	"2 racks of one name in two zones are two racks": {
-		nodes: racks(1, 8, "a/r0", "b/r0"), services: services{"Worker": worker(1, 2, 8, "rack")},
+		nodes: racks(1, 8, "a/r0", "b/r0"), components: components{"Worker": worker(1, 2, 8, "rack")},
 		kai: func(w *world) {
 			w.is(placed, no, "NeverFits", "no rack has 2 hosts: the largest has 1", "in one rack")
 			w.held("Worker", 0, 2)
@@ -150,7 +150,7 @@ g
 		},
 	},
 	"2 units lie inside the graph's domain": {
-		nodes: racks(2, 8, "a/r0", "b/r0", "b/r1"), level: "zone", services: services{"Worker": worker(2, 2, 8, "rack"), "Frontend": frontend(2)},
+		nodes: racks(2, 8, "a/r0", "b/r0", "b/r1"), level: "zone", components: components{"Worker": worker(2, 2, 8, "rack"), "Frontend": frontend(2)},
 		kai: func(w *world) {
 			w.tree(`
 g needs 2 in one zone
@@ -172,7 +172,7 @@ g needs 2 in one zone
 		},
 	},
 	"4 preferred is reached": {
-		nodes: append(racks(1, 8, "a/r0"), racks(2, 8, "a/r1")...), level: "zone", preferred: "rack", services: services{"Worker": worker(2, 1, 8, "")},
+		nodes: append(racks(1, 8, "a/r0"), racks(2, 8, "a/r1")...), level: "zone", preferred: "rack", components: components{"Worker": worker(2, 1, 8, "")},
 		kai: func(w *world) {
 			w.tree(`
 g needs 1 in one zone, rack first
@@ -187,7 +187,7 @@ g in one zone, rack first
 		},
 	},
 	"4 preferred is climbed from": {
-		nodes: racks(2, 8, "a/r0", "a/r1"), level: "zone", preferred: "rack", services: services{"Worker": worker(1, 3, 8, "")},
+		nodes: racks(2, 8, "a/r0", "a/r1"), level: "zone", preferred: "rack", components: components{"Worker": worker(1, 3, 8, "")},
 		kai: func(w *world) {
 			w.tree(`
 g needs 1 in one zone, rack first
@@ -204,7 +204,7 @@ g in one zone, rack first
 		},
 	},
 	"5 a gang starts whole or not at all": {
-		nodes: racks(2, 8, "a/r0", "a/r1"), services: services{"Worker": worker(1, 3, 8, "rack")},
+		nodes: racks(2, 8, "a/r0", "a/r1"), components: components{"Worker": worker(1, 3, 8, "rack")},
 		kai: func(w *world) {
 			w.is(placed, no, "NeverFits", "no rack has 3 hosts: the largest has 2")
 			w.held("Worker", 0, 3)
@@ -229,7 +229,7 @@ g
 		},
 	},
 	"5 further replicas come as they fit": {
-		nodes: racks(2, 8, "a/r0"), level: "zone", services: services{"Worker": worker(2, 2, 8, "rack")},
+		nodes: racks(2, 8, "a/r0"), level: "zone", components: components{"Worker": worker(2, 2, 8, "rack")},
 		kai: func(w *world) {
 			w.tree(inZoneRacks1)
 			w.in("Worker", 0, 2, "a/r0")
@@ -249,7 +249,7 @@ g
 		},
 	},
 	"6 look ahead": {
-		nodes: racks(2, 8, "a/r0", "b/r0", "b/r1"), level: "zone", services: services{"Worker": worker(2, 2, 8, "rack")},
+		nodes: racks(2, 8, "a/r0", "b/r0", "b/r1"), level: "zone", components: components{"Worker": worker(2, 2, 8, "rack")},
 		kai: func(w *world) {
 			w.in("Worker", 0, 2, "b/r0")
 			w.in("Worker", 1, 2, "b/r1")
@@ -261,7 +261,7 @@ g
 		},
 	},
 	"6 tightest fit": {
-		nodes: append(racks(4, 8, "a/r0"), racks(2, 8, "a/r1")...), services: services{"Worker": worker(1, 2, 8, "rack")},
+		nodes: append(racks(4, 8, "a/r0"), racks(2, 8, "a/r1")...), components: components{"Worker": worker(1, 2, 8, "rack")},
 		kai: func(w *world) { w.in("Worker", 0, 2, "a/r1") },
 		grove: func(w *world) {
 			w.documented("choosing looks ahead to all replicas, tightest fit", "Grove", "Grove's scheduler")

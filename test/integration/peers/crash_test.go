@@ -22,9 +22,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/operator"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 	"github.com/trellis-k8s/trellis/test/testutil/crash"
 	"github.com/trellis-k8s/trellis/test/testutil/graphs"
@@ -120,9 +120,9 @@ func (sc scene) play(ctx SpecContext, under, name string, c crash.Point) int {
 	defer func() { stop() }()
 	w := newWorldIn(ctx, ns, ns, racks(2, 8, "a/r0", "b/r0", "b/r1", "b/r2")...)
 	if undertakings[under].sets {
-		w.sets = &lwsWorld{ctx: ctx, ns: ns, selector: graph.LabelGraph + "=" + w.name}
+		w.sets = &lwsWorld{ctx: ctx, ns: ns, selector: render.LabelGraph + "=" + w.name}
 	}
-	w.deploy(undertakings[under].provider, "zone", "", services{"Worker": worker(2, 2, 8, "rack"), "Frontend": frontend(1)})
+	w.deploy(undertakings[under].provider, "zone", "", components{"Worker": worker(2, 2, 8, "rack"), "Frontend": frontend(1)})
 	endsAs := func(sc scene, before map[types.UID]bool) {
 		GinkgoHelper()
 		w.until("it ends as if nothing had happened", func() error {
@@ -177,7 +177,7 @@ func (sc scene) amiss(w *world, before map[types.UID]bool) error {
 	}
 	replicas, zones := map[int32][]corev1.Pod{}, map[string]bool{}
 	for _, pod := range w.of("Worker") {
-		ordinal, _, _ := graph.ReplicaOf(&pod)
+		ordinal, _, _ := render.ReplicaOf(&pod)
 		replicas[ordinal] = append(replicas[ordinal], pod)
 		zones[pod.Spec.NodeSelector[zoneKey]] = true
 		switch {
@@ -211,7 +211,7 @@ func (w *world) listed(ordinals []int32) error {
 			return fmt.Errorf("the sets are %s", got)
 		}
 	}
-	if w.dgd().Annotations[graph.AnnotationProvider] != specs.KAI.Name {
+	if w.dgd().Annotations[render.AnnotationProvider] != specs.KAI.Name {
 		return nil
 	}
 	want := "g needs 2 in one zone\n  g-frontend-all pods 1\n  g-worker-all needs 1"

@@ -20,7 +20,7 @@ import (
 var _ = Describe("Under Grove's API", labelGrove, func() {
 	It("a deployment of single-node services is made, serves and scales", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
 		w := newWorld(ctx, "plain")
-		w.deploy(specs.Grove.Name, "zone", "", services{"Frontend": frontend(1)})
+		w.deploy(specs.Grove.Name, "zone", "", components{"Frontend": frontend(1)})
 		w.set("g in one zone\n  frontend 1 (least 1)")
 		w.groveServes()
 		w.serves()
@@ -32,7 +32,7 @@ var _ = Describe("Under Grove's API", labelGrove, func() {
 
 	It("why nothing is scheduled is read from the pods, where KAI writes it", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
 		w := newWorld(ctx, "why", racks(1, 8, "a/r0")...)
-		w.deploy(specs.Grove.Name, "zone", "", services{"Worker": worker(1, 2, 8, "rack")})
+		w.deploy(specs.Grove.Name, "zone", "", components{"Worker": worker(1, 2, 8, "rack")})
 		w.set(groveZoneRacks1)
 		w.groveWaits("worker", "", 0)
 		w.is(placed, no, "WaitsForGrove", "0 of 1 replicas scheduled")
@@ -59,7 +59,7 @@ var _ = Describe("Under Grove's API", labelGrove, func() {
 
 	It("a recreated pod that leaves its replica's domain is reported, though Grove counts it as ready", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
 		w := newWorld(ctx, "strays", racks(2, 8, "a/r0", "a/r1")...)
-		w.deploy(specs.Grove.Name, "zone", "", services{"Worker": worker(1, 3, 8, "rack")})
+		w.deploy(specs.Grove.Name, "zone", "", components{"Worker": worker(1, 3, 8, "rack")})
 		w.set(strings.ReplaceAll(groveZoneRacks1, "worker-wkr 1 (least 1)", "worker-wkr 2 (least 2)"))
 		w.groveServes()
 		leader := w.grovePod("Worker", "worker-ldr", 0, "a-r0-0")

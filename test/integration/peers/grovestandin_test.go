@@ -49,7 +49,7 @@ func (w *world) plain(sketch string) string {
 	return strings.TrimSpace(strings.ReplaceAll(sketch, w.name, "g"))
 }
 
-// groveMade are the objects that Grove makes of the set, one a service, made by hand when they are not there.
+// groveMade are the objects that Grove makes of the set, one a component, made by hand when they are not there.
 func (w *world) groveMade() []*unstructured.Unstructured {
 	GinkgoHelper()
 	pcs, _ := w.podCliqueSet()
@@ -137,12 +137,12 @@ func (w *world) groveServes() {
 	w.groveCounts("", func(_ string, wanted int64) (int64, int64, int64) { return wanted, wanted, wanted })
 }
 
-// groveWaits: Grove's scheduler finds no capacity for a service, named as in the set.
-func (w *world) groveWaits(service, why string, scheduled int64) {
+// groveWaits: Grove's scheduler finds no capacity for a component, named as in the set.
+func (w *world) groveWaits(component, why string, scheduled int64) {
 	GinkgoHelper()
 	w.groveSays("False", "AllClusterTopologyLevelsAvailable", false)
 	w.groveCounts(why, func(object string, wanted int64) (int64, int64, int64) {
-		if object == service {
+		if object == component {
 			return wanted, scheduled, scheduled
 		}
 		return wanted, wanted, wanted
@@ -150,7 +150,7 @@ func (w *world) groveWaits(service, why string, scheduled int64) {
 }
 
 // grovePod is a pod of a replica as Grove makes it of the clique, on a host; on "" it is not bound yet.
-func (w *world) grovePod(service, clique string, replica int, host string) *corev1.Pod {
+func (w *world) grovePod(component, clique string, replica int, host string) *corev1.Pod {
 	GinkgoHelper()
 	pcs, _ := w.podCliqueSet()
 	for _, c := range pcs.Spec.Template.Cliques {
@@ -158,7 +158,7 @@ func (w *world) grovePod(service, clique string, replica int, host string) *core
 			continue
 		}
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-			Namespace: w.ns, GenerateName: fmt.Sprintf("%s-0-%s-%d-%s-", w.name, strings.ToLower(service), replica, clique), Labels: c.Labels, Annotations: c.Annotations,
+			Namespace: w.ns, GenerateName: fmt.Sprintf("%s-0-%s-%d-%s-", w.name, strings.ToLower(component), replica, clique), Labels: c.Labels, Annotations: c.Annotations,
 		}, Spec: c.Spec.PodSpec}
 		pod.Labels[grove.LabelPartOf], pod.Labels[grove.LabelReplica] = w.name, strconv.Itoa(replica)
 		if host != "" {
@@ -168,6 +168,6 @@ func (w *world) grovePod(service, clique string, replica int, host string) *core
 		pod.Spec.ServiceAccountName = ""
 		return made(w.ctx, pod)
 	}
-	Fail(fmt.Sprintf("the set has no clique %s for %s", clique, service))
+	Fail(fmt.Sprintf("the set has no clique %s for %s", clique, component))
 	return nil
 }

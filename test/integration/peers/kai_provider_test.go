@@ -23,12 +23,12 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/controller/adoption"
 	"github.com/trellis-k8s/trellis/internal/gang"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/operator"
 	"github.com/trellis-k8s/trellis/internal/provider"
 	"github.com/trellis-k8s/trellis/internal/provider/kai"
 	"github.com/trellis-k8s/trellis/internal/provider/kai/placer"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/test/testutil/providertest"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
@@ -38,8 +38,8 @@ func (s scenario) pods(ctx context.Context, p provider.Placer, group int, ordina
 	GinkgoHelper()
 	sg := s.groups[group]
 	var pods []*corev1.Pod
-	for index := range graph.PodsPerReplica(sg) {
-		pods = append(pods, graph.BuildPod(sg, ordinal, index))
+	for index := range render.PodsPerReplica(sg) {
+		pods = append(pods, render.BuildPod(sg, ordinal, index))
 	}
 	p.Prepare(sg, ordinal, pods, nil)
 	for _, pod := range pods {

@@ -18,7 +18,7 @@ import (
 var _ = Describe("A start under KAI", labelKAI, func() {
 	It("refuses nothing, and gated pods are of no PodGroup, so that KAI says nothing of them", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
 		w := newWorld(ctx, "starts", racks(2, 8, "a/r0")...)
-		w.deploy(specs.KAI.Name, "zone", "", services{"Worker": worker(2, 2, 8, "rack")})
+		w.deploy(specs.KAI.Name, "zone", "", components{"Worker": worker(2, 2, 8, "rack")})
 		w.in("Worker", 0, 2, "a/r0")
 		w.held("Worker", 1, 2)
 		for _, pod := range w.replica("Worker", 1) {

@@ -12,7 +12,7 @@ import (
 
 var living = map[string]rule{
 	"7 scale-out stays in the graph's domain": {
-		nodes: append(racks(2, 8, "a/r0"), racks(2, 8, "b/r0", "b/r1", "b/r2")...), level: "zone", services: services{"Worker": worker(1, 2, 8, "rack")},
+		nodes: append(racks(2, 8, "a/r0"), racks(2, 8, "b/r0", "b/r1", "b/r2")...), level: "zone", components: components{"Worker": worker(1, 2, 8, "rack")},
 		kai: func(w *world) {
 			w.in("Worker", 0, 2, "a/r0")
 			w.scale("Worker", 2)
@@ -40,7 +40,7 @@ var living = map[string]rule{
 		},
 	},
 	"7 a lost member brings the replica back where it was": {
-		nodes: append(racks(2, 8, "a/r0"), racks(3, 8, "a/r1")...), level: "zone", services: services{"Worker": worker(1, 2, 8, "rack"), "Frontend": frontend(1)},
+		nodes: append(racks(2, 8, "a/r0"), racks(3, 8, "a/r1")...), level: "zone", components: components{"Worker": worker(1, 2, 8, "rack"), "Frontend": frontend(1)},
 		kai: func(w *world) {
 			w.in("Worker", 0, 2, "a/r0")
 			w.serves()
@@ -58,7 +58,7 @@ g needs 2 in one zone
 		},
 	},
 	"7 a replica moves whole when its rack is full": {
-		nodes: racks(2, 8, "a/r0", "a/r1"), level: "zone", services: services{"Worker": worker(1, 2, 8, "rack")},
+		nodes: racks(2, 8, "a/r0", "a/r1"), level: "zone", components: components{"Worker": worker(1, 2, 8, "rack")},
 		kai: func(w *world) {
 			w.in("Worker", 0, 2, "a/r0")
 			w.serves()
@@ -72,7 +72,7 @@ g needs 2 in one zone
 		},
 	},
 	"7 with all members gone the graph is free": {
-		nodes: racks(2, 8, "a/r0", "b/r0"), level: "zone", services: services{"Worker": worker(1, 2, 8, "")},
+		nodes: racks(2, 8, "a/r0", "b/r0"), level: "zone", components: components{"Worker": worker(1, 2, 8, "")},
 		kai: func(w *world) {
 			w.in("Worker", 0, 2, "a")
 			w.scale("Worker", 0)
@@ -101,7 +101,7 @@ g in one zone
 		},
 	},
 	"8 a lost level: what runs stays, what needs it waits": {
-		nodes: racks(2, 8, "a/r0", "a/r1"), level: "zone", services: services{"Worker": worker(1, 2, 8, "rack")},
+		nodes: racks(2, 8, "a/r0", "a/r1"), level: "zone", components: components{"Worker": worker(1, 2, 8, "rack")},
 		kai: func(w *world) {
 			w.in("Worker", 0, 2, "a/r0")
 			w.serves()
@@ -132,12 +132,12 @@ g in one zone
 		},
 	},
 	"9 capacity is counted per node": {
-		nodes: append(racks(3, 7, "a/r0"), racks(1, 8, "b/r0")...), level: "zone", services: services{"Worker": worker(1, 1, 8, "")},
+		nodes: append(racks(3, 7, "a/r0"), racks(1, 8, "b/r0")...), level: "zone", components: components{"Worker": worker(1, 1, 8, "")},
 		kai:   func(w *world) { w.in("Worker", 0, 1, "b") },
 		grove: func(w *world) { w.documented("capacity is counted per node", "Grove", "Grove's scheduler") },
 	},
 	"9 shapes of several sizes bind as planned": {
-		nodes: racks(2, 8, "a/r0"), level: "rack", services: services{"Small": worker(2, 1, 4, ""), "Large": worker(1, 1, 8, "")},
+		nodes: racks(2, 8, "a/r0"), level: "rack", components: components{"Small": worker(2, 1, 4, ""), "Large": worker(1, 1, 8, "")},
 		kai: func(w *world) {
 			w.serves()
 			hosts := map[string]bool{w.replica("Small", 0)[0].Spec.NodeName: true, w.replica("Small", 1)[0].Spec.NodeName: true}
@@ -151,7 +151,7 @@ g needs 2 in one rack
 		grove: func(w *world) { w.documented("capacity is counted per node", "Grove", "Grove's scheduler") },
 	},
 	"13 what cannot bind is requeued whole and planned again": {
-		nodes: append(racks(2, 8, "a/r0"), racks(1, 8, "a/r1")...), services: services{"Worker": worker(1, 2, 8, "rack")},
+		nodes: append(racks(2, 8, "a/r0"), racks(1, 8, "a/r1")...), components: components{"Worker": worker(1, 2, 8, "rack")},
 		kai: func(w *world) {
 			w.refuses = "volume is elsewhere"
 			w.untilReleased("Worker", 0)
@@ -169,7 +169,7 @@ g needs 2 in one rack
 		},
 	},
 	"15 a rolling update stays where it is": {
-		nodes: racks(2, 8, "a/r0", "a/r1", "b/r0", "b/r1"), level: "zone", services: services{"Worker": worker(2, 2, 8, "rack")},
+		nodes: racks(2, 8, "a/r0", "a/r1", "b/r0", "b/r1"), level: "zone", components: components{"Worker": worker(2, 2, 8, "rack")},
 		kai: func(w *world) {
 			w.in("Worker", 0, 2, "a/r0")
 			w.in("Worker", 1, 2, "a/r1")

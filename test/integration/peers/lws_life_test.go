@@ -18,11 +18,11 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/external"
 	"github.com/trellis-k8s/trellis/internal/provider/kai"
 	"github.com/trellis-k8s/trellis/internal/provider/lws"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/test/testutil/providertest"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
@@ -63,7 +63,7 @@ var _ = Describe("A deployment with LeaderWorkerSets", labelLWS, Serial, Ordered
 		w.until("the base gang is released, and the replica without a worker is not",
 			"0: 3 pods, 3 released, 0 bound, 1 racks; 1: 2 pods, 0 released, 0 bound, 0 racks", w.replicas)
 		w.until("the provider says who makes the pods",
-			"True ProviderAvailable: Gates, chosen by default; multinode services have the workload LeaderWorkerSet",
+			"True ProviderAvailable: Gates, chosen by default; multinode components have the workload LeaderWorkerSet",
 			func() string { return w.condition(nvidiav1alpha1.ConditionProviderReady) })
 		for ordinal, name := range []string{"g-decode-r0", "g-decode-r1"} {
 			have, want := w.set(name), w.wanted(int32(ordinal))
@@ -161,7 +161,7 @@ var _ = Describe("A deployment with LeaderWorkerSets under KAI", labelLWS, label
 	It("is released as members of its PodGroup", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
 		w := newLWSWorld(ctx, "life-kai")
 		dgd := providertest.Deployment(GinkgoTB(), strings.ReplaceAll(inSets, "NS", w.ns))
-		dgd.Annotations[graph.AnnotationProvider] = specs.KAI.Name
+		dgd.Annotations[render.AnnotationProvider] = specs.KAI.Name
 		made(ctx, dgd)
 		w.until("whole and released", "0: 3 pods, 3 released, 0 bound, 1 racks; 1: 3 pods, 3 released, 0 bound, 1 racks", w.replicas)
 		group, err := client.Resource(resources["PodGroup"]).Namespace(w.ns).Get(ctx, "g", metav1.GetOptions{})
@@ -175,7 +175,7 @@ var _ = Describe("A deployment with LeaderWorkerSets under KAI", labelLWS, label
 		for _, pod := range w.pods() {
 			Expect(pod.Spec.SchedulerName).To(Equal(kai.SchedulerName), pod.Name)
 			Expect(pod.Annotations).To(And(HaveKeyWithValue(kai.AnnotationPodGroup, "g"), HaveKeyWithValue(kai.AnnotationSkipGrouper, "true")), pod.Name)
-			Expect(pod.Labels).To(HaveKeyWithValue(kai.LabelSubGroup, "g-decode-"+pod.Labels[graph.LabelReplica]), pod.Name)
+			Expect(pod.Labels).To(HaveKeyWithValue(kai.LabelSubGroup, "g-decode-"+pod.Labels[render.LabelReplica]), pod.Name)
 		}
 	})
 })
@@ -221,7 +221,7 @@ func (w *lwsWorld) replaced(title string, before map[string]types.UID, set strin
 	w.until(title, "3 new, released", func() string {
 		fresh := 0
 		for _, pod := range w.pods() {
-			if strings.HasPrefix(pod.Name, set+"-") && pod.UID != before[pod.Name] && !graph.GateClosed(pod) {
+			if strings.HasPrefix(pod.Name, set+"-") && pod.UID != before[pod.Name] && !render.GateClosed(pod) {
 				fresh++
 			}
 		}
@@ -240,7 +240,7 @@ func (w *lwsWorld) rolls(title string, before map[string]types.UID) {
 				fresh = "not all new"
 			}
 			if pod.Spec.NodeName != "" && pod.DeletionTimestamp == nil {
-				serving[pod.Labels[graph.LabelReplica]]++
+				serving[pod.Labels[render.LabelReplica]]++
 			}
 		}
 		if serving["0"] < 3 && serving["1"] < 3 {

@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/operator"
 	"github.com/trellis-k8s/trellis/internal/provider"
 	"github.com/trellis-k8s/trellis/internal/provider/external"
@@ -25,6 +24,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/provider/lws"
 	"github.com/trellis-k8s/trellis/internal/provider/lws/maker"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
@@ -40,7 +40,7 @@ func ends(sg *trellisv1alpha1.ScalingGroup, ordinals ...int32) {
 	DeferCleanup(func(ctx SpecContext) {
 		for _, ordinal := range ordinals {
 			sets := client.Resource(resources[lws.Kind.Kind]).Namespace(sg.Namespace)
-			_ = sets.Delete(ctx, graph.SetName(sg, ordinal), metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)})
+			_ = sets.Delete(ctx, render.SetName(sg, ordinal), metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)})
 		}
 	})
 }
@@ -48,7 +48,7 @@ func ends(sg *trellisv1alpha1.ScalingGroup, ordinals ...int32) {
 // ungc plays the garbage collector for the sets of a group.
 func ungc(ctx context.Context, sg *trellisv1alpha1.ScalingGroup) {
 	GinkgoHelper()
-	set, err := client.Resource(resources[lws.Kind.Kind]).Namespace(sg.Namespace).Get(ctx, graph.SetName(sg, 0), metav1.GetOptions{})
+	set, err := client.Resource(resources[lws.Kind.Kind]).Namespace(sg.Namespace).Get(ctx, render.SetName(sg, 0), metav1.GetOptions{})
 	Expect(err).NotTo(HaveOccurred())
 	set.SetFinalizers(nil)
 	Expect(resourceOf(set).Update(ctx, set, metav1.UpdateOptions{})).Error().NotTo(HaveOccurred())
@@ -70,10 +70,10 @@ var _ = Describe("The maker of LeaderWorkerSets", labelLWS, func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(sets).To(HaveLen(1))
 		template := read[lws.LeaderWorkerSet](sets[1].(*unstructured.Unstructured)).Spec.LeaderWorkerTemplate
-		for role, half := range map[string]lws.PodTemplate{graph.RoleLeader: *template.LeaderTemplate, graph.RoleWorker: template.WorkerTemplate} {
+		for role, half := range map[string]lws.PodTemplate{render.RoleLeader: *template.LeaderTemplate, render.RoleWorker: template.WorkerTemplate} {
 			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: half.Metadata.Labels, Annotations: half.Metadata.Annotations}, Spec: half.Spec}
 			Expect(p.Kept([]*corev1.Pod{pod})).To(BeTrue(), "%s: annotations %v", role, pod.Annotations)
-			Expect(pod.Labels).To(And(HaveKeyWithValue(graph.LabelRole, role), Not(HaveKey(kai.LabelSubGroup))))
+			Expect(pod.Labels).To(And(HaveKeyWithValue(render.LabelRole, role), Not(HaveKey(kai.LabelSubGroup))))
 			Expect(pod.Spec.SchedulerName).To(Equal(kai.SchedulerName), role)
 			Expect(pod.Spec.SchedulingGates).To(HaveLen(1), role)
 		}

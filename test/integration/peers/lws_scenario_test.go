@@ -24,11 +24,11 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/operator"
 	"github.com/trellis-k8s/trellis/internal/provider/external"
 	"github.com/trellis-k8s/trellis/internal/provider/lws"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/test/rights"
 	"github.com/trellis-k8s/trellis/test/testutil/providertest"
 )
@@ -152,16 +152,16 @@ func (w *lwsWorld) replicas() string {
 	}
 	replicas := map[string]*replica{}
 	for _, pod := range w.pods() {
-		if pod.Labels[graph.LabelComponent] != "Decode" {
+		if pod.Labels[render.LabelComponent] != "Decode" {
 			continue
 		}
-		r := replicas[pod.Labels[graph.LabelReplica]]
+		r := replicas[pod.Labels[render.LabelReplica]]
 		if r == nil {
 			r = &replica{racks: map[string]bool{}}
-			replicas[pod.Labels[graph.LabelReplica]] = r
+			replicas[pod.Labels[render.LabelReplica]] = r
 		}
 		r.pods++
-		if graph.GateClosed(pod) {
+		if render.GateClosed(pod) {
 			continue
 		}
 		r.open++

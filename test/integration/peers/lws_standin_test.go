@@ -17,8 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	ctrl "sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/lws"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // play does once what is LeaderWorkerSet's, the StatefulSets' and the garbage collector's.
@@ -153,7 +153,7 @@ func (w *lwsWorld) run() {
 		busy[pod.Spec.NodeName] = true
 	}
 	for _, pod := range w.pods() {
-		if graph.GateClosed(pod) || pod.Spec.NodeName != "" {
+		if render.GateClosed(pod) || pod.Spec.NodeName != "" {
 			continue
 		}
 		for i := range nodes.Items {

@@ -19,9 +19,9 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/grove"
 	"github.com/trellis-k8s/trellis/internal/provider/kai"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/test/testutil/hub"
 	"github.com/trellis-k8s/trellis/test/testutil/providertest"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
@@ -44,12 +44,12 @@ var _ = Describe("A manifest that users have", labelKAI, labelGrove, labelLWS, f
 		if c := dgd.Spec.TopologyConstraint; c != nil {
 			topology.Name = c.ClusterTopologyName
 		}
-		resolved, err := graph.Resolve(dgd, graph.Inputs{Topology: topology, Provider: "KAI"})
+		resolved, err := render.Resolve(dgd, render.Inputs{Topology: topology, Provider: "KAI"})
 		if err != nil {
 			Skip("Trellis itself refuses it: " + err.Error())
 		}
 		groups := resolved.ScalingGroups()
-		k := kai.Graph{Namespace: namespace, Name: dgd.Name, Queue: "q", Topology: topology.Name, Groups: groups}
+		k := kai.Input{Namespace: namespace, Name: dgd.Name, Queue: "q", Topology: topology.Name, Groups: groups}
 		if pg := kai.RenderPodGroup(k); pg != nil {
 			accepted(ctx, sent(pg, ""), metav1.DryRunAll)
 		}
@@ -57,7 +57,7 @@ var _ = Describe("A manifest that users have", labelKAI, labelGrove, labelLWS, f
 			accepted(ctx, sent(set, ""), metav1.DryRunAll)
 		}
 		for shape := range groves {
-			g := grove.Graph{Namespace: namespace, Name: dgd.Name, Queue: "q", Groups: groups}
+			g := grove.Input{Namespace: namespace, Name: dgd.Name, Queue: "q", Groups: groups}
 			accepted(ctx, sent(grove.Render(g, schemaOf(shape)), shape), metav1.DryRunAll)
 		}
 	}, suite.Entries(all, SpecTimeout(suite.Timeout())))

@@ -20,9 +20,9 @@ import (
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/constraint"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/grove"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
@@ -49,7 +49,7 @@ func (w *world) restarts() string {
 	pcs, _ := w.podCliqueSet()
 	var out []string
 	for _, clique := range pcs.Spec.Template.Cliques {
-		out = append(out, clique.Name+":"+clique.Annotations[graph.AnnotationRestart])
+		out = append(out, clique.Name+":"+clique.Annotations[render.AnnotationRestart])
 	}
 	slices.Sort(out)
 	return strings.Join(out, " ")
@@ -97,9 +97,9 @@ func annotated(ctx context.Context, provider string) *world {
 	w := newWorld(ctx, "by-"+strings.ToLower(provider), racks(2, 8, "a/r0", "a/r1")...)
 	made(ctx, &nvidiav1alpha1.DynamoGraphDeployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.ns, Name: w.name, Annotations: map[string]string{
-			graph.AnnotationProvider: provider, constraint.AnnotationTopology: w.name, constraint.AnnotationRequired: zoneKey, constraint.AnnotationPreferred: rackKey,
+			render.AnnotationProvider: provider, constraint.AnnotationTopology: w.name, constraint.AnnotationRequired: zoneKey, constraint.AnnotationPreferred: rackKey,
 		}},
-		Spec: nvidiav1alpha1.DynamoGraphDeploymentSpec{Services: services{"Worker": worker(2, 1, 8, "")}},
+		Spec: nvidiav1alpha1.DynamoGraphDeploymentSpec{Services: components{"Worker": worker(2, 1, 8, "")}},
 	})
 	DeferOnFailure(w.describe)
 	return w
@@ -108,7 +108,7 @@ func annotated(ctx context.Context, provider string) *world {
 var _ = Describe("A deployment under Grove", labelGrove, func() {
 	It("reports that Grove has lost its topology until Grove says that it is back", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
 		w := newWorld(ctx, "loses")
-		w.deploy(specs.Grove.Name, "zone", "", services{"Worker": worker(1, 2, 8, "rack")})
+		w.deploy(specs.Grove.Name, "zone", "", components{"Worker": worker(1, 2, 8, "rack")})
 		w.set(groveZoneRacks1)
 		w.is(levelsAvailable, yes, "AllTopologyLevelsAvailable")
 		w.groveServes()
@@ -140,7 +140,7 @@ var _ = Describe("A deployment under Grove", labelGrove, func() {
 
 	It("restarts by annotations of the cliques, one service after the other or all at once", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
 		w := newWorld(ctx, "restarts")
-		w.deploy(specs.Grove.Name, "zone", "", services{"Decode": worker(2, 2, 8, "rack"), "Frontend": frontend(1)})
+		w.deploy(specs.Grove.Name, "zone", "", components{"Decode": worker(2, 2, 8, "rack"), "Frontend": frontend(1)})
 		w.set(strings.ReplaceAll(groveZoneRacks2, "worker", "decode") + "\n  frontend 1 (least 1)")
 		w.groveServes()
 		w.serves()
@@ -183,7 +183,7 @@ var _ = Describe("The topology objects of the peers", func() {
 	It("of Grove are corrected, recreated, and left alone and reported when they are another's", labelGrove, SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
 		const levels = "zone=example.com/zone > rack=example.com/rack > host=kubernetes.io/hostname"
 		w := newWorld(ctx, "bindings")
-		w.deploy(specs.Grove.Name, "zone", "", services{"Worker": worker(1, 2, 8, "rack")})
+		w.deploy(specs.Grove.Name, "zone", "", components{"Worker": worker(1, 2, 8, "rack")})
 		binding := w.binding(levels)
 		w.inSync(yes, "Grove")
 		cut := func(o *unstructured.Unstructured) {
@@ -216,7 +216,7 @@ var _ = Describe("The topology objects of the peers", func() {
 	It("of KAI are recreated, and left alone and reported when they are another's and differ", labelKAI, SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
 		const levels = "example.com/zone > example.com/rack > kubernetes.io/hostname"
 		w := newWorld(ctx, "topologies", racks(2, 8, "a/r0")...)
-		w.deploy(specs.KAI.Name, "zone", "", services{"Worker": worker(1, 2, 8, "rack")})
+		w.deploy(specs.KAI.Name, "zone", "", components{"Worker": worker(1, 2, 8, "rack")})
 		w.topologyOfKAI(levels)
 		w.inSync(yes, "KAI")
 		resource := client.Resource(resources["Topology"])

@@ -20,9 +20,9 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/kai"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/test/testutil/providertest"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
@@ -36,14 +36,14 @@ const placed = nvidiav1alpha1.ConditionPlaced
 type rule struct {
 	nodes            []host
 	level, preferred string
-	services         services
+	components       components
 	// kai runs under KAI, and under Gates with LeaderWorkerSets: what the pods show is the same.
 	kai, grove func(w *world)
 }
 
 // multinode says that a LeaderWorkerSet would make some of the pods.
 func (r rule) multinode() bool {
-	return slices.ContainsFunc(slices.Collect(maps.Values(r.services)), func(s *nvidiav1alpha1.ServiceSpec) bool { return s.Multinode != nil })
+	return slices.ContainsFunc(slices.Collect(maps.Values(r.components)), func(s *nvidiav1alpha1.ServiceSpec) bool { return s.Multinode != nil })
 }
 
 // rules are all of them.
@@ -167,7 +167,7 @@ var _ = Describe("Rules", func() {
 // providers are the titles of those under which the rule is checked.
 func (r rule) providers() []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(providers)), func(title string) bool {
-		return providers[title].workload != "" && !r.multinode() // Trellis makes the pods of other services itself, as without sets
+		return providers[title].workload != "" && !r.multinode() // Trellis makes the pods of other components itself, as without sets
 	})
 }
 
@@ -177,10 +177,10 @@ func (r rule) holds(ctx context.Context, number int, title string) {
 	p := providers[title]
 	w := newWorld(ctx, fmt.Sprintf("%s%d%s", strings.ToLower(p.provider), number, strings.ToLower(p.workload)), r.nodes...)
 	if p.workload != "" {
-		w.sets = &lwsWorld{ctx: ctx, ns: w.ns, selector: graph.LabelGraph + "=" + w.name}
+		w.sets = &lwsWorld{ctx: ctx, ns: w.ns, selector: render.LabelGraph + "=" + w.name}
 	}
-	of := services{}
-	for name, s := range r.services {
+	of := components{}
+	for name, s := range r.components {
 		of[name] = s.DeepCopy()
 	}
 	w.deploy(p.provider, r.level, r.preferred, of)
@@ -188,7 +188,7 @@ func (r rule) holds(ctx context.Context, number int, title string) {
 	w.inSets()
 }
 
-// inSets: with LeaderWorkerSets, every pod of a multinode service is a set's, and every set is its scaling group's.
+// inSets: with LeaderWorkerSets, every pod of a multinode component is a set's, and every set is its scaling group's.
 func (w *world) inSets() {
 	GinkgoHelper()
 	if w.sets == nil {
@@ -205,8 +205,8 @@ func (w *world) inSets() {
 	pods, err := w.pods()
 	Expect(err).NotTo(HaveOccurred())
 	for i := range pods {
-		service := w.dgd().Spec.Services[pods[i].Labels[graph.LabelComponent]]
-		if owner := metav1.GetControllerOf(&pods[i]); service.Multinode != nil {
+		component := w.dgd().Spec.Services[pods[i].Labels[render.LabelComponent]]
+		if owner := metav1.GetControllerOf(&pods[i]); component.Multinode != nil {
 			Expect(owner.Kind).To(Equal("StatefulSet"), "%s is not made by a set", pods[i].Name)
 		}
 	}

@@ -15,8 +15,8 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/grove"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/test/testutil/hub"
 	"github.com/trellis-k8s/trellis/test/testutil/providertest"
 )
@@ -50,7 +50,7 @@ func newScenario(ctx context.Context, name, providerName string) scenario {
 	ct := providertest.Topology()
 	ct.Name, ct.UID = name, ""
 	made(ctx, ct)
-	resolved, err := graph.Resolve(dgd, graph.Inputs{Topology: ct, Provider: providerName})
+	resolved, err := render.Resolve(dgd, render.Inputs{Topology: ct, Provider: providerName})
 	Expect(err).NotTo(HaveOccurred())
 	made(ctx, dgd)
 	s := scenario{dgd: dgd, groups: resolved.ScalingGroups()}
@@ -64,7 +64,7 @@ func newScenario(ctx context.Context, name, providerName string) scenario {
 func (s scenario) place(ctx context.Context, ordinal, node string) {
 	GinkgoHelper()
 	sg := s.groups[0]
-	pod := graph.BuildPod(sg, 0, 0)
+	pod := render.BuildPod(sg, 0, 0)
 	pod.Name = "whole-0-decode-" + ordinal + "-decode-ldr-x"
 	pod.Labels[grove.LabelReplica] = ordinal
 	pod.Spec.NodeName = node

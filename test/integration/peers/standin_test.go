@@ -18,8 +18,8 @@ import (
 	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/kai"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // No scheduler and no kubelet runs here. act does by hand what they (and LeaderWorkerSet) would have done by now: a pod that was released is bound to
@@ -141,22 +141,22 @@ func (w *world) fit(pod *corev1.Pod) (string, error) {
 }
 
 // replica are the pods of one replica that are not being deleted.
-func (w *world) replica(service string, ordinal int32) []corev1.Pod {
+func (w *world) replica(component string, ordinal int32) []corev1.Pod {
 	GinkgoHelper()
 	pods, err := w.pods()
 	Expect(err).NotTo(HaveOccurred())
 	return slices.DeleteFunc(pods, func(pod corev1.Pod) bool {
-		at, _, ok := graph.ReplicaOf(&pod)
-		return !ok || at != ordinal || pod.Labels[graph.LabelComponent] != service || pod.DeletionTimestamp != nil
+		at, _, ok := render.ReplicaOf(&pod)
+		return !ok || at != ordinal || pod.Labels[render.LabelComponent] != component || pod.DeletionTimestamp != nil
 	})
 }
 
 // in waits until all size pods of a replica were released, pinned to the path of a domain, and run there.
-func (w *world) in(service string, ordinal int32, size int, path string) {
+func (w *world) in(component string, ordinal int32, size int, path string) {
 	GinkgoHelper()
 	zone, rack, _ := strings.Cut(path, "/")
-	w.until(fmt.Sprintf("%s-%d runs in %s", service, ordinal, path), func() error {
-		pods := w.replica(service, ordinal)
+	w.until(fmt.Sprintf("%s-%d runs in %s", component, ordinal, path), func() error {
+		pods := w.replica(component, ordinal)
 		if len(pods) != size {
 			return fmt.Errorf("it has %d pods", len(pods))
 		}
@@ -174,15 +174,15 @@ func (w *world) in(service string, ordinal int32, size int, path string) {
 }
 
 // held waits until all size pods of a replica are there, and none was released.
-func (w *world) held(service string, ordinal int32, size int) {
+func (w *world) held(component string, ordinal int32, size int) {
 	GinkgoHelper()
-	w.until(fmt.Sprintf("%s-%d is held", service, ordinal), func() error {
-		pods := w.replica(service, ordinal)
+	w.until(fmt.Sprintf("%s-%d is held", component, ordinal), func() error {
+		pods := w.replica(component, ordinal)
 		if len(pods) != size {
 			return fmt.Errorf("it has %d pods", len(pods))
 		}
 		for i := range pods {
-			if !graph.GateClosed(&pods[i]) {
+			if !render.GateClosed(&pods[i]) {
 				return StopTrying(pods[i].Name + " was released")
 			}
 		}

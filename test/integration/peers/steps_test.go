@@ -18,9 +18,9 @@ import (
 	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/grove"
 	"github.com/trellis-k8s/trellis/internal/provider/kai"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/test/testutil/graphs"
 )
 
@@ -64,13 +64,13 @@ func (w *world) binding(want string) *unstructured.Unstructured {
 	return object
 }
 
-// groveWants waits until the object that Grove made of a service is scaled.
-func (w *world) groveWants(service string, replicas int64) {
+// groveWants waits until the object that Grove made of a component is scaled.
+func (w *world) groveWants(component string, replicas int64) {
 	GinkgoHelper()
-	w.until(fmt.Sprintf("%s is scaled to %d", service, replicas), func() error {
+	w.until(fmt.Sprintf("%s is scaled to %d", component, replicas), func() error {
 		for _, object := range w.groveMade() {
 			now, _, _ := unstructured.NestedInt64(object.Object, "spec", "replicas")
-			if object.GetName() == w.name+"-0-"+service && now != replicas {
+			if object.GetName() == w.name+"-0-"+component && now != replicas {
 				return fmt.Errorf("it has %d", now)
 			}
 		}
@@ -105,23 +105,23 @@ func (w *world) free(pod *corev1.Pod) {
 	Expect(typed.Delete(w.ctx, pod)).To(Succeed())
 }
 
-func (w *world) of(service string) []corev1.Pod {
+func (w *world) of(component string) []corev1.Pod {
 	GinkgoHelper()
 	pods, err := w.pods()
 	Expect(err).NotTo(HaveOccurred())
 	var out []corev1.Pod
 	for i := range pods {
-		if pods[i].Labels[graph.LabelComponent] == service && pods[i].DeletionTimestamp == nil {
+		if pods[i].Labels[render.LabelComponent] == component && pods[i].DeletionTimestamp == nil {
 			out = append(out, pods[i])
 		}
 	}
 	return out
 }
 
-func (w *world) gone(service string) {
+func (w *world) gone(component string) {
 	GinkgoHelper()
-	w.until(service+" has no pods", func() error {
-		if n := len(w.of(service)); n > 0 {
+	w.until(component+" has no pods", func() error {
+		if n := len(w.of(component)); n > 0 {
 			return fmt.Errorf("%d pods", n)
 		}
 		return nil
@@ -129,12 +129,12 @@ func (w *world) gone(service string) {
 }
 
 // untilReleased waits until the pods of a replica were released.
-func (w *world) untilReleased(service string, ordinal int32) {
+func (w *world) untilReleased(component string, ordinal int32) {
 	GinkgoHelper()
 	w.until("it was released", func() error {
-		pods := w.replica(service, ordinal)
+		pods := w.replica(component, ordinal)
 		for i := range pods {
-			if graph.GateClosed(&pods[i]) {
+			if render.GateClosed(&pods[i]) {
 				return fmt.Errorf("%s was not", pods[i].Name)
 			}
 		}
@@ -145,12 +145,12 @@ func (w *world) untilReleased(service string, ordinal int32) {
 	})
 }
 
-// replaced waits until a service has n pods of which none was there before what was done.
-func (w *world) replaced(service string, n int, do func()) {
+// replaced waits until a component has n pods of which none was there before what was done.
+func (w *world) replaced(component string, n int, do func()) {
 	GinkgoHelper()
-	before := graphs.UIDs(w.of(service))
+	before := graphs.UIDs(w.of(component))
 	do()
-	w.until("the pods are new", func() error { return graphs.AllNew(before, w.of(service), n) })
+	w.until("the pods are new", func() error { return graphs.AllNew(before, w.of(component), n) })
 }
 
 // event waits for a Warning on the deployment.
@@ -187,7 +187,7 @@ func (w *world) cordon(host string) {
 	Expect(typed.Patch(w.ctx, node, ctrlclient.RawPatch("application/merge-patch+json", []byte(`{"spec":{"unschedulable":true}}`)))).To(Succeed())
 }
 
-func (w *world) image(service, image string) {
+func (w *world) image(component, image string) {
 	GinkgoHelper()
-	w.patch(`{"spec":{"services":{%q:{"extraPodSpec":{"mainContainer":{"image":%q}}}}}}`, service, image)
+	w.patch(`{"spec":{"services":{%q:{"extraPodSpec":{"mainContainer":{"image":%q}}}}}}`, component, image)
 }

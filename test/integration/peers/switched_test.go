@@ -68,7 +68,7 @@ func (w *world) stay(uids map[types.UID]bool) {
 var _ = Describe("While the API of a peer is switched off", Serial, func() {
 	It("what runs under KAI stays, and what is new waits for the API and then joins", labelKAI, SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
 		w := newWorld(ctx, "kai-off", racks(2, 8, "a/r0", "a/r1")...)
-		w.deploy(specs.KAI.Name, "zone", "", services{"Worker": worker(1, 2, 8, "rack")})
+		w.deploy(specs.KAI.Name, "zone", "", components{"Worker": worker(1, 2, 8, "rack")})
 		w.in("Worker", 0, 2, "a/r0")
 		w.serves()
 		running := graphs.UIDs(w.of("Worker"))
@@ -87,7 +87,7 @@ var _ = Describe("While the API of a peer is switched off", Serial, func() {
 
 	It("Grove's pods stay, and the PodCliqueSet is changed in place afterwards", labelGrove, SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
 		w := newWorld(ctx, "grove-off", racks(2, 8, "a/r0", "a/r1")...)
-		w.deploy(specs.Grove.Name, "zone", "", services{"Worker": worker(1, 2, 8, "rack")})
+		w.deploy(specs.Grove.Name, "zone", "", components{"Worker": worker(1, 2, 8, "rack")})
 		w.set(groveZoneRacks1)
 		w.groveServes()
 		w.grovePod("Worker", "worker-ldr", 0, "a-r0-0")

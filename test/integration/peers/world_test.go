@@ -23,10 +23,10 @@ import (
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/operator"
 	"github.com/trellis-k8s/trellis/internal/provider/lws"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 	"github.com/trellis-k8s/trellis/test/rights"
 	"github.com/trellis-k8s/trellis/test/testutil/graphs"
@@ -73,7 +73,7 @@ type world struct {
 	ns, name string
 	// refuses: the scheduler binds nothing, and says why.
 	refuses string
-	// sets plays LeaderWorkerSet where that makes the pods of multinode services; else nil.
+	// sets plays LeaderWorkerSet where that makes the pods of multinode components; else nil.
 	sets *lwsWorld
 }
 
@@ -147,7 +147,7 @@ func (w *world) tearDown(ctx SpecContext) {
 	for _, kind := range []string{"PodCliqueSet", "PodGroup"} {
 		_ = client.Resource(resources[kind]).Namespace(w.ns).Delete(ctx, w.name, metav1.DeleteOptions{})
 	}
-	_ = client.Resource(resources[lws.Kind.Kind]).Namespace(w.ns).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: graph.LabelGraph + "=" + w.name})
+	_ = client.Resource(resources[lws.Kind.Kind]).Namespace(w.ns).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: render.LabelGraph + "=" + w.name})
 	for _, kind := range []string{"ClusterTopologyBinding", "Topology"} {
 		_ = client.Resource(resources[kind]).Delete(ctx, w.name, metav1.DeleteOptions{})
 	}
@@ -156,7 +156,7 @@ func (w *world) tearDown(ctx SpecContext) {
 }
 
 func (w *world) ours() ctrlclient.MatchingLabels {
-	return ctrlclient.MatchingLabels{graph.LabelGraph: w.name}
+	return ctrlclient.MatchingLabels{render.LabelGraph: w.name}
 }
 
 func (w *world) dgd() *nvidiav1alpha1.DynamoGraphDeployment {
@@ -166,17 +166,17 @@ func (w *world) dgd() *nvidiav1alpha1.DynamoGraphDeployment {
 	return dgd
 }
 
-// services, worker and frontend are what deployments of scenarios consist of.
-type services = graphs.Services
+// components, worker and frontend are what deployments of scenarios consist of.
+type components = graphs.Components
 
 var worker, frontend = graphs.Worker, graphs.Frontend
 
 // deploy creates the world's deployment for a provider.
-func (w *world) deploy(provider, level, preferred string, of services) {
+func (w *world) deploy(provider, level, preferred string, of components) {
 	GinkgoHelper()
-	annotations := map[string]string{graph.AnnotationProvider: provider}
+	annotations := map[string]string{render.AnnotationProvider: provider}
 	if w.sets != nil {
-		annotations[graph.AnnotationWorkload] = specs.LeaderWorkerSet
+		annotations[render.AnnotationWorkload] = specs.LeaderWorkerSet
 	}
 	made(w.ctx, &nvidiav1alpha1.DynamoGraphDeployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.ns, Name: w.name, Annotations: annotations},
@@ -199,7 +199,7 @@ func (w *world) describe(ctx SpecContext) {
 	fmt.Fprintf(&out, "read with error %v, conditions: %+v\n", err, dgd.Status.Conditions)
 	for i := range pods.Items {
 		p := &pods.Items[i]
-		fmt.Fprintf(&out, "pod %s node=%s phase=%s gated=%v selector=%v deleting=%v\n", p.Name, p.Spec.NodeName, p.Status.Phase, graph.GateClosed(p), p.Spec.NodeSelector, p.DeletionTimestamp != nil)
+		fmt.Fprintf(&out, "pod %s node=%s phase=%s gated=%v selector=%v deleting=%v\n", p.Name, p.Spec.NodeName, p.Status.Phase, render.GateClosed(p), p.Spec.NodeSelector, p.DeletionTimestamp != nil)
 	}
 	AddReportEntry("deployment "+w.name, out.String(), ReportEntryVisibilityFailureOrVerbose)
 }
@@ -210,9 +210,9 @@ func (w *world) patch(format string, args ...any) {
 	Expect(typed.Patch(w.ctx, w.dgd(), ctrlclient.RawPatch(types.MergePatchType, fmt.Appendf(nil, format, args...)))).To(Succeed())
 }
 
-func (w *world) scale(service string, replicas int32) {
+func (w *world) scale(component string, replicas int32) {
 	GinkgoHelper()
-	w.patch(`{"spec":{"services":{%q:{"replicas":%d}}}}`, service, replicas)
+	w.patch(`{"spec":{"services":{%q:{"replicas":%d}}}}`, component, replicas)
 }
 
 // until looks again and again, and plays the systems that do not run here (see act), until nothing is amiss.

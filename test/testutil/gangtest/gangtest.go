@@ -12,8 +12,8 @@ import (
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // Profile has the levels zone, of key z, and rack, of key r.
@@ -22,31 +22,31 @@ var Profile = &grovev1alpha1.ClusterTopology{
 	Spec:       grovev1alpha1.ClusterTopologySpec{Levels: []grovev1alpha1.TopologyLevel{{Domain: "zone", Key: "z"}, {Domain: "rack", Key: "r"}}},
 }
 
-// Frozen is a constraint of Profile on a graph and a service; "" is none.
-func Frozen(graphDomain, serviceDomain string) *trellisv1alpha1.ResolvedTopology {
+// Frozen is a constraint of Profile on a graph and a component; "" is none.
+func Frozen(graphDomain, componentDomain string) *trellisv1alpha1.ResolvedTopology {
 	return &trellisv1alpha1.ResolvedTopology{
 		Profile: "p", Levels: []trellisv1alpha1.ResolvedLevel{{Domain: "zone", Key: "z"}, {Domain: "rack", Key: "r"}},
-		GraphPackDomain: graphDomain, PackDomain: serviceDomain,
+		GraphPackDomain: graphDomain, PackDomain: componentDomain,
 	}
 }
 
 // Group is a scaling group of the graph g in the namespace ns, of replicas of so many pods.
-func Group(service string, replicas, size int32, t *trellisv1alpha1.ResolvedTopology) *trellisv1alpha1.ScalingGroup {
-	roles := []trellisv1alpha1.Role{{Name: graph.RoleMain, Count: 1}}
+func Group(component string, replicas, size int32, t *trellisv1alpha1.ResolvedTopology) *trellisv1alpha1.ScalingGroup {
+	roles := []trellisv1alpha1.Role{{Name: render.RoleMain, Count: 1}}
 	if size > 1 {
-		roles = []trellisv1alpha1.Role{{Name: graph.RoleLeader, Count: 1}, {Name: graph.RoleWorker, Count: size - 1}}
+		roles = []trellisv1alpha1.Role{{Name: render.RoleLeader, Count: 1}, {Name: render.RoleWorker, Count: size - 1}}
 	}
 	return &trellisv1alpha1.ScalingGroup{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g-" + service, UID: types.UID(service)},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g-" + component, UID: types.UID(component)},
 		Spec: trellisv1alpha1.ScalingGroupSpec{
-			Graph: "g", Service: service, Provider: specs.Gates.Name, Replicas: replicas, Multinode: size > 1, Topology: t, Roles: roles, Revision: "1",
+			Graph: "g", Service: component, Provider: specs.Gates.Name, Replicas: replicas, Multinode: size > 1, Topology: t, Roles: roles, Revision: "1",
 		},
 	}
 }
 
 // Pod is one pod of a group: gated without a path, else released and pinned there.
 func Pod(sg *trellisv1alpha1.ScalingGroup, ordinal, index int32, path ...string) *corev1.Pod {
-	pod := graph.BuildPod(sg, ordinal, index)
+	pod := render.BuildPod(sg, ordinal, index)
 	pod.UID = types.UID(pod.Name)
 	pod.OwnerReferences = []metav1.OwnerReference{{Kind: "ScalingGroup", Name: sg.Name, UID: sg.UID, Controller: ptr.To(true)}}
 	if len(path) > 0 {

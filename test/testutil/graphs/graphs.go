@@ -14,9 +14,9 @@ import (
 )
 
 // Services of a deployment, by name.
-type Services = map[string]*nvidiav1alpha1.ServiceSpec
+type Components = map[string]*nvidiav1alpha1.ServiceSpec
 
-// Worker is a service of replicas replicas over nodes nodes with gpus GPUs each, packed into packDomain when that is set.
+// Worker is a component of replicas replicas over nodes nodes with gpus GPUs each, packed into packDomain when that is set.
 func Worker(replicas, nodes int32, gpus int, packDomain string) *nvidiav1alpha1.ServiceSpec {
 	s := &nvidiav1alpha1.ServiceSpec{
 		ComponentType: nvidiav1alpha1.ComponentTypeWorker, Replicas: &replicas,
@@ -34,7 +34,7 @@ func Worker(replicas, nodes int32, gpus int, packDomain string) *nvidiav1alpha1.
 	return s
 }
 
-// Frontend is a service without GPUs.
+// Frontend is a component without GPUs.
 func Frontend(replicas int32) *nvidiav1alpha1.ServiceSpec {
 	return &nvidiav1alpha1.ServiceSpec{
 		ComponentType: nvidiav1alpha1.ComponentTypeFrontend, Replicas: &replicas,

@@ -16,13 +16,13 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/gang"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/podgroup"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // Service is a scaling group of a graph in one zone: pods a replica, each with gpus GPUs, packed in a level when it names one.
-func Service(name string, pods int32, gpus int, pack string) *trellisv1alpha1.ScalingGroup {
+func Component(name string, pods int32, gpus int, pack string) *trellisv1alpha1.ScalingGroup {
 	limits := corev1.ResourceList{}
 	if gpus > 0 {
 		limits["nvidia.com/gpu"] = *resource.NewQuantity(int64(gpus), resource.DecimalSI)
@@ -45,11 +45,11 @@ func Service(name string, pods int32, gpus int, pack string) *trellisv1alpha1.Sc
 	return sg
 }
 
-// Prepared are the pods of a replica of a service, of one generation.
+// Prepared are the pods of a replica of a component, of one generation.
 func Prepared(sg *trellisv1alpha1.ScalingGroup, ordinal int32) []*corev1.Pod {
 	var pods []*corev1.Pod
-	for index := range graph.PodsPerReplica(sg) {
-		pod := graph.BuildPod(sg, ordinal, index)
+	for index := range render.PodsPerReplica(sg) {
+		pod := render.BuildPod(sg, ordinal, index)
 		pod.UID = types.UID("uid-of-" + pod.Name)
 		pods = append(pods, pod)
 	}

@@ -19,11 +19,11 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/constraint"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/grove"
 	"github.com/trellis-k8s/trellis/internal/provider/kai"
 	"github.com/trellis-k8s/trellis/internal/provider/lws"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/test/testutil/hub"
 )
 
@@ -51,7 +51,7 @@ func Deployment(t testing.TB, text string) *nvidiav1beta1.DynamoGraphDeployment 
 // Groups resolves a deployment into its scaling groups.
 func Groups(t testing.TB, dgd *nvidiav1beta1.DynamoGraphDeployment, provider string) []*trellisv1alpha1.ScalingGroup {
 	t.Helper()
-	g, err := graph.Resolve(dgd, graph.Inputs{Topology: Topology(), Provider: provider})
+	g, err := render.Resolve(dgd, render.Inputs{Topology: Topology(), Provider: provider})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,27 +59,27 @@ func Groups(t testing.TB, dgd *nvidiav1beta1.DynamoGraphDeployment, provider str
 }
 
 // KAI is the deployment for KAI's renderer.
-func KAI(t testing.TB, dgd *nvidiav1beta1.DynamoGraphDeployment) kai.Graph {
+func KAI(t testing.TB, dgd *nvidiav1beta1.DynamoGraphDeployment) kai.Input {
 	t.Helper()
-	return kai.Graph{
+	return kai.Input{
 		Namespace: dgd.Namespace, Name: dgd.Name, Queue: kai.Queue(dgd.Annotations, dgd.Labels, ""),
 		Topology: Topology().Name, Groups: Groups(t, dgd, "KAI"),
 	}
 }
 
 // Grove is the deployment for Grove's renderer.
-func Grove(t testing.TB, dgd *nvidiav1beta1.DynamoGraphDeployment) grove.Graph {
+func Grove(t testing.TB, dgd *nvidiav1beta1.DynamoGraphDeployment) grove.Input {
 	t.Helper()
-	return grove.Graph{Namespace: dgd.Namespace, Name: dgd.Name, Queue: kai.Queue(dgd.Annotations, dgd.Labels, ""), Groups: Groups(t, dgd, "Grove")}
+	return grove.Input{Namespace: dgd.Namespace, Name: dgd.Name, Queue: kai.Queue(dgd.Annotations, dgd.Labels, ""), Groups: Groups(t, dgd, "Grove")}
 }
 
 // Pods are all pods of a deployment, as members of their PodGroup: as they are when released.
-func Pods(g kai.Graph) []*corev1.Pod {
+func Pods(g kai.Input) []*corev1.Pod {
 	var out []*corev1.Pod
 	for _, sg := range g.Groups {
 		for ordinal := range sg.Spec.Replicas {
-			for index := range graph.PodsPerReplica(sg) {
-				pod := graph.BuildPod(sg, ordinal, index)
+			for index := range render.PodsPerReplica(sg) {
+				pod := render.BuildPod(sg, ordinal, index)
 				g.Prepare(pod, sg)
 				if constraint.Packed(sg) {
 					labels, annotations := kai.Membership(g.Name, pod)
@@ -93,7 +93,7 @@ func Pods(g kai.Graph) []*corev1.Pod {
 	return out
 }
 
-// InSets are the groups of the same deployment with the annotation that has LeaderWorkerSets make the pods of its multinode services.
+// InSets are the groups of the same deployment with the annotation that has LeaderWorkerSets make the pods of its multinode components.
 func InSets(groups []*trellisv1alpha1.ScalingGroup) []*trellisv1alpha1.ScalingGroup {
 	var out []*trellisv1alpha1.ScalingGroup
 	for _, sg := range groups {
@@ -106,7 +106,7 @@ func InSets(groups []*trellisv1alpha1.ScalingGroup) []*trellisv1alpha1.ScalingGr
 	return out
 }
 
-// Sets are the LeaderWorkerSets of a deployment's multinode services.
+// Sets are the LeaderWorkerSets of a deployment's multinode components.
 func Sets(groups []*trellisv1alpha1.ScalingGroup, prepare func(*corev1.Pod, *trellisv1alpha1.ScalingGroup)) []*lws.LeaderWorkerSet {
 	var out []*lws.LeaderWorkerSet
 	for _, sg := range InSets(groups) {

@@ -101,9 +101,9 @@ func (w *World) plan() placement.ReplicaResult {
 	for _, p := range w.Gang {
 		replica.Pods = append(replica.Pods, placement.Pod{ID: topology.PodID(p), Name: p.Name, Shape: topology.ShapeOf(p)})
 	}
-	return placement.PlanGraph(c, placement.Graph{
+	return placement.PlanGraph(c, placement.Demand{
 		Name: "g", Levels: levels, Required: topology.NoLevel, Preferred: topology.NoLevel,
-		Services: []placement.Service{{
+		Components: []placement.Component{{
 			Name: "s", Multinode: true, Required: w.Required, Preferred: topology.NoLevel, Waiting: []placement.Replica{replica},
 		}},
 	}, placement.Options{}).Replicas[0]

@@ -26,7 +26,7 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/gang"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/whatif"
 	"github.com/trellis-k8s/trellis/test/testutil/hub"
 	"github.com/trellis-k8s/trellis/test/testutil/simulated"
@@ -121,8 +121,8 @@ func (b *Builder) apply(dgd *nvidiav1beta1.DynamoGraphDeployment) error {
 		if refused == nil {
 			refused = &g.Replicas[i]
 		}
-		for index := range graph.PodsPerReplica(groups[r.Service]) {
-			b.Pods = append(b.Pods, owned(graph.BuildPod(groups[r.Service], int32(r.Ordinal), index), g.Groups)) //nolint:gosec // few replicas
+		for index := range render.PodsPerReplica(groups[r.Component]) {
+			b.Pods = append(b.Pods, owned(render.BuildPod(groups[r.Component], int32(r.Ordinal), index), g.Groups)) //nolint:gosec // few replicas
 		}
 	}
 	report(dgd, &g, refused)
@@ -144,7 +144,7 @@ func owned(pod *corev1.Pod, groups []*trellisv1alpha1.ScalingGroup) *corev1.Pod 
 		pod.Spec.SchedulingGates = nil
 	}
 	for _, sg := range groups {
-		if graph.LabelValue(sg.Name) == pod.Labels[graph.LabelScalingGroup] {
+		if render.LabelValue(sg.Name) == pod.Labels[render.LabelScalingGroup] {
 			pod.OwnerReferences = []metav1.OwnerReference{{Kind: "ScalingGroup", Name: sg.Name, UID: sg.UID, Controller: ptr.To(true)}}
 		}
 	}
@@ -224,7 +224,7 @@ func (b *Builder) Break(host int) {
 	b.Nodes[host].Status.Conditions[0].Status = corev1.ConditionUnknown
 }
 
-// Graph is the manifest of a deployment of one packed service and a frontend without GPUs. Replicas of one node are packed together, larger
+// Graph is the manifest of a deployment of one packed component and a frontend without GPUs. Replicas of one node are packed together, larger
 // ones each by itself.
 func Graph(namespace, name, pack string, replicas, nodes, gpus int) string {
 	multinode := ""

@@ -14,8 +14,8 @@ import (
 	"github.com/trellis-k8s/trellis/hack/sandbox/internal/binaries"
 	"github.com/trellis-k8s/trellis/hack/sandbox/peers"
 	"github.com/trellis-k8s/trellis/hack/sandbox/progress"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/kai"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // useProvider has the operator use the sandbox's provider for graphs that name none, and the peers that it needs started.
@@ -90,7 +90,7 @@ func hint(opts sandbox.Options) string {
 	text := ""
 	switch opts.Provider {
 	case sandbox.LeaderWorkerSet:
-		return fmt.Sprintf("multinode services are made by LeaderWorkerSets in deployments with the annotation %s: %s\n", graph.AnnotationWorkload, opts.Provider)
+		return fmt.Sprintf("multinode components are made by LeaderWorkerSets in deployments with the annotation %s: %s\n", render.AnnotationWorkload, opts.Provider)
 	case sandbox.KAI, sandbox.Grove:
 		text = fmt.Sprintf("pods are in KAI's queue %s unless their deployment names another\n", kai.DefaultQueue)
 	}

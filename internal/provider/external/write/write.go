@@ -20,8 +20,8 @@ import (
 
 	"github.com/trellis-k8s/trellis/internal/controller/adoption"
 	"github.com/trellis-k8s/trellis/internal/controller/leftovers"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/external"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // Writer writes objects of other projects.
@@ -69,7 +69,7 @@ func (w Writer) Get(ctx context.Context, kind schema.GroupVersionKind, namespace
 
 // Orphaned reports whether an object that was read past the cache was made by Trellis, and has no owner any more.
 func Orphaned(object *unstructured.Unstructured) bool {
-	return adoption.Orphaned(object) && slices.ContainsFunc(object.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool { return e.Manager == graph.FieldOwner })
+	return adoption.Orphaned(object) && slices.ContainsFunc(object.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool { return e.Manager == render.FieldOwner })
 }
 
 // Apply makes an object of owner's as it is wanted, have being what was read of it, or nil. It adopts an orphan. It never takes over an object of
@@ -95,7 +95,7 @@ func (w Writer) Apply(ctx context.Context, owner client.Object, want, have *unst
 		want.SetUID(have.GetUID())
 	}
 	sent := want.DeepCopy()
-	err := w.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(want), client.FieldOwner(graph.FieldOwner), client.ForceOwnership)
+	err := w.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(want), client.FieldOwner(render.FieldOwner), client.ForceOwnership)
 	if orphaned && apierrors.IsInvalid(err) { // what is immutable differs
 		plural, _ := meta.UnsafeGuessKindToResource(sent.GroupVersionKind())
 		return fmt.Errorf("%s %s of an earlier owner of this name cannot be adopted: %w; to delete it: kubectl delete -n %s %s/%s",

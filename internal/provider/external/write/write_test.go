@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // An orphan of which an immutable field differs is not adopted, and the error has the command that deletes it. What is wrong with an object of the owner's
@@ -44,9 +44,9 @@ func TestOrphanThatCannotBeAdopted(t *testing.T) {
 		have *unstructured.Unstructured
 		want string
 	}{
-		"an orphan":                   {object(graph.FieldOwner), "; to delete it: kubectl delete -n ns podcliquesets.grove.io/g"},
+		"an orphan":                   {object(render.FieldOwner), "; to delete it: kubectl delete -n ns podcliquesets.grove.io/g"},
 		"somebody else's, ownerless":  {object("kubectl"), "PodCliqueSet g exists and does not belong to owner: it has no controller; it is left alone"},
-		"its own, which is not valid": {object(graph.FieldOwner, *metav1.NewControllerRef(owner, corev1.SchemeGroupVersion.WithKind("ConfigMap"))), `PodCliqueSet.grove.io "g" is invalid`},
+		"its own, which is not valid": {object(render.FieldOwner, *metav1.NewControllerRef(owner, corev1.SchemeGroupVersion.WithKind("ConfigMap"))), `PodCliqueSet.grove.io "g" is invalid`},
 	} {
 		if err := w.Apply(t.Context(), owner, object("wanted"), c.have); err == nil || !strings.HasSuffix(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/trellis-k8s/trellis/internal/gang"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/test/testutil/apiserver"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
@@ -21,7 +21,7 @@ var _ = Describe("A release", Label("gates"), func() {
 	It("adds its own entry to the managed fields of a pod, and keeps those of others", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
 		namespace := apiserver.Namespace(GinkgoTB(), api)
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "p"}, Spec: corev1.PodSpec{
-			SchedulingGates: []corev1.PodSchedulingGate{{Name: graph.PlacementGate}, {Name: "example.com/quota"}},
+			SchedulingGates: []corev1.PodSchedulingGate{{Name: render.PlacementGate}, {Name: "example.com/quota"}},
 			Containers:      []corev1.Container{{Name: "main", Image: "example.com/x:1"}},
 		}}
 		Expect(api.Create(ctx, pod, client.FieldOwner("creator"))).To(Succeed())
@@ -34,7 +34,7 @@ var _ = Describe("A release", Label("gates"), func() {
 
 		Expect(api.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
 		Expect(pod.ManagedFields).To(ConsistOf(HaveField("Manager", "creator"), HaveField("Manager", "release"), HaveField("Manager", "somebody")))
-		Expect(graph.GateClosed(pod)).To(BeFalse(), "gates %v", pod.Spec.SchedulingGates)
+		Expect(render.GateClosed(pod)).To(BeFalse(), "gates %v", pod.Spec.SchedulingGates)
 		Expect(pod.Spec.NodeSelector).To(HaveKeyWithValue("rack-key", "r0"))
 	})
 })

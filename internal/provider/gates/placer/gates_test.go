@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/trellis-k8s/trellis/internal/gang"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // A release adds the pins, tells the pod its place and its gang, opens the one gate, and changes nothing else.
@@ -108,9 +108,9 @@ func TestRelease(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 				Namespace: "ns", Name: "p", Labels: map[string]string{"x": "y"},
-				Annotations: map[string]string{graph.AnnotationLevels: `{"zone":"zone-key","rack":"rack-key","block":"block-key"}`},
+				Annotations: map[string]string{render.AnnotationLevels: `{"zone":"zone-key","rack":"rack-key","block":"block-key"}`},
 			}}
-			pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: graph.PlacementGate}}
+			pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: render.PlacementGate}}
 			if c.had != nil {
 				c.had(pod)
 			}
@@ -133,7 +133,7 @@ func TestRelease(t *testing.T) {
 			}
 			want.Spec.NodeSelector["zone-key"], want.Spec.NodeSelector["rack-key"] = "a", "r0"
 			want.Labels["nvidia.com/dynamo-topology.zone"], want.Labels["nvidia.com/dynamo-topology.rack"] = "a", "r0"
-			want.Annotations[graph.AnnotationGang] = "g-1"
+			want.Annotations[render.AnnotationGang] = "g-1"
 			want.ResourceVersion, want.ManagedFields = got.ResourceVersion, got.ManagedFields
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
@@ -176,7 +176,7 @@ func TestReleasedBefore(t *testing.T) {
 	for name, c := range cases {
 		gated := pod.DeepCopy() // as a stale cache has it
 		gated.Spec.NodeSelector, gated.Spec.Affinity, gated.ResourceVersion = nil, nil, "1"
-		gated.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: graph.PlacementGate}}
+		gated.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: render.PlacementGate}}
 		pin := gang.Pin{Gang: "g-1", Labels: map[string]string{"zone-key": "a", "rack-key": c.rack}, Node: c.node, Nodes: c.nodes}
 		if err := (Placer{Client: api, Live: api, NameNodes: true}).Release(t.Context(), gated, pin); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)

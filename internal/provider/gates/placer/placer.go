@@ -17,10 +17,10 @@ import (
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/gang"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider"
 	"github.com/trellis-k8s/trellis/internal/provider/gates"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // Placer is the provider Gates.
@@ -70,7 +70,7 @@ func (Placer) Objections(context.Context, client.Reader, []*corev1.Pod, []*corev
 func (p Placer) Release(ctx context.Context, pod *corev1.Pod, pin gang.Pin) error {
 	current := pod
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		if !graph.GateClosed(current) {
+		if !render.GateClosed(current) {
 			if !gates.PinnedTo(current, pin, p.NameNodes) {
 				return provider.ErrElsewhere
 			}

@@ -18,10 +18,10 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/constraint"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider"
 	"github.com/trellis-k8s/trellis/internal/provider/external"
 	"github.com/trellis-k8s/trellis/internal/provider/grove"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -31,7 +31,7 @@ const (
 	CodeWaitsForGrove = "WaitsForGrove"
 	// CodeOutsideGraphDomain means that Grove placed pods outside the domain that the deployment has to be in.
 	CodeOutsideGraphDomain = "OutsideGraphDomain"
-	// CodeOutsideReplicaDomain means that Grove placed pods of a replica, or of a single-node service, outside the domain of the others.
+	// CodeOutsideReplicaDomain means that Grove placed pods of a replica, or of a single-node component, outside the domain of the others.
 	CodeOutsideReplicaDomain = "OutsideReplicaDomain"
 )
 
@@ -62,7 +62,7 @@ func (w *Workload) Observe(ctx context.Context, own client.Reader, groups []*tre
 	}
 	var waiting []string
 	for _, sg := range groups {
-		s, err := service(ctx, own, g, sg)
+		s, err := component(ctx, own, g, sg)
 		if err != nil {
 			return out, err
 		}
@@ -72,7 +72,7 @@ func (w *Workload) Observe(ctx context.Context, own client.Reader, groups []*tre
 			Current: current, RolledOut: current && grove.Updated(pcs) && s.Done,
 		}
 		if s.Waiting != "" {
-			waiting = append(waiting, withReason(s.Waiting, grove.Refused(podsOfService(pods, sg.Spec.Service))))
+			waiting = append(waiting, withReason(s.Waiting, grove.Refused(podsOfComponent(pods, sg.Spec.Service))))
 		}
 	}
 	strays := w.strays(ctx, g, pods)
@@ -89,7 +89,7 @@ func (w *Workload) Observe(ctx context.Context, own client.Reader, groups []*tre
 }
 
 // judge says whether all is where it has to be.
-func (w *Workload) judge(g grove.Graph, waiting []string, strays grove.Strays, out *provider.Observation) {
+func (w *Workload) judge(g grove.Input, waiting []string, strays grove.Strays, out *provider.Observation) {
 	switch levels := out.Levels; {
 	case levels != nil && !levels.Available && constraint.TopologyOf(g.Groups) != nil:
 		out.Reason, out.Message = levels.Reason, levels.Message
@@ -112,7 +112,7 @@ func (w *Workload) judge(g grove.Graph, waiting []string, strays grove.Strays, o
 
 func (w *Workload) siblings(ctx context.Context, sg *trellisv1alpha1.ScalingGroup) ([]*trellisv1alpha1.ScalingGroup, error) {
 	all := &trellisv1alpha1.ScalingGroupList{}
-	if err := w.Client.List(ctx, all, client.InNamespace(sg.Namespace), client.MatchingLabels{graph.LabelGraph: graph.LabelValue(sg.Spec.Graph)}); err != nil {
+	if err := w.Client.List(ctx, all, client.InNamespace(sg.Namespace), client.MatchingLabels{render.LabelGraph: render.LabelValue(sg.Spec.Graph)}); err != nil {
 		return nil, fmt.Errorf("listing the scaling groups of the graph: %w", err)
 	}
 	var out []*trellisv1alpha1.ScalingGroup
@@ -124,7 +124,7 @@ func (w *Workload) siblings(ctx context.Context, sg *trellisv1alpha1.ScalingGrou
 	return out, nil
 }
 
-func service(ctx context.Context, own client.Reader, g grove.Graph, sg *trellisv1alpha1.ScalingGroup) (grove.Service, error) {
+func component(ctx context.Context, own client.Reader, g grove.Input, sg *trellisv1alpha1.ScalingGroup) (grove.Component, error) {
 	if sg.Spec.Multinode {
 		group := &grove.PodCliqueScalingGroup{}
 		found, err := read(ctx, own, grove.PodCliqueScalingGroupKind, g.Namespace, grove.Multinode(g, sg, nil).Name, group)
@@ -158,9 +158,9 @@ func withReason(waiting, reason string) string {
 }
 
 // podsOf are the pods that Grove has made of the graph.
-func (w *Workload) podsOf(ctx context.Context, g grove.Graph) ([]*corev1.Pod, error) {
+func (w *Workload) podsOf(ctx context.Context, g grove.Input) ([]*corev1.Pod, error) {
 	list := &corev1.PodList{}
-	if err := w.Client.List(ctx, list, client.InNamespace(g.Namespace), client.MatchingLabels{graph.LabelGraph: graph.LabelValue(g.Name)}); err != nil {
+	if err := w.Client.List(ctx, list, client.InNamespace(g.Namespace), client.MatchingLabels{render.LabelGraph: render.LabelValue(g.Name)}); err != nil {
 		return nil, fmt.Errorf("listing the pods of the graph: %w", err)
 	}
 	out := make([]*corev1.Pod, 0, len(list.Items))
@@ -170,12 +170,12 @@ func (w *Workload) podsOf(ctx context.Context, g grove.Graph) ([]*corev1.Pod, er
 	return out, nil
 }
 
-func podsOfService(pods []*corev1.Pod, service string) []*corev1.Pod {
-	return slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return pod.Labels[graph.LabelComponent] != service })
+func podsOfComponent(pods []*corev1.Pod, component string) []*corev1.Pod {
+	return slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return pod.Labels[render.LabelComponent] != component })
 }
 
 // strays looks where the pods are, by the labels of their nodes.
-func (w *Workload) strays(ctx context.Context, g grove.Graph, pods []*corev1.Pod) grove.Strays {
+func (w *Workload) strays(ctx context.Context, g grove.Input, pods []*corev1.Pod) grove.Strays {
 	t := constraint.TopologyOf(g.Groups)
 	if t == nil {
 		return grove.Strays{}
@@ -192,7 +192,7 @@ func (w *Workload) strays(ctx context.Context, g grove.Graph, pods []*corev1.Pod
 		}
 		ordinal, _ := strconv.ParseInt(pod.Labels[grove.LabelReplica], 10, 32)
 		places = append(places, grove.Place{
-			Service: pod.Labels[graph.LabelComponent], Replica: int32(ordinal), Made: pod.CreationTimestamp.Time, Domain: levels.PathOf(node.Labels),
+			Component: pod.Labels[render.LabelComponent], Replica: int32(ordinal), Made: pod.CreationTimestamp.Time, Domain: levels.PathOf(node.Labels),
 		})
 	}
 	return grove.FindStrays(g.Groups, places)

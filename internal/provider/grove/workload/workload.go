@@ -19,13 +19,13 @@ import (
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider"
 	"github.com/trellis-k8s/trellis/internal/provider/external"
 	"github.com/trellis-k8s/trellis/internal/provider/external/write"
 	"github.com/trellis-k8s/trellis/internal/provider/grove"
 	"github.com/trellis-k8s/trellis/internal/provider/kai"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // Definitions of Grove's kinds, and the one that shows that Grove has KAI to schedule for it.
@@ -116,8 +116,8 @@ func (w *Workload) Unsuited(groups []*trellisv1alpha1.ScalingGroup) string {
 }
 
 // graphOf groups, of which there is at least one. Where KAI is there, Grove's pods are KAI's. queue "" is the default one then.
-func (w *Workload) graphOf(groups []*trellisv1alpha1.ScalingGroup, queue string) grove.Graph {
-	g := grove.Graph{Namespace: groups[0].Namespace, Name: groups[0].Spec.Graph, Groups: groups}
+func (w *Workload) graphOf(groups []*trellisv1alpha1.ScalingGroup, queue string) grove.Input {
+	g := grove.Input{Namespace: groups[0].Namespace, Name: groups[0].Spec.Graph, Groups: groups}
 	if w.last().kai {
 		g.Queue = queue
 		if queue == "" {
@@ -171,7 +171,7 @@ func (w *Workload) Apply(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDepl
 		}
 	}
 	g = w.graphOf(groups, kai.Queue(dgd.Annotations, dgd.Labels, grove.QueueOf(present)))
-	g.UpdateStrategy, g.Overrides = dgd.Annotations[specs.AnnotationGroveUpdate], graph.GroveOverrides(dgd)
+	g.UpdateStrategy, g.Overrides = dgd.Annotations[specs.AnnotationGroveUpdate], render.GroveOverrides(dgd)
 	set := grove.Render(g, w.last().schema)
 	set.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(dgd, nvidiav1beta1.GroupVersion.WithKind("DynamoGraphDeployment"))}
 	if have != nil {

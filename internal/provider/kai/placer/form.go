@@ -18,9 +18,9 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/constraint"
 	"github.com/trellis-k8s/trellis/internal/gang"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/external"
 	"github.com/trellis-k8s/trellis/internal/provider/kai"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // forming are pods whose gang was formed and that may still be gated: two gangs of one graph may be released at a time, and the list of one
@@ -63,7 +63,7 @@ func (p Placer) Form(ctx context.Context, of gang.Members) error {
 	if err != nil {
 		return err
 	}
-	g := kai.Graph{
+	g := kai.Input{
 		Namespace: of.Graph.Namespace, Name: of.Graph.Name, Groups: of.Groups,
 		Ordinals: 1,
 		Released: func(sg *trellisv1alpha1.ScalingGroup, ordinal int32) bool { return released[replica{sg.Name, ordinal}] },
@@ -106,7 +106,7 @@ type replica struct {
 // released are the replicas with a pod that was released, or is about to be. One caller at a time.
 func (p Placer) released(ctx context.Context, of gang.Members) (map[replica]bool, error) {
 	pods := &corev1.PodList{}
-	err := p.Writer.Client.List(ctx, pods, client.InNamespace(of.Graph.Namespace), client.MatchingLabels{graph.LabelGraph: graph.LabelValue(of.Graph.Name)})
+	err := p.Writer.Client.List(ctx, pods, client.InNamespace(of.Graph.Namespace), client.MatchingLabels{render.LabelGraph: render.LabelValue(of.Graph.Name)})
 	if err != nil {
 		return nil, fmt.Errorf("listing the pods of the graph: %w", err)
 	}
@@ -114,15 +114,15 @@ func (p Placer) released(ctx context.Context, of gang.Members) (map[replica]bool
 	out := map[replica]bool{}
 	for i := range pods.Items {
 		pod := &pods.Items[i]
-		ordinal, _, ok := graph.ReplicaOf(pod)
+		ordinal, _, ok := render.ReplicaOf(pod)
 		if !ok || pod.DeletionTimestamp != nil {
 			continue
 		}
-		if before[pod.UID] && graph.GateClosed(pod) {
+		if before[pod.UID] && render.GateClosed(pod) {
 			now[pod.UID] = true
 		}
-		if now[pod.UID] || !graph.GateClosed(pod) {
-			out[replica{pod.Labels[graph.LabelScalingGroup], ordinal}] = true
+		if now[pod.UID] || !render.GateClosed(pod) {
+			out[replica{pod.Labels[render.LabelScalingGroup], ordinal}] = true
 		}
 	}
 	for _, r := range of.Replicas {

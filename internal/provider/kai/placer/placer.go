@@ -21,13 +21,13 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/gang"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider"
 	"github.com/trellis-k8s/trellis/internal/provider/external"
 	"github.com/trellis-k8s/trellis/internal/provider/external/write"
 	gates "github.com/trellis-k8s/trellis/internal/provider/gates/placer"
 	"github.com/trellis-k8s/trellis/internal/provider/kai"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // Definitions of KAI's kinds.
@@ -87,7 +87,7 @@ func (p Placer) Probe(ctx context.Context) (provider.State, error) {
 
 // Unsuited implements provider.Provider.
 func (Placer) Unsuited(groups []*trellisv1alpha1.ScalingGroup) string {
-	return strings.Join(kai.Graph{Groups: groups}.Problems(), "; ")
+	return strings.Join(kai.Input{Groups: groups}.Problems(), "; ")
 }
 
 // Watches implements provider.Provider: KAI's report on a PodGroup; and Topologies, which are of no deployment and so of no namespace.
@@ -110,8 +110,8 @@ func (Placer) Watches() []provider.Watch {
 // Prepare implements provider.Placer.
 func (Placer) Prepare(sg *trellisv1alpha1.ScalingGroup, _ int32, fresh, _ []*corev1.Pod) {
 	for _, pod := range fresh {
-		kai.Graph{}.Prepare(pod, sg)
-		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, graph.AnnotationPodProvider, specs.KAI.Name)
+		kai.Input{}.Prepare(pod, sg)
+		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, render.AnnotationPodProvider, specs.KAI.Name)
 	}
 }
 
@@ -121,7 +121,7 @@ func (Placer) Route(sg *trellisv1alpha1.ScalingGroup, fresh []*corev1.Pod) {
 	for _, pod := range fresh {
 		pod.Spec.SchedulerName = kai.SchedulerName
 		if pod.Labels[kai.LabelQueue] == "" {
-			metav1.SetMetaDataLabel(&pod.ObjectMeta, kai.LabelQueue, graph.LabelValue(kai.Queue(sg.Annotations, nil, "")))
+			metav1.SetMetaDataLabel(&pod.ObjectMeta, kai.LabelQueue, render.LabelValue(kai.Queue(sg.Annotations, nil, "")))
 		}
 	}
 }
@@ -129,7 +129,7 @@ func (Placer) Route(sg *trellisv1alpha1.ScalingGroup, fresh []*corev1.Pod) {
 // Kept implements provider.Placer.
 func (Placer) Kept(pods []*corev1.Pod) bool {
 	for _, pod := range pods {
-		if pod.Annotations[graph.AnnotationPodProvider] != specs.KAI.Name || !kai.Prepared(pod) {
+		if pod.Annotations[render.AnnotationPodProvider] != specs.KAI.Name || !kai.Prepared(pod) {
 			return false
 		}
 	}
@@ -164,15 +164,15 @@ func (Placer) Objections(ctx context.Context, own client.Reader, unbound, _ []*c
 }
 
 // reportOnGroup is KAI's last report on the graph's PodGroup; KAI leaves it in place when all is well again.
-func reportOnGroup(ctx context.Context, own client.Reader, pod *corev1.Pod) (kai.Waiting, bool) {
+func reportOnGroup(ctx context.Context, own client.Reader, pod *corev1.Pod) (kai.Pending, bool) {
 	if own == nil {
-		return kai.Waiting{}, false
+		return kai.Pending{}, false
 	}
 	object, pg := &unstructured.Unstructured{}, &kai.PodGroup{}
 	object.SetGroupVersionKind(kai.PodGroupKind)
 	key := client.ObjectKey{Namespace: pod.Namespace, Name: pod.Annotations[kai.AnnotationPodGroup]}
 	if own.Get(ctx, key, object) != nil || external.Read(object, pg) != nil {
-		return kai.Waiting{}, false // gone, or not to be read: nothing is known
+		return kai.Pending{}, false // gone, or not to be read: nothing is known
 	}
 	return kai.WhyWaiting(pg)
 }

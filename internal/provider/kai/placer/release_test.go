@@ -14,10 +14,10 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/gang"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider"
 	"github.com/trellis-k8s/trellis/internal/provider/kai"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/test/testutil/providertest"
 )
 
@@ -34,7 +34,7 @@ spec:
 	leaves := map[string]string{"Deep": "g-deep-1", "Flat": "g-flat-all"}
 	for _, sg := range providertest.Groups(t, dgd, specs.KAI.Name) {
 		for _, earlier := range []bool{false, true} {
-			pod := graph.BuildPod(sg, 1, 0)
+			pod := render.BuildPod(sg, 1, 0)
 			pod.UID = "uid"
 			New(nil, nil).Prepare(sg, 1, []*corev1.Pod{pod}, nil)
 			if pod.Labels[kai.LabelSubGroup] != "" || pod.Annotations[kai.AnnotationPodGroup] != "" {
@@ -61,7 +61,7 @@ spec:
 			if err := c.Get(t.Context(), client.ObjectKeyFromObject(pod), live); err != nil {
 				t.Fatal(err)
 			}
-			if graph.GateClosed(live) || live.Labels[kai.LabelSubGroup] != leaves[sg.Spec.Service] || live.Annotations[kai.AnnotationPodGroup] != "g" || live.Annotations[graph.AnnotationGang] != "g-1" {
+			if render.GateClosed(live) || live.Labels[kai.LabelSubGroup] != leaves[sg.Spec.Service] || live.Annotations[kai.AnnotationPodGroup] != "g" || live.Annotations[render.AnnotationGang] != "g-1" {
 				t.Errorf("%s released as %v %v", live.Name, live.Labels, live.Annotations)
 			}
 		}
@@ -72,8 +72,8 @@ spec:
 func TestPreemptorsArePinnedWide(t *testing.T) {
 	pin := gang.Pin{Graph: "g", Gang: "g-1", Labels: map[string]string{"zone": "a", "rack": "r1"}, Node: "n1", Preempts: true, Wide: map[string]string{"zone": "a"}}
 	for _, preempts := range []bool{true, false} {
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "uid", Labels: map[string]string{graph.LabelScalingGroup: "g-deep"}}}
-		pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: graph.PlacementGate}}
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "uid", Labels: map[string]string{render.LabelScalingGroup: "g-deep"}}}
+		pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: render.PlacementGate}}
 		c := fake.NewClientBuilder().WithObjects(pod).Build()
 		live := &corev1.Pod{}
 		if err := c.Get(t.Context(), client.ObjectKeyFromObject(pod), live); err != nil {

@@ -12,10 +12,10 @@ import (
 
 	"github.com/trellis-k8s/trellis/internal/controller/adoption"
 	"github.com/trellis-k8s/trellis/internal/gang"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/external"
 	"github.com/trellis-k8s/trellis/internal/provider/external/write"
 	"github.com/trellis-k8s/trellis/internal/provider/kai"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // Trim implements provider.Trimmer. A replica that was lost stands in the PodGroup until then, and KAI reports the whole of it as stale in
@@ -31,7 +31,7 @@ func (p Placer) Trim(ctx context.Context, own client.Reader, of gang.Members, po
 	}
 	there := map[string]bool{}
 	for _, pod := range pods {
-		if !graph.GateClosed(pod) || p.isForming(of, pod) {
+		if !render.GateClosed(pod) || p.isForming(of, pod) {
 			labels, _ := kai.Membership(of.Graph.Name, pod)
 			there[labels[kai.LabelSubGroup]] = true
 		}

@@ -1,7 +1,7 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package maker has LeaderWorkerSets make the pods of multinode services: one set for each replica, which belongs to the scaling group.
+// Package maker has LeaderWorkerSets make the pods of multinode components: one set for each replica, which belongs to the scaling group.
 //
 // The provider of the deployment stays what it is. The pods come from the set as that provider's placer prepares them, so they wait behind the
 // gate and are planned, pinned, released and counted like pods of our own. A set is deleted in the foreground: its name is free again when
@@ -25,12 +25,12 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/controller/adoption"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider"
 	"github.com/trellis-k8s/trellis/internal/provider/external"
 	"github.com/trellis-k8s/trellis/internal/provider/external/write"
 	"github.com/trellis-k8s/trellis/internal/provider/lws"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // Maker makes LeaderWorkerSets.
@@ -68,9 +68,9 @@ func (m Maker) Probe(ctx context.Context) (provider.State, error) {
 // are recreated from one template.
 func (Maker) Unsuited(groups []*trellisv1alpha1.ScalingGroup) string {
 	for _, sg := range groups {
-		if graph.InSets(sg) && !specs.Named(sg.Spec.Provider).TakesSets {
+		if render.InSets(sg) && !specs.Named(sg.Spec.Provider).TakesSets {
 			return fmt.Sprintf("LeaderWorkerSets can be placed by %s, not by %s; choose one of them, or remove the annotation %s",
-				strings.Join(specs.TakingSets(), " and "), sg.Spec.Provider, graph.AnnotationWorkload)
+				strings.Join(specs.TakingSets(), " and "), sg.Spec.Provider, render.AnnotationWorkload)
 		}
 	}
 	return ""
@@ -81,7 +81,7 @@ func (Maker) Watches() []provider.Watch {
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(lws.Kind)
 	return []provider.Watch{{Object: object, Graph: func(o client.Object) (types.NamespacedName, bool) {
-		name := o.GetAnnotations()[graph.AnnotationGraph]
+		name := o.GetAnnotations()[render.AnnotationGraph]
 		owner := metav1.GetControllerOf(o)
 		return types.NamespacedName{Namespace: o.GetNamespace(), Name: name}, name != "" && owner != nil && owner.Kind == "ScalingGroup"
 	}}}
@@ -99,7 +99,7 @@ func (m Maker) Sets(ctx context.Context, own client.Reader, sg *trellisv1alpha1.
 	out := map[int32]client.Object{}
 	for i := range sets.Items {
 		set := &sets.Items[i]
-		if ordinal, ok := graph.OrdinalOf(set); ok && metav1.IsControlledBy(set, sg) {
+		if ordinal, ok := render.OrdinalOf(set); ok && metav1.IsControlledBy(set, sg) {
 			out[ordinal] = set
 		}
 	}
@@ -146,7 +146,7 @@ func (m Maker) taken(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, name
 		return err
 	}
 	taken := fmt.Errorf("creating LeaderWorkerSet %s: one of this name exists and is not this group's; it is left alone", name)
-	if !adoption.Orphaned(have) || have.GetLabels()[graph.LabelScalingGroup] != sg.Name {
+	if !adoption.Orphaned(have) || have.GetLabels()[render.LabelScalingGroup] != sg.Name {
 		return taken
 	}
 	orphans, err := m.orphans(ctx, sg)
@@ -176,7 +176,7 @@ func (m Maker) orphans(ctx context.Context, sg *trellisv1alpha1.ScalingGroup) ([
 func list(ctx context.Context, reader client.Reader, sg *trellisv1alpha1.ScalingGroup) (*unstructured.UnstructuredList, error) {
 	out := &unstructured.UnstructuredList{}
 	out.SetGroupVersionKind(lws.Kind.GroupVersion().WithKind(lws.Kind.Kind + "List"))
-	err := reader.List(ctx, out, client.InNamespace(sg.Namespace), client.MatchingLabels{graph.LabelScalingGroup: sg.Name})
+	err := reader.List(ctx, out, client.InNamespace(sg.Namespace), client.MatchingLabels{render.LabelScalingGroup: sg.Name})
 	if err != nil && !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err) {
 		return nil, fmt.Errorf("listing the LeaderWorkerSets of the group: %w", err)
 	}
@@ -185,7 +185,7 @@ func list(ctx context.Context, reader client.Reader, sg *trellisv1alpha1.Scaling
 
 // Unmake implements provider.Maker.
 func (m Maker) Unmake(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, ordinal int32) (bool, error) {
-	set, err := m.Get(ctx, lws.Kind, sg.Namespace, graph.SetName(sg, ordinal))
+	set, err := m.Get(ctx, lws.Kind, sg.Namespace, render.SetName(sg, ordinal))
 	if set == nil || err != nil || !metav1.IsControlledBy(set, sg) {
 		return false, err
 	}

@@ -21,11 +21,11 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/controller/adoption"
 	"github.com/trellis-k8s/trellis/internal/gang"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider"
 	gates "github.com/trellis-k8s/trellis/internal/provider/gates/placer"
 	"github.com/trellis-k8s/trellis/internal/provider/podgroup"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // Placer is the provider PodGroup. Pods are released and requeued as under Gates.
@@ -74,7 +74,7 @@ func (Placer) Kept(pods []*corev1.Pod) bool { return podgroup.Kept(pods) }
 func (Placer) Objections(ctx context.Context, own client.Reader, unbound, all []*corev1.Pod) map[types.UID]gang.Objection {
 	of, groups := unbound[0], &schedulingv1beta1.PodGroupList{}
 	watched := own != nil && own.List(ctx, groups, client.InNamespace(of.Namespace),
-		client.MatchingLabels{graph.LabelGraph: of.Labels[graph.LabelGraph]}, client.UnsafeDisableDeepCopy) == nil
+		client.MatchingLabels{render.LabelGraph: of.Labels[render.LabelGraph]}, client.UnsafeDisableDeepCopy) == nil
 	return podgroup.Objections(groups.Items, watched, unbound, all)
 }
 
@@ -104,7 +104,7 @@ func (p Placer) Form(ctx context.Context, of gang.Members) error {
 func (p Placer) Adopt(ctx context.Context, by adoption.Adopter) error {
 	workloads := &schedulingv1beta1.WorkloadList{}
 	if err := p.Live.List(ctx, workloads, client.InNamespace(by.Owner.GetNamespace()),
-		client.MatchingLabels{graph.LabelGraph: graph.LabelValue(by.Owner.GetName())}); err != nil {
+		client.MatchingLabels{render.LabelGraph: render.LabelValue(by.Owner.GetName())}); err != nil {
 		return fmt.Errorf("listing the Workloads of the graph: %w", err)
 	}
 	for i := range workloads.Items {

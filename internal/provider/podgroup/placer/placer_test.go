@@ -131,7 +131,7 @@ func TestProbe(t *testing.T) {
 }
 
 func TestForm(t *testing.T) {
-	decode, frontend := podgrouptest.Service("Decode", 2, 8, "rack"), podgrouptest.Service("Frontend", 1, 0, "")
+	decode, frontend := podgrouptest.Component("Decode", 2, 8, "rack"), podgrouptest.Component("Frontend", 1, 0, "")
 	t.Run("in order, and again", func(t *testing.T) {
 		gang := podgrouptest.GangOfAll(true, frontend, decode)
 		var order []string
@@ -197,9 +197,9 @@ func TestForm(t *testing.T) {
 	})
 }
 
-func prepPod(gang gang.Members, service string) *corev1.Pod {
+func prepPod(gang gang.Members, component string) *corev1.Pod {
 	for _, replica := range gang.Replicas {
-		if replica.Group.Spec.Service == service {
+		if replica.Group.Spec.Service == component {
 			return replica.Pods[0]
 		}
 	}
@@ -207,7 +207,7 @@ func prepPod(gang gang.Members, service string) *corev1.Pod {
 }
 
 func TestObject(t *testing.T) {
-	decode, frontend := podgrouptest.Service("Decode", 2, 8, "rack"), podgrouptest.Service("Frontend", 1, 0, "")
+	decode, frontend := podgrouptest.Component("Decode", 2, 8, "rack"), podgrouptest.Component("Frontend", 1, 0, "")
 	cases := map[string]struct {
 		change  func(_ *gang.Members, p Placer, all []*corev1.Pod) []*corev1.Pod
 		message string

@@ -1,0 +1,176 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamographdeployment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/util/csaupgrade"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/controller/adoption"
+	"github.com/trellis-k8s/trellis/internal/render"
+)
+
+// apply brings every child to what is wanted. Children that are right already are not written.
+func (r *Reconciler) apply(ctx context.Context, o observed, wanted *render.Graph) error {
+	failures := []error{r.applyExtras(ctx, o, wanted)} // first: a pod cannot be created before its account
+	for _, sg := range wanted.ScalingGroups() {
+		existing := &trellisv1alpha1.ScalingGroup{}
+		err := r.applyChild(ctx, o.dgd, sg, existing, func() bool {
+			return equality.Semantic.DeepEqual(sg.Spec, existing.Spec)
+		})
+		if err != nil {
+			err = &groupFailure{err}
+		}
+		failures = append(failures, err)
+	}
+	for _, service := range wanted.KubernetesServices() {
+		existing := &corev1.Service{}
+		failures = append(failures, r.applyChild(ctx, o.dgd, service, existing, func() bool {
+			return equality.Semantic.DeepDerivative(service.Spec, existing.Spec)
+		}))
+	}
+	failures = append(failures, r.applyWorkload(ctx, o, wanted))
+	return errors.Join(failures...)
+}
+
+// groupFailure is what keeps a scaling group from being created or applied.
+type groupFailure struct{ error }
+
+// Unwrap returns the cause.
+func (g *groupFailure) Unwrap() error { return g.error }
+
+// notOurs is the error for an object of another owner that has the name of a child.
+type notOurs struct{ error }
+
+// Unwrap returns the cause.
+func (n *notOurs) Unwrap() error { return n.error }
+
+// applyChild creates child when it is absent, and applies it when it differs, also in which labels and annotations are wanted. An orphan of its name
+// becomes the child. It never takes over an object of another owner: a create fails where there is one that the cache does not show.
+func (r *Reconciler) applyChild(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, child, existing client.Object, same func() bool) error {
+	key := client.ObjectKeyFromObject(child)
+	kind := child.GetObjectKind().GroupVersionKind().Kind
+	child.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(dgd, nvidiav1beta1.GroupVersion.WithKind("DynamoGraphDeployment"))})
+	render.MarkApplied(child)
+	err := r.reader(existing).Get(ctx, key, existing)
+	switch {
+	case err == nil:
+		r.uncached.remove(dgd, child)
+	case apierrors.IsNotFound(err) && r.uncached.has(dgd, child):
+		err = r.Live.Get(ctx, key, existing)
+	}
+	if apierrors.IsNotFound(err) {
+		refused := r.create(ctx, dgd, child)
+		if refused == nil {
+			return nil
+		}
+		// One that exists is refused for that last, after a full quota and a policy. Whose it is says what there is to do.
+		if r.Live.Get(ctx, key, existing) != nil {
+			return fmt.Errorf("creating %s %s: %w", kind, key.Name, refused)
+		}
+		r.uncached.add(dgd, child)
+		err = nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading %s %s: %w", kind, key.Name, err)
+	}
+	if isLeftover(existing, dgd) {
+		return r.removeLeftover(ctx, dgd, existing, kind)
+	}
+	orphaned := isOrphan(existing, dgd)
+	if orphaned {
+		if may, err := r.mayApplyOrphan(ctx, dgd, child, existing); err != nil || !may {
+			return err
+		}
+		child.SetResourceVersion(existing.GetResourceVersion())
+	} else if !metav1.IsControlledBy(existing, dgd) {
+		return &notOurs{fmt.Errorf("%w. Rename the deployment or delete that object", adoption.ConflictOver(kind, existing, "this deployment"))}
+	}
+	if !orphaned && same() && subset(child.GetLabels(), existing.GetLabels()) && subset(child.GetAnnotations(), existing.GetAnnotations()) {
+		return nil
+	}
+	child.SetUID(existing.GetUID())
+	if err := r.change(ctx, child); err != nil {
+		if orphaned && apierrors.IsInvalid(err) { // what is immutable differs
+			return orphanOf(child, err.Error())
+		}
+		return fmt.Errorf("applying %s %s: %w", kind, key.Name, err)
+	}
+	return nil
+}
+
+// create a child. The API server does less for it than for a server-side apply, before which the object would have to be looked for, too.
+func (r *Reconciler) create(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, child client.Object) error {
+	err := r.Client.Create(ctx, child.DeepCopyObject().(client.Object), client.FieldOwner(render.FieldOwner))
+	if err == nil {
+		r.uncached.add(dgd, child)
+	}
+	return err
+}
+
+// change a child of ours by server-side apply: fields that others have added stay, and fields that are wanted no longer go.
+func (r *Reconciler) change(ctx context.Context, child client.Object) error {
+	if err := retry.RetryOnConflict(retry.DefaultBackoff, func() error { return r.ownAsApplied(ctx, child) }); err != nil {
+		return err
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(child)
+	if err != nil {
+		return err
+	}
+	delete(content, "status")
+	return r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(&unstructured.Unstructured{Object: content}), client.FieldOwner(render.FieldOwner), client.ForceOwnership)
+}
+
+// ownAsApplied makes what the operator owns by the create of an object owned by server-side apply, which takes back what it owns that way alone.
+func (r *Reconciler) ownAsApplied(ctx context.Context, child client.Object) error {
+	object := &metav1.PartialObjectMetadata{}
+	object.SetGroupVersionKind(child.GetObjectKind().GroupVersionKind())
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(child), object); err != nil { // the cache holds no managed fields
+		return err
+	}
+	if object.GetUID() != child.GetUID() || child.GetResourceVersion() != "" && child.GetResourceVersion() != object.GetResourceVersion() {
+		return nil // another object now, or an orphan that was changed: the apply is refused
+	}
+	patch, err := csaupgrade.UpgradeManagedFieldsPatch(object, sets.New(render.FieldOwner), render.FieldOwner)
+	if err != nil || patch == nil {
+		return err
+	}
+	err = r.Client.Patch(ctx, object, client.RawPatch(types.JSONPatchType, patch), client.FieldOwner(render.FieldOwner))
+	if err == nil && child.GetResourceVersion() != "" {
+		child.SetResourceVersion(object.GetResourceVersion())
+	}
+	return err
+}
+
+// reader is the cache, but for kinds that a cluster may not have: those are read past it.
+func (r *Reconciler) reader(object client.Object) client.Reader {
+	if _, foreign := object.(*unstructured.Unstructured); foreign {
+		return r.Live
+	}
+	return r.Client
+}
+
+func subset(part, whole map[string]string) bool {
+	for k, v := range part {
+		if have, ok := whole[k]; !ok || have != v {
+			return false
+		}
+	}
+	return true
+}

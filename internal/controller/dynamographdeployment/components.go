@@ -1,0 +1,234 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamographdeployment
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/utils/ptr"
+
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/limit"
+	"github.com/trellis-k8s/trellis/internal/render"
+	"github.com/trellis-k8s/trellis/internal/replicas"
+)
+
+const (
+	// maxPlacements is how many replicas' places are listed per component.
+	maxPlacements = 64
+	// placementBytes is how much of the status the places of all components take at most. An API server stores objects of up to 1.5 MiB.
+	placementBytes = 256 << 10
+)
+
+// component is one component as it is, beside what it should be.
+type component struct {
+	name string
+	// group is nil while there is none.
+	group *trellisv1alpha1.ScalingGroup
+	// desired replicas of revision, made for restart; these two are not known, and not compared, when the deployment cannot be resolved.
+	desired  int32
+	revision *string
+	restart  *trellisv1alpha1.Restart
+}
+
+// lookAt puts every component of the deployment beside its scaling group, in name order. wanted may be nil.
+func lookAt(o observed, wanted *render.Graph) []component {
+	out := make([]component, 0, len(o.dgd.Spec.Components))
+	for _, name := range sortedNames(o) {
+		out = append(out, component{name: name, group: o.groups[name], desired: replicas.Of(o.settled.Component(name))})
+	}
+	if wanted == nil {
+		return out
+	}
+	for i := range out {
+		if at := slices.IndexFunc(wanted.Components, func(s render.Component) bool { return s.Name == out[i].name }); at >= 0 {
+			out[i].revision, out[i].restart = &wanted.Components[at].Revision, wanted.Components[at].Restart
+		}
+	}
+	return out
+}
+
+// behind says that the group does not count yet what the deployment asks for: its spec has not arrived there, or was not looked at.
+func behind(s component) bool {
+	return s.group == nil || s.group.Status.ObservedGeneration != s.group.Generation || s.group.Spec.Replicas != s.desired || s.otherRevision()
+}
+
+// otherRevision: the group does not have the revision yet, or of the restart, that is asked for.
+func (s component) otherRevision() bool {
+	return s.revision != nil && (s.group.Spec.Revision != *s.revision || !equality.Semantic.DeepEqual(s.group.Spec.Restart, s.restart))
+}
+
+// refused is why the API server refuses pods of the group, or "".
+func (s component) refused() string {
+	if c := meta.FindStatusCondition(s.group.Status.Conditions, trellisv1alpha1.ConditionPodsInSync); c != nil && c.Status == "False" {
+		return c.Message
+	}
+	return ""
+}
+
+// maxUnhealthy bounds what is said of the failing pods of one component, in bytes.
+const maxUnhealthy = 300
+
+// unhealthy says which replicas of the group fail, or which of its pods do not start, or "".
+func (s component) unhealthy() string {
+	if c := meta.FindStatusCondition(s.group.Status.Conditions, trellisv1alpha1.ConditionPodsHealthy); c != nil && c.Status == "False" {
+		return limit.Text(c.Message, maxUnhealthy)
+	}
+	return ""
+}
+
+// rolling: replicas of an older revision are still there, or their successors do not serve yet.
+func (s component) rolling() bool {
+	return meta.IsStatusConditionFalse(s.group.Status.Conditions, trellisv1alpha1.ConditionRolledOut) ||
+		s.group.Status.UpdatedReplicas < s.group.Status.ReadyReplicas
+}
+
+// notReady says what keeps the component from serving as wanted, or "". All its replicas must be there, current and ready, and no others.
+func (s component) notReady() string {
+	if s.group == nil {
+		return fmt.Sprintf("scalinggroup for component %s: not created yet", s.name)
+	}
+	status := s.group.Status
+	what := ""
+	switch why := s.refused(); {
+	case behind(s):
+		what = s.change()
+	case why != "":
+		what = why
+	case status.UpdatedReplicas < s.desired:
+		what = fmt.Sprintf("desired=%d, updated=%d", s.desired, status.UpdatedReplicas)
+	case status.ReadyReplicas < s.desired:
+		what = fmt.Sprintf("desired=%d, ready=%d", s.desired, status.ReadyReplicas)
+	case status.Replicas > s.desired:
+		what = fmt.Sprintf("desired=%d, still there=%d", s.desired, status.Replicas)
+	default:
+		return ""
+	}
+	if why := s.unhealthy(); why != "" && !behind(s) {
+		what += ": " + why
+	}
+	return fmt.Sprintf("scalinggroup/%s: %s", s.group.Name, what)
+}
+
+// change says what the group has not counted yet.
+func (s component) change() string {
+	switch spec, status := s.group.Spec, s.group.Status; {
+	case s.otherRevision():
+		return "being updated"
+	case spec.Replicas != s.desired:
+		return fmt.Sprintf("being scaled from %d to %d replicas", spec.Replicas, s.desired)
+	case status.Replicas != s.desired:
+		return fmt.Sprintf("being scaled from %d to %d replicas", status.Replicas, s.desired)
+	}
+	return "being updated"
+}
+
+func summaryOf(components []component) string {
+	ready := 0
+	for _, s := range components {
+		if s.notReady() == "" {
+			ready++
+		}
+	}
+	return fmt.Sprintf("%d/%d", ready, len(components))
+}
+
+// componentStatuses counts the replicas of all components. cut has, by component, how many places are listed of how many that should be.
+func componentStatuses(o observed, components []component) (out map[string]nvidiav1beta1.ComponentStatus, cut []string) {
+	out = map[string]nvidiav1beta1.ComponentStatus{}
+	places, replacing := placesOf(components), workersChange(components)
+	for _, s := range components {
+		if s.group == nil {
+			continue
+		}
+		before := o.dgd.Status.Components[s.name]
+		status, p := s.status(before), places[s.name]
+		if replacing && before.RuntimeNamespace != "" {
+			status.RuntimeNamespace = before.RuntimeNamespace // until all workers are of the new generation: the planner asks for their metrics there
+		}
+		for _, one := range p.listed {
+			status.Placements = append(status.Placements, nvidiav1beta1.ReplicaPlacement{Replica: one.Replica, Domain: one.Domain})
+		}
+		if len(p.listed) < len(p.bound) {
+			cut = append(cut, fmt.Sprintf("%s lists %d of %d", s.name, len(p.listed), len(p.bound)))
+		}
+		if shape, known := o.shapes.of[s.name]; known {
+			status.GPUsPerEngine, status.GPUsPerReplica = ptr.To(shape.PerEngine), ptr.To(shape.PerReplica)
+		}
+		out[s.name] = status
+	}
+	return out, cut
+}
+
+// places are those that a component should list, and those that it has space for.
+type places struct {
+	bound, listed []trellisv1alpha1.ReplicaPlacement
+}
+
+// placesOf shares the space among the components: those that need less than an equal share leave the rest to the others.
+func placesOf(components []component) map[string]places {
+	all := map[string][]trellisv1alpha1.ReplicaPlacement{}
+	for _, s := range components {
+		if s.group != nil {
+			all[s.name] = s.bound()
+		}
+	}
+	names := slices.SortedFunc(maps.Keys(all), func(a, b string) int {
+		return cmp.Or(cmp.Compare(gang.SizeOfPlacements(all[a]), gang.SizeOfPlacements(all[b])), strings.Compare(a, b))
+	})
+	left, out := placementBytes, map[string]places{}
+	for i, name := range names {
+		listed := gang.PlacementBudget{Listed: left / (len(names) - i)}.Cut(all[name]).Listed
+		left -= gang.SizeOfPlacements(listed)
+		out[name] = places{all[name], listed}
+	}
+	return out
+}
+
+// bound are the places to be listed: of the first replicas of which all pods are bound.
+func (s component) bound() []trellisv1alpha1.ReplicaPlacement {
+	var out []trellisv1alpha1.ReplicaPlacement
+	for _, p := range gang.Placements(&s.group.Status) {
+		if p.Bound && len(out) < maxPlacements {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// placementsCondition says which components list fewer places; nil when all list as many as they should.
+func placementsCondition(cut []string) *condition {
+	if len(cut) == 0 {
+		return nil
+	}
+	return no(nvidiav1beta1.ConditionPlacementsComplete, nvidiav1beta1.ReasonPlacementsShortened, fmt.Sprintf(
+		"the status has no space for the places of all replicas that it lists otherwise: %s; kubectl trellis explain has all", strings.Join(cut, ", ")))
+}
+
+// status counts the replicas. What the group counted as updated is not of today's revision while that has not arrived there; programs
+// that compare desired, updated and available must not take it for the end of a rollout.
+func (s component) status(before nvidiav1beta1.ComponentStatus) nvidiav1beta1.ComponentStatus {
+	sg := s.group
+	out := nvidiav1beta1.ComponentStatus{
+		ComponentKind: nvidiav1beta1.ComponentKindScalingGroup, ComponentNames: []string{sg.Name},
+		Replicas: sg.Status.Replicas, UpdatedReplicas: sg.Status.UpdatedReplicas,
+		ReadyReplicas: ptr.To(sg.Status.ReadyReplicas), AvailableReplicas: ptr.To(sg.Status.AvailableReplicas), ScheduledReplicas: ptr.To(sg.Status.ScheduledReplicas),
+		RuntimeNamespace: render.RuntimeNamespace(sg),
+	}
+	switch {
+	case s.otherRevision():
+		out.UpdatedReplicas = 0
+	case sg.Status.ObservedGeneration != sg.Generation:
+		out.UpdatedReplicas = min(out.UpdatedReplicas, before.UpdatedReplicas)
+	}
+	return out
+}

@@ -1,0 +1,272 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamographdeployment
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/constraint"
+	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/limit"
+	"github.com/trellis-k8s/trellis/internal/placement"
+	"github.com/trellis-k8s/trellis/internal/validation"
+)
+
+// condition is a condition to be set. Ready is never Unknown (programs read it), and nor are the others: False says what is missing.
+type condition struct {
+	kind, reason, message string
+	is                    bool
+}
+
+func yes(kind, reason, message string) *condition {
+	return &condition{kind: kind, reason: reason, message: message, is: true}
+}
+
+func no(kind, reason, message string) *condition {
+	return &condition{kind: kind, reason: reason, message: message}
+}
+
+func set(status *nvidiav1beta1.DynamoGraphDeploymentStatus, o observed, c *condition) {
+	if c == nil {
+		return
+	}
+	value := metav1.ConditionFalse
+	if c.is {
+		value = metav1.ConditionTrue
+	}
+	meta.SetStatusCondition(&status.Conditions, metav1.Condition{
+		Type: c.kind, Status: value, Reason: c.reason, Message: limit.Text(c.message, limit.Condition), ObservedGeneration: o.dgd.Generation,
+	})
+}
+
+// conditionOrder is the order in which docs/conditions.md says to read them: what others depend on first, the summary last.
+var conditionOrder = []string{
+	nvidiav1beta1.ConditionValid,
+	nvidiav1beta1.ConditionMemoryReadable,
+	nvidiav1beta1.ConditionWithinPodLimit,
+	nvidiav1beta1.ConditionOrphansAdopted,
+	nvidiav1beta1.ConditionOwnershipConflict,
+	nvidiav1beta1.ConditionPrerequisitesMet,
+	nvidiav1beta1.ConditionTopologyConstraintInSync,
+	nvidiav1beta1.ConditionTopologyLevelsAvailable,
+	nvidiav1beta1.ConditionProviderReady,
+	nvidiav1beta1.ConditionQuotaReserved,
+	nvidiav1beta1.ConditionPlaced,
+	nvidiav1beta1.ConditionPlacementsComplete,
+	nvidiav1beta1.ConditionRolledOut,
+	nvidiav1beta1.ConditionReady,
+}
+
+// sortConditions sorts conditions, so that they do not stand in the order in which they happened to come up. Those of other programs stay in
+// front, as they are.
+func sortConditions(conditions []metav1.Condition) {
+	slices.SortStableFunc(conditions, func(a, b metav1.Condition) int {
+		return slices.Index(conditionOrder, a.Type) - slices.Index(conditionOrder, b.Type)
+	})
+}
+
+// topologyCondition compares every level the deployment uses with the ClusterTopology as it is now. Under a provider that makes the pods
+// itself the levels have to be there for it too. The condition is absent without a constraint.
+func topologyCondition(o observed) *condition {
+	const kind = nvidiav1beta1.ConditionTopologyLevelsAvailable
+	if !o.constrained() {
+		return nil
+	}
+	if o.profile == nil || o.profile.DeletionTimestamp != nil {
+		return no(kind, nvidiav1beta1.ReasonTopologyDefinitionNotFound, notFound(o.profileName()))
+	}
+	switch lost := lostLevels(o); len(lost) {
+	case 0:
+		if c, lacking := levelsOfWorkload(o); lacking {
+			return c
+		}
+		return yes(kind, nvidiav1beta1.ReasonAllTopologyLevelsAvailable, "All required topology levels are available in the cluster topology")
+	case 1:
+		return no(kind, nvidiav1beta1.ReasonTopologyLevelsUnavailable, fmt.Sprintf("Topology level '%s' is no longer available in the cluster topology", lost[0]))
+	default:
+		return no(kind, nvidiav1beta1.ReasonTopologyLevelsUnavailable, fmt.Sprintf("Topology levels '%s' are no longer available in the cluster topology", strings.Join(lost, "', '")))
+	}
+}
+
+// levelsOfWorkload: the provider that makes the pods finds the levels lacking. What it said before stands while it cannot be read: then the
+// condition is nil, which leaves it as it is.
+func levelsOfWorkload(o observed) (c *condition, lacking bool) {
+	const kind = nvidiav1beta1.ConditionTopologyLevelsAvailable
+	switch w := o.workload; {
+	case w == nil:
+		return nil, false
+	case w.Blind:
+		return nil, meta.IsStatusConditionFalse(o.dgd.Status.Conditions, kind)
+	case w.Levels == nil || w.Levels.Available:
+		return nil, false
+	default:
+		return no(kind, w.Levels.Reason, w.Levels.Message), true
+	}
+}
+
+// driftCondition says that annotations were changed which do not count any more; nil when there is nothing to say.
+func driftCondition(o observed) *condition {
+	drift := constraint.Drift(o.dgd, o.stated, o.frozen())
+	if len(drift) == 0 {
+		return nil
+	}
+	return no(nvidiav1beta1.ConditionTopologyConstraintInSync, nvidiav1beta1.ReasonFrozenConstraintHolds, fmt.Sprintf(
+		"the constraint taken over at creation stays in force, although changed since: %s; delete and recreate the DynamoGraphDeployment to change it, or put the annotations back",
+		strings.Join(drift, ", ")))
+}
+
+// lostLevels are the domains in use, as frozen, that the ClusterTopology does not offer any more, in name order.
+func lostLevels(o observed) []string {
+	var lost []string
+	for _, sg := range o.groups {
+		t := sg.Spec.Topology
+		if t == nil {
+			continue
+		}
+		for _, domain := range []string{t.GraphPackDomain, t.GraphPreferredPackDomain, t.PackDomain, t.PreferredPackDomain} {
+			if !gang.Available(t, o.profile, domain) {
+				lost = append(lost, domain)
+			}
+		}
+	}
+	if len(o.groups) == 0 { // nothing is frozen yet: what the object asks for counts
+		for _, domain := range validation.DomainsInUse(o.dgd) {
+			if !slices.ContainsFunc(o.profile.Spec.Levels, func(l grovev1alpha1.TopologyLevel) bool { return l.Domain == domain }) {
+				lost = append(lost, domain)
+			}
+		}
+	}
+	slices.Sort(lost)
+	return slices.Compact(lost)
+}
+
+// placedCondition says whether every replica is placed, and if not, why. While the scheduler has not looked at the graph since the
+// operator started, the condition stays as it is.
+func placedCondition(o observed, p *problem, failure error) *condition {
+	const kind = nvidiav1beta1.ConditionPlaced
+	switch {
+	case p != nil && len(o.groups) == 0:
+		return no(kind, p.reason, p.message)
+	case o.workload != nil && o.workload.Blind && o.provider.state.Ready && meta.FindStatusCondition(o.dgd.Status.Conditions, kind) != nil:
+		return nil // for a moment, as when the operator has just started
+	case o.workload != nil:
+		return &condition{kind: kind, is: o.workload.Placed, reason: o.workload.Reason, message: o.workload.Message}
+	case !o.judged:
+		return nil
+	case o.result.Creating && len(o.result.Waiting) == 0:
+		return creatingGroups(failure)
+	case len(o.result.Waiting) > 0:
+		waiting := withRefusals(o)
+		message := gang.WaitingMessage(o.result.Placed, o.result.Wanted, waiting) + gang.LeadingNote(waiting)
+		return no(kind, gang.LeadingCode(waiting), aboutClaims(o, message))
+	case o.result.Placed < o.result.Wanted:
+		return no(kind, gang.CodeCreating, fmt.Sprintf("%d of %d replicas are placed; the pods of the rest are being replaced", o.result.Placed, o.result.Wanted))
+	case o.result.Wanted == 0:
+		return yes(kind, nvidiav1beta1.ReasonAllReplicasPlaced, "no replica is packed; the kube-scheduler places each pod on its own")
+	case len(o.result.Domain) > 0:
+		return yes(kind, nvidiav1beta1.ReasonAllReplicasPlaced, aboutClaims(o, fmt.Sprintf("all %d packed replicas are placed in %s", o.result.Wanted, o.result.Domain)))
+	}
+	return yes(kind, nvidiav1beta1.ReasonAllReplicasPlaced, aboutClaims(o, fmt.Sprintf("all %d packed replicas are placed", o.result.Wanted)))
+}
+
+// creatingGroups is what there is to say of a graph whose scaling groups are not all there. failure may be what keeps them from being created.
+func creatingGroups(failure error) *condition {
+	const kind = nvidiav1beta1.ConditionPlaced
+	groups := allAs[*groupFailure](failure)
+	if len(groups) == 0 {
+		return no(kind, gang.CodeCreating, "the scaling groups are being created")
+	}
+	failures := make([]error, 0, len(groups))
+	for _, one := range groups {
+		failures = append(failures, one)
+	}
+	if err := errors.Join(failures...); !waitsForLeftovers(err) {
+		return no(kind, nvidiav1beta1.ReasonCreationRefused, limit.Text("scaling groups cannot be created: "+err.Error(), limit.Condition))
+	}
+	return no(kind, gang.CodeCreating, "the scaling groups are created when those of an earlier deployment of this name are gone")
+}
+
+// withRefusals are the waiting replicas, and of those whose pods cannot be created, why.
+func withRefusals(o observed) []gang.Waiting {
+	out := slices.Clone(o.result.Waiting)
+	for i := range out {
+		sg := o.groups[out[i].Component]
+		if sg == nil || out[i].Code != gang.CodeCreating {
+			continue
+		}
+		if why := (component{group: sg}).refused(); why != "" {
+			out[i].Code, out[i].Message = nvidiav1beta1.ReasonCreationRefused, "its pods cannot be created: "+why
+		}
+	}
+	return out
+}
+
+// readyCondition sums up what the components lack. Programs tell from the reason whether waiting helps: a shortage of capacity, pods that do not
+// start and an update in progress have reasons of their own, as long as there is only one of them.
+func readyCondition(o observed, components []component, p *problem, failure error, placed *metav1.Condition) *condition {
+	const kind = nvidiav1beta1.ConditionReady
+	switch {
+	case p != nil:
+		return no(kind, nvidiav1beta1.ReasonFailedToReconcile, p.message)
+	case waitsForLeftovers(failure):
+		return no(kind, nvidiav1beta1.ReasonSomeResourcesNotReady, "Resources not ready: "+failure.Error())
+	case failure != nil:
+		return no(kind, nvidiav1beta1.ReasonFailedToReconcile, failure.Error())
+	}
+	var missing, reasons []string
+	for _, s := range components {
+		if why := s.notReady(); why != "" {
+			missing, reasons = append(missing, why), append(reasons, notReadyReason(o, s, placed))
+		}
+	}
+	if o.overLimit != "" {
+		missing, reasons = append(missing, o.overLimit), append(reasons, nvidiav1beta1.ReasonPodLimitExceeded)
+	}
+	slices.Sort(reasons)
+	reasons = slices.Compact(reasons)
+	switch text := "Resources not ready: " + strings.Join(missing, "; "); {
+	case len(missing) == 0:
+		return yes(kind, nvidiav1beta1.ReasonAllResourcesReady, "All resources are ready")
+	case slices.Equal(reasons, []string{nvidiav1beta1.ReasonRollingUpdate}):
+		return no(kind, nvidiav1beta1.ReasonRollingUpdate, "Rolling update in progress: "+strings.Join(missing, "; "))
+	default:
+		reason := reasons[0]
+		if len(reasons) > 1 {
+			reason = nvidiav1beta1.ReasonMixedNotReady
+		}
+		return no(kind, reason, whileMissing(o, text))
+	}
+}
+
+// notReadyReason is why one component is not ready.
+func notReadyReason(o observed, s component, placed *metav1.Condition) string {
+	unplaced := slices.ContainsFunc(o.result.Waiting, func(w gang.Waiting) bool { return w.Component == s.name })
+	if !o.judged && s.group != nil { // what placed says is of before the operator started
+		unplaced = s.group.Status.ScheduledReplicas < s.desired
+	}
+	switch {
+	case behind(s), s.refused() != "":
+		return nvidiav1beta1.ReasonSomeResourcesNotReady
+	case unplaced && placed != nil && placed.Status == metav1.ConditionFalse && noCapacity(placed.Reason):
+		return nvidiav1beta1.ReasonInsufficientCapacity
+	case s.rolling():
+		return nvidiav1beta1.ReasonRollingUpdate
+	case s.unhealthy() != "", s.group.Status.ScheduledReplicas >= s.desired && s.group.Status.ReadyReplicas < s.desired:
+		return nvidiav1beta1.ReasonPodsNotReady
+	}
+	return nvidiav1beta1.ReasonSomeResourcesNotReady
+}
+
+// noCapacity says that a reason of Placed is a shortage of capacity, today's or that of all nodes there are.
+func noCapacity(reason string) bool {
+	return reason == placement.CodeInsufficientCapacity || reason == placement.CodeNeverFits
+}

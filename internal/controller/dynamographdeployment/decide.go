@@ -1,0 +1,104 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamographdeployment
+
+import (
+	"errors"
+	"fmt"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/constraint"
+	"github.com/trellis-k8s/trellis/internal/field"
+	"github.com/trellis-k8s/trellis/internal/limit"
+	"github.com/trellis-k8s/trellis/internal/render"
+	"github.com/trellis-k8s/trellis/internal/validation"
+)
+
+// problem is why nothing is applied for a deployment until somebody acts.
+type problem struct {
+	reason, message string
+}
+
+// decide resolves the deployment, or says what is wrong with it. The guard in front is the webhook's own validation, for objects that
+// came in while no webhook was there. What is frozen in existing scaling groups wins over the object and over today's ClusterTopology.
+func decide(o observed, platform render.Platform) (*render.Graph, *problem) {
+	written := validation.FromHub(o.dgd)
+	if errs := guard(o, written); len(errs) > 0 {
+		return nil, &problem{nvidiav1beta1.ReasonInvalid, "the object would have been refused at admission: " + limit.Text(errs.In(versionOf(o.dgd)).ToAggregate().Error(), limit.Condition)}
+	}
+	alpha := written.AlphaOnly()
+	resolved := constraint.Of(o.dgd, o.stated, constraint.Sources{Topology: o.profile, Default: o.defaultTopology, Frozen: o.frozen()})
+	in := render.Inputs{
+		Alpha: &alpha, Constraint: &resolved, Groups: o.groups,
+		Provider: o.provider.Name, Workload: o.provider.workload, Restarts: restartsOf(o), Platform: platform,
+	}
+	wanted, err := render.Resolve(o.settled, in)
+	switch {
+	case errors.Is(err, constraint.ErrTopologyNotFound):
+		return nil, &problem{nvidiav1beta1.ReasonTopologyDefinitionNotFound, notFound(o.profileName())}
+	case err != nil:
+		return nil, &problem{nvidiav1beta1.ReasonInvalid, limit.Text(field.ErrorIn(err, versionOf(o.dgd)), limit.Condition)}
+	}
+	stepWorkers(o, wanted)
+	return wanted, nil
+}
+
+// frozen are the constraints that the scaling groups hold.
+func (o observed) frozen() map[string]*trellisv1alpha1.ResolvedTopology {
+	frozen := map[string]*trellisv1alpha1.ResolvedTopology{}
+	for component, sg := range o.groups {
+		frozen[component] = sg.Spec.Topology
+	}
+	return frozen
+}
+
+// constrained says whether the deployment has a constraint of its own: as frozen, or before that as stated.
+func (o observed) constrained() bool {
+	for _, sg := range o.groups {
+		if t := sg.Spec.Topology; t != nil && !t.Automatic {
+			return true
+		}
+	}
+	return len(o.groups) == 0 && o.stated.Any()
+}
+
+// profileName is the name of the ClusterTopology that the deployment is packed by, as frozen or before that as stated; "" for none.
+func (o observed) profileName() string {
+	for _, sg := range o.groups {
+		if sg.Spec.Topology != nil {
+			return sg.Spec.Topology.Profile
+		}
+	}
+	if len(o.groups) > 0 {
+		return ""
+	}
+	return o.stated.Profile
+}
+
+func notFound(profile string) string {
+	return fmt.Sprintf("ClusterTopology %q not found; nothing new is placed until it is created", profile)
+}
+
+// guard checks an object against the topology only before it was first turned into scaling groups, as admission does on create only. From
+// then on its annotations about topology do not count either.
+func guard(o observed, written validation.Written) field.ErrorList {
+	if len(o.groups) > 0 {
+		written.DynamoGraphDeployment = constraint.WithoutAnnotations(o.dgd)
+	}
+	errs := validation.Graph(written)
+	if len(errs) == 0 && len(o.groups) == 0 && o.profile != nil {
+		errs = validation.GraphTopology(o.dgd, o.profile)
+	}
+	return errs
+}
+
+// versionOf is v1beta1, unless the deployment holds what only v1alpha1 can say: then it was written in that.
+func versionOf(dgd *nvidiav1beta1.DynamoGraphDeployment) string {
+	if dgd.Annotations[nvidiav1alpha1.AnnotationSpecMemory] != "" {
+		return nvidiav1alpha1.GroupVersion.Version
+	}
+	return nvidiav1beta1.GroupVersion.Version
+}

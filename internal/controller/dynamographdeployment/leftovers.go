@@ -1,0 +1,73 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamographdeployment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/controller/leftovers"
+)
+
+// leftoversAgain is when leftovers are looked at again of whose end no event comes: some kinds are not watched.
+const leftoversAgain = 5 * time.Second
+
+// leftover is an object of an earlier deployment of the same name that is still being deleted.
+type leftover struct{ what string }
+
+// Error implements error.
+func (l *leftover) Error() string {
+	return fmt.Sprintf("%s of an earlier deployment of this name is still being deleted", l.what)
+}
+
+func isLeftover(existing client.Object, dgd *nvidiav1beta1.DynamoGraphDeployment) bool {
+	return leftovers.Of(existing, "DynamoGraphDeployment", dgd.Name, dgd.UID)
+}
+
+// waitsForLeftovers says that leftovers are all that kept children from being applied.
+func waitsForLeftovers(failure error) bool {
+	joined, ok := failure.(interface{ Unwrap() []error }) // the join of the errors of all children
+	if !ok {
+		return errors.As(failure, new(*leftover))
+	}
+	return !slices.ContainsFunc(joined.Unwrap(), func(err error) bool { return !waitsForLeftovers(err) })
+}
+
+// allLabelled lists the objects of every kind of child that have the deployment's label, of any owner.
+func (r *Reconciler) allLabelled(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) ([]client.Object, error) {
+	var out []client.Object
+	for _, list := range append(ownedKinds(), &trellisv1alpha1.ScalingGroupList{}, &corev1.ServiceList{}) {
+		items, err := r.labelled(ctx, dgd, list)
+		if err != nil {
+			return nil, err
+		}
+		for _, item := range items {
+			out = append(out, item.(client.Object))
+		}
+	}
+	return out, nil
+}
+
+// deleteLeftovers deletes what an earlier deployment of this name owned, whether or not this one has a child of that name. Volume claims are
+// left to the garbage collector: the operator has no right to delete data. Pods are their scaling group's matter, scaling adapters their controller's.
+func (r *Reconciler) deleteLeftovers(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, labelled []client.Object) error {
+	found := slices.DeleteFunc(slices.Clone(labelled), func(object client.Object) bool { return !isLeftover(object, dgd) })
+	return leftovers.DeleteAll(ctx, r.Client, r.Live, dgd, found)
+}
+
+// removeLeftover deletes one that has the name of a child, which can be made when it is gone.
+func (r *Reconciler) removeLeftover(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, existing client.Object, kind string) error {
+	if err := leftovers.DeleteAll(ctx, r.Client, r.Live, dgd, []client.Object{existing}); err != nil {
+		return err
+	}
+	return &leftover{fmt.Sprintf("%s %s", kind, existing.GetName())}
+}

@@ -1,0 +1,158 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamographdeployment
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/limit"
+	"github.com/trellis-k8s/trellis/internal/render"
+)
+
+// orphan is one that is not adopted, and why.
+type orphan struct {
+	kind schema.GroupVersionKind
+	name string
+	why  string
+}
+
+func orphanOf(object client.Object, why string) *orphan {
+	return &orphan{object.GetObjectKind().GroupVersionKind(), object.GetName(), why}
+}
+
+// Error implements error.
+func (o *orphan) Error() string {
+	return fmt.Sprintf("%s %s of an earlier deployment of this name cannot be adopted: %s; the condition %s has the command that deletes it",
+		o.kind.Kind, o.name, o.why, nvidiav1beta1.ConditionOrphansAdopted)
+}
+
+// resource is the object as kubectl takes it.
+func (o *orphan) resource() string {
+	plural, _ := meta.UnsafeGuessKindToResource(o.kind)
+	return plural.GroupResource().String() + "/" + o.name
+}
+
+// Why orphans are not adopted.
+const (
+	whyNoChild  = "this deployment has no object of that name"
+	whyTopology = "its topology constraint is another one, and immutable"
+	whyShape    = "it is multinode and the component is not, or the other way round, and that is immutable"
+)
+
+// whyNotAdopted is why a scaling group cannot become the wanted one, or "": what is immutable differs.
+func whyNotAdopted(wanted, existing *trellisv1alpha1.ScalingGroup) string {
+	switch {
+	case existing.Spec.Graph != wanted.Spec.Graph, existing.Spec.Service != wanted.Spec.Service:
+		return whyNoChild
+	case existing.Spec.Multinode != wanted.Spec.Multinode:
+		return whyShape
+	case !equality.Semantic.DeepEqual(existing.Spec.Topology, wanted.Spec.Topology):
+		return whyTopology
+	}
+	return ""
+}
+
+// adoptable are the orphans that become scaling groups of the deployment.
+func adoptable(o observed, wanted *render.Graph) []*trellisv1alpha1.ScalingGroup {
+	var out []*trellisv1alpha1.ScalingGroup
+	for _, sg := range wanted.ScalingGroups() {
+		for _, object := range o.orphans {
+			if existing, ok := object.(*trellisv1alpha1.ScalingGroup); ok && existing.Name == sg.Name && whyNotAdopted(sg, existing) == "" {
+				out = append(out, existing)
+			}
+		}
+	}
+	return out
+}
+
+// notAdopted are the orphans that stay what they are: those that have no counterpart among what is wanted, and those that failure is about.
+func notAdopted(orphans []client.Object, wanted *render.Graph, failure error) []*orphan {
+	names := map[string]bool{}
+	for _, sg := range wanted.ScalingGroups() {
+		names[orphanOf(sg, "").resource()] = true
+	}
+	for _, service := range wanted.KubernetesServices() {
+		names[orphanOf(service, "").resource()] = true
+	}
+	for _, object := range wanted.Owned() {
+		names[orphanOf(object.(client.Object), "").resource()] = true
+	}
+	out := allAs[*orphan](failure)
+	for _, object := range orphans {
+		if one := orphanOf(object, whyNoChild); !names[one.resource()] {
+			out = append(out, one)
+		}
+	}
+	first := func(o *orphan) int { // the pods of scaling groups hold devices
+		if o.kind.Kind == "ScalingGroup" {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(out, func(a, b *orphan) int {
+		return cmp.Or(cmp.Compare(first(a), first(b)), strings.Compare(a.resource(), b.resource()))
+	})
+	return out
+}
+
+// allAs are the errors of one type in a tree of joined and wrapped ones.
+func allAs[T error](err error) []T {
+	if found, ok := err.(T); ok { //nolint:errorlint // what wraps it is looked through below
+		return []T{found}
+	}
+	var out []T
+	switch err := err.(type) { //nolint:errorlint // as above
+	case interface{ Unwrap() []error }:
+		for _, one := range err.Unwrap() {
+			out = append(out, allAs[T](one)...)
+		}
+	case interface{ Unwrap() error }:
+		out = allAs[T](err.Unwrap())
+	}
+	return out
+}
+
+// moreOrphans ends a command that is not the last one.
+const moreOrphans = "; %d more are named when these are gone"
+
+// orphansCondition lists the orphans that are not adopted, in one command that deletes them; nil when there are none. Of very many as many are named as
+// fit into a condition.
+func orphansCondition(o observed) *condition {
+	if len(o.notAdopted) == 0 {
+		return nil
+	}
+	counts := map[string]int{}
+	var reasons []string
+	for _, one := range o.notAdopted {
+		if counts[one.why]++; counts[one.why] == 1 {
+			reasons = append(reasons, one.why)
+		}
+	}
+	for i, why := range reasons {
+		reasons[i] = fmt.Sprintf("%d: %s", counts[why], limit.Text(why, maxWhy))
+	}
+	message := fmt.Sprintf("objects of an earlier deployment of this name have no owner and are not adopted (%s). They stay, with their pods and devices, until they are deleted: kubectl delete -n %s",
+		strings.Join(reasons, "; "), o.dgd.Namespace)
+	for i, one := range o.notAdopted {
+		if i > 0 && len(message)+len(one.resource())+len(moreOrphans) > limit.Condition {
+			message += fmt.Sprintf(moreOrphans, len(o.notAdopted)-i)
+			break
+		}
+		message += " " + one.resource()
+	}
+	return no(nvidiav1beta1.ConditionOrphansAdopted, nvidiav1beta1.ReasonOrphansLeft, message)
+}
+
+// maxWhy bounds one reason in the condition, in bytes.
+const maxWhy = 150

@@ -1,0 +1,132 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamographdeployment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/controller/adoption"
+	"github.com/trellis-k8s/trellis/internal/provider"
+	"github.com/trellis-k8s/trellis/internal/render"
+)
+
+// Orphans are the children of an earlier deployment of the same name that was deleted with --cascade=orphan. Those that have the name of a child are
+// adopted and applied. The others are left alone, and the condition OrphansAdopted has the command that deletes them. Volume claims are not adopted:
+// what is in them outlives the deployment then.
+
+// isOrphan reports whether an object was made by Trellis for a deployment of this name, and has no controller.
+func isOrphan(object client.Object, dgd *nvidiav1beta1.DynamoGraphDeployment) bool {
+	if !adoption.Orphaned(object) || object.GetLabels()[render.LabelGraph] != render.LabelValue(dgd.Name) {
+		return false
+	}
+	_, group := object.(*trellisv1alpha1.ScalingGroup)
+	return group || isOurs(object) || object.GetAnnotations()[render.AnnotationApplied] != ""
+}
+
+// orphansAmong are the orphans among objects, with their kinds.
+func (r *Reconciler) orphansAmong(objects []client.Object, dgd *nvidiav1beta1.DynamoGraphDeployment) ([]client.Object, error) {
+	var out []client.Object
+	for _, object := range objects {
+		if !isOrphan(object, dgd) {
+			continue
+		}
+		kind, err := r.Client.GroupVersionKindFor(object)
+		if err != nil {
+			return nil, fmt.Errorf("finding the kind of %T %s: %w", object, object.GetName(), err)
+		}
+		object.GetObjectKind().SetGroupVersionKind(kind)
+		out = append(out, object)
+	}
+	return out, nil
+}
+
+func (r *Reconciler) adopter(dgd *nvidiav1beta1.DynamoGraphDeployment) adoption.Adopter {
+	return adoption.Adopter{Client: r.Client, Live: r.Live, Owner: dgd, Kind: nvidiav1beta1.GroupVersion.WithKind("DynamoGraphDeployment")}
+}
+
+// adoptGroups adopts scaling groups as they are: from what they hold, such as revisions and the provider of running pods, it is decided anew what is
+// wanted. done: it was tried for some, and their events bring the next reconcile.
+func (r *Reconciler) adoptGroups(ctx context.Context, o observed, wanted *render.Graph) (done bool, err error) {
+	groups := adoptable(o, wanted)
+	if len(groups) == 0 {
+		return false, nil
+	}
+	adopter := r.adopter(o.dgd)
+	if current, err := adopter.Current(ctx); err != nil || !current {
+		return true, err
+	}
+	if err := r.adoptProviders(ctx, adopter, groups); err != nil { // before the groups: while these are orphans it is tried again
+		return true, err
+	}
+	failures := make([]error, 0, len(groups))
+	for _, sg := range groups {
+		log.FromContext(ctx).Info("adopting a scaling group", "group", sg.Name)
+		failures = append(failures, adopter.Adopt(ctx, sg))
+	}
+	return true, errors.Join(failures...)
+}
+
+// adoptProviders adopts what the providers of groups made for the graph.
+func (r *Reconciler) adoptProviders(ctx context.Context, adopter adoption.Adopter, groups []*trellisv1alpha1.ScalingGroup) error {
+	names := map[string]bool{}
+	for _, sg := range groups {
+		names[sg.Spec.Provider] = true
+	}
+	for name := range names {
+		if one, ok := r.Providers.Get(name).(provider.Adopter); ok && r.Providers.State(ctx, name).Ready {
+			if err := one.Adopt(ctx, adopter); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// mayApplyOrphan reports whether an orphan that has the name of a child is to be applied as that child, which adopts it. A scaling group is not: it is
+// adopted before, or its event brings the next reconcile.
+func (r *Reconciler) mayApplyOrphan(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, child, existing client.Object) (bool, error) {
+	if wanted, ok := child.(*trellisv1alpha1.ScalingGroup); ok {
+		if why := whyNotAdopted(wanted, existing.(*trellisv1alpha1.ScalingGroup)); why != "" {
+			return false, orphanOf(child, why)
+		}
+		return false, nil
+	}
+	if current, err := r.adopter(dgd).Current(ctx); err != nil || !current {
+		return false, err
+	}
+	// The apply names the resourceVersion that is read here, so that it is refused if another controller takes the object in the meantime.
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(existing), existing); err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	return isOrphan(existing, dgd), nil
+}
+
+// deploymentsOfOrphan are the deployments that may adopt an object, or say that it is there. Most objects have an owner, which is told of their events.
+func (r *Reconciler) deploymentsOfOrphan(ctx context.Context, object client.Object) []reconcile.Request {
+	label := object.GetLabels()[render.LabelGraph]
+	if label == "" || metav1.GetControllerOfNoCopy(object) != nil {
+		return nil
+	}
+	dgds := &nvidiav1beta1.DynamoGraphDeploymentList{}
+	if err := r.Client.List(ctx, dgds, client.InNamespace(object.GetNamespace())); err != nil {
+		log.FromContext(ctx).Error(err, "listing the deployments of a namespace", "namespace", object.GetNamespace())
+		return nil
+	}
+	var out []reconcile.Request
+	for i := range dgds.Items {
+		if render.LabelValue(dgds.Items[i].Name) == label {
+			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&dgds.Items[i])})
+		}
+	}
+	return out
+}

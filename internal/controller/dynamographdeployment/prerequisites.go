@@ -1,0 +1,209 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamographdeployment
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/limit"
+	"github.com/trellis-k8s/trellis/internal/render"
+)
+
+// IndexByClaim finds deployments by the volume claims that they list or their pods mount.
+const IndexByClaim = "trellis.claim"
+
+// prerequisites are what a deployment needs and Trellis does not make.
+type prerequisites struct {
+	// any says that there are some; otherwise there is nothing to report.
+	any bool
+	// missing says what is not there, one sentence each.
+	missing []string
+	// noAPI are the kinds that the cluster does not serve.
+	noAPI map[string]bool
+	// access is which accounts and roles are not the graph's.
+	access access
+}
+
+// lacks says that the cluster has no such kind, which is reported instead of tried.
+func (o observed) lacks(object client.Object) bool {
+	return o.prerequisites.noAPI[object.GetObjectKind().GroupVersionKind().Kind]
+}
+
+// lookForPrerequisites looks for the claims that pods mount and for the kinds of others that the graph's objects are of. Secrets and
+// ConfigMaps are not looked for: the operator reads no other people's.
+func (r *Reconciler) lookForPrerequisites(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, wanted *render.Graph) (prerequisites, error) {
+	p := prerequisites{noAPI: map[string]bool{}}
+	needed := wanted.Claims().Needed
+	for _, name := range slices.Sorted(maps.Keys(needed)) {
+		p.any = true
+		claim, err := r.claim(ctx, types.NamespacedName{Namespace: dgd.Namespace, Name: name})
+		switch {
+		case err != nil:
+			return p, err
+		case claim == nil:
+			p.missing = append(p.missing, fmt.Sprintf("PersistentVolumeClaim %s does not exist, and pods of %s wait for it; create it, or set create: true in spec.pvcs",
+				name, few(needed[name])))
+		case claim.DeletionTimestamp != nil:
+			p.missing = append(p.missing, fmt.Sprintf("PersistentVolumeClaim %s is being deleted, and new pods of %s wait for it; create it again", name, few(needed[name])))
+		}
+	}
+	for _, object := range wanted.Owned() {
+		if _, foreign := object.(*unstructured.Unstructured); !foreign {
+			continue
+		}
+		p.any = true
+		gvk := object.GetObjectKind().GroupVersionKind()
+		_, err := r.Client.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
+		switch {
+		case meta.IsNoMatchError(err):
+			p.noAPI[gvk.Kind] = true
+			p.missing = append(p.missing, fmt.Sprintf("%s %s cannot be made, as the cluster does not serve %s; install its definition", gvk.Kind, object.GetName(), gvk.GroupVersion()))
+		case err != nil:
+			return p, fmt.Errorf("looking for %s: %w", gvk, err)
+		}
+	}
+	var err error
+	p.access, err = r.lookForAccess(ctx, dgd, wanted)
+	p.any = p.any || len(p.access.missing) > 0
+	p.missing = append(p.missing, p.access.missing...)
+	return p, err
+}
+
+// few lists at most three names.
+func few(names []string) string { return limit.Join(names, len(names), 3, ", ") }
+
+// prerequisitesCondition is absent when a deployment presupposes nothing that is looked for.
+func prerequisitesCondition(o observed) *condition {
+	const kind = nvidiav1beta1.ConditionPrerequisitesMet
+	switch {
+	case len(o.prerequisites.missing) > 0:
+		return no(kind, nvidiav1beta1.ReasonPrerequisitesMissing, strings.Join(o.prerequisites.missing, ". "))
+	case o.prerequisites.any:
+		return yes(kind, nvidiav1beta1.ReasonAllPrerequisitesMet, "All volume claims that pods mount exist, and all kinds of objects are served")
+	}
+	return nil
+}
+
+// whileMissing adds to a message about what is not ready what it may be waiting for.
+func whileMissing(o observed, message string) string {
+	if len(o.prerequisites.missing) == 0 {
+		return message
+	}
+	return message + ". Missing: " + strings.Join(o.prerequisites.missing, ". ")
+}
+
+// claimNames are the claims that a deployment lists, or that its components mount.
+func claimNames(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
+	names := map[string]bool{}
+	if alpha, err := nvidiav1alpha1.AlphaOnlyOf(dgd); err == nil { // else it is refused
+		for i := range alpha.PVCs {
+			names[ptr.Deref(alpha.PVCs[i].Name, "")] = true
+		}
+	}
+	for i := range dgd.Spec.Components {
+		c := &dgd.Spec.Components[i]
+		if c.CompilationCache != nil {
+			names[c.CompilationCache.PVCName] = true
+		}
+		if c.PodTemplate == nil {
+			continue
+		}
+		for _, volume := range c.PodTemplate.Spec.Volumes {
+			if volume.PersistentVolumeClaim != nil {
+				names[volume.PersistentVolumeClaim.ClaimName] = true
+			}
+		}
+	}
+	delete(names, "")
+	return slices.Sorted(maps.Keys(names))
+}
+
+// usersOfClaim are the deployments that a volume claim matters to.
+func (r *Reconciler) usersOfClaim(ctx context.Context, claim client.Object) []reconcile.Request {
+	return r.deploymentsBy(ctx, IndexByClaim, claim.GetName(), client.InNamespace(claim.GetNamespace()))
+}
+
+// usersOfPools are the deployments with an endpoint picker: they wait for the definition of InferencePools.
+func (r *Reconciler) usersOfPools(ctx context.Context, _ client.Object) []reconcile.Request {
+	return r.deploymentsBy(ctx, IndexByPicker, "true")
+}
+
+// IndexByPicker finds deployments with an endpoint picker.
+const IndexByPicker = "trellis.picker"
+
+func hasPicker(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
+	for i := range dgd.Spec.Components {
+		if dgd.Spec.Components[i].Type == nvidiav1beta1.ComponentTypeEPP {
+			return []string{"true"}
+		}
+	}
+	return nil
+}
+
+func (r *Reconciler) deploymentsBy(ctx context.Context, index, value string, options ...client.ListOption) []reconcile.Request {
+	return r.deployments(ctx, append(options, client.MatchingFields{index: value})...)
+}
+
+func (r *Reconciler) deployments(ctx context.Context, options ...client.ListOption) []reconcile.Request {
+	found := &nvidiav1beta1.DynamoGraphDeploymentList{}
+	if err := r.Client.List(ctx, found, options...); err != nil {
+		log.FromContext(ctx).Error(err, "listing deployments", "options", options)
+		return nil
+	}
+	out := make([]reconcile.Request, 0, len(found.Items))
+	for i := range found.Items {
+		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&found.Items[i])})
+	}
+	return out
+}
+
+// uncountedClaims are the packed components whose pods claim devices by resource claims. How many a node has is known to the
+// kube-scheduler's plugin alone.
+func uncountedClaims(o observed) []string {
+	var components []string
+	for _, name := range sortedNames(o) {
+		sg := o.groups[name]
+		if sg == nil || !render.Gated(sg) {
+			continue
+		}
+		claims := slices.ContainsFunc(sg.Spec.Roles, func(role trellisv1alpha1.Role) bool { return len(role.Template.Spec.ResourceClaims) > 0 })
+		if claims {
+			components = append(components, name)
+		}
+	}
+	return components
+}
+
+// aboutClaims adds to a message about places what it leaves out.
+func aboutClaims(o observed, message string) string {
+	if components := uncountedClaims(o); len(components) > 0 {
+		message += fmt.Sprintf(". Resource claims of %s are not counted: whether a node has their devices, the kube-scheduler decides", few(components))
+	}
+	for i, u := range o.result.Uncounted {
+		if i == maxUncounted {
+			return message + fmt.Sprintf(". %d more resources are not counted", len(o.result.Uncounted)-i)
+		}
+		message += fmt.Sprintf(". %s of %s is not counted on nodes where a DeviceClass serves it: whether they have the devices, the kube-scheduler decides",
+			limit.Text(u.Resource, maxResourceName), few(u.Components))
+	}
+	return message
+}
+
+// Bounds of what a message says of resources that are not counted.
+const maxUncounted, maxResourceName = 2, 80

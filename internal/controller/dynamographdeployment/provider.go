@@ -1,0 +1,147 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamographdeployment
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/provider"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/internal/render"
+)
+
+// formerProviderReady is the former name of the condition ProviderReady. Operators up to the one that renamed it have left it on deployments.
+const formerProviderReady = "EngineReady"
+
+// providerView is the provider of a deployment as one reconcile sees it.
+type providerView struct {
+	render.ProviderChoice
+	// asked is the provider that would be chosen today; it differs where the deployment has pods made for another one.
+	asked render.ProviderChoice
+	state provider.State
+	// unsuited says why the provider cannot hold this graph together.
+	unsuited string
+	// workload makes the pods of multinode components, "": Trellis; askedWorkload is the one that would be chosen today.
+	workload, askedWorkload string
+}
+
+// providerOf chooses the provider of a deployment, unless it has pods: those decide.
+func (r *Reconciler) providerOf(ctx context.Context, o observed) providerView {
+	v := providerView{asked: render.ChooseProvider(o.dgd, r.Provider)}
+	if o.stated.Multinode {
+		v.askedWorkload = render.ChooseWorkload(o.dgd)
+	}
+	v.ProviderChoice = v.asked
+	if frozen := frozenProvider(o.groups); frozen != "" && frozen != v.asked.Name {
+		v.ProviderChoice = render.ProviderChoice{Name: frozen, Why: "when the deployment got its pods"}
+	}
+	v.state = r.Providers.State(ctx, v.Name)
+	if one := r.Providers.Get(v.Name); one != nil {
+		v.unsuited = one.Unsuited(inOrder(o))
+	}
+	r.addWorkload(ctx, o, &v)
+	return v
+}
+
+// addWorkload adds what makes the pods of multinode components, where there are any: then that has to work here, too.
+func (r *Reconciler) addWorkload(ctx context.Context, o observed, v *providerView) {
+	if !o.stated.Multinode {
+		return
+	}
+	v.workload = v.askedWorkload
+	if sg := frozenMultinode(o.groups); sg != nil {
+		v.workload = sg.Spec.Workload
+	}
+	if v.workload == "" {
+		return
+	}
+	if v.state.Ready {
+		v.state = r.Providers.State(ctx, v.workload)
+	}
+	if maker := r.Providers.Maker(v.workload); maker != nil && v.unsuited == "" {
+		group := &trellisv1alpha1.ScalingGroup{Spec: trellisv1alpha1.ScalingGroupSpec{Provider: v.Name, Workload: v.workload}}
+		v.unsuited = maker.Unsuited([]*trellisv1alpha1.ScalingGroup{group}) // there may be none yet
+	}
+}
+
+// frozenMultinode is a group of a multinode component that has pods or may be making some; nil when there is none.
+func frozenMultinode(groups map[string]*trellisv1alpha1.ScalingGroup) *trellisv1alpha1.ScalingGroup {
+	for _, sg := range groups {
+		if sg.Spec.Multinode && hasPods(sg) {
+			return sg
+		}
+	}
+	return nil
+}
+
+// hasPods says that a group has pods, or may be making some.
+func hasPods(sg *trellisv1alpha1.ScalingGroup) bool {
+	return sg.Status.Replicas > 0 || sg.Status.ObservedGeneration != sg.Generation
+}
+
+// frozenProvider is what the groups carry, as long as one of them has pods or may be making some; "" when none has.
+func frozenProvider(groups map[string]*trellisv1alpha1.ScalingGroup) string {
+	for _, sg := range groups {
+		if hasPods(sg) {
+			return sg.Spec.Provider
+		}
+	}
+	return ""
+}
+
+// providerCondition says what gets the deployment's gangs onto nodes, why that, and whether it works here.
+func providerCondition(o observed) *condition {
+	const kind = nvidiav1beta1.ConditionProviderReady
+	chosen := fmt.Sprintf("%s, chosen %s", o.provider.Name, o.provider.Why)
+	if o.provider.workload != o.provider.askedWorkload || o.provider.workload != "" {
+		chosen += "; multinode components have the workload " + cmp.Or(o.provider.workload, specs.Pods)
+	}
+	switch {
+	case !o.provider.state.Ready:
+		return no(kind, o.provider.state.Reason, fmt.Sprintf("%s, cannot be used: %s; nothing new is made until then, and what runs is left alone", chosen, o.provider.state.Message))
+	case o.provider.unsuited != "":
+		return no(kind, nvidiav1beta1.ReasonProviderUnsupported, fmt.Sprintf("%s, cannot place this graph: %s", chosen, o.provider.unsuited))
+	case o.provider.askedWorkload != o.provider.workload:
+		return yes(kind, nvidiav1beta1.ReasonProviderFrozen, fmt.Sprintf("%s; what the annotation %s asks for takes its place once the deployment has no pods: scale all its components to 0 and back, or recreate it",
+			chosen, render.AnnotationWorkload))
+	case o.provider.asked.Name != o.provider.Name:
+		return yes(kind, nvidiav1beta1.ReasonProviderFrozen, fmt.Sprintf("%s; %s, asked for %s, takes its place once the deployment has no pods: scale all its components to 0 and back, or recreate it",
+			chosen, o.provider.asked.Name, o.provider.asked.Why))
+	}
+	return yes(kind, nvidiav1beta1.ReasonProviderAvailable, chosen)
+}
+
+// applyWorkload has a provider that makes the pods itself do so.
+func (r *Reconciler) applyWorkload(ctx context.Context, o observed, wanted *render.Graph) error {
+	workload := r.Providers.Workload(o.provider.Name)
+	if workload == nil || !o.provider.state.Ready || o.provider.unsuited != "" || o.dgd.Labels[render.LabelKueueQueue] != "" {
+		return nil
+	}
+	return workload.Apply(ctx, o.dgd, wanted.ScalingGroups())
+}
+
+func (r *Reconciler) observeWorkload(ctx context.Context, o observed) (*provider.Observation, error) {
+	workload := r.Providers.Workload(o.provider.Name)
+	if workload == nil {
+		return nil, nil
+	}
+	observation, err := workload.Observe(ctx, r.Providers.Own(o.provider.Name), inOrder(o))
+	if err != nil {
+		return nil, fmt.Errorf("reading what has come of the workload of provider %s: %w", o.provider.Name, err)
+	}
+	return &observation, nil
+}
+
+// inOrder are the deployment's scaling groups by component name.
+func inOrder(o observed) []*trellisv1alpha1.ScalingGroup {
+	return slices.SortedFunc(maps.Values(o.groups), func(a, b *trellisv1alpha1.ScalingGroup) int {
+		return cmp.Compare(a.Spec.Service, b.Spec.Service)
+	})
+}

@@ -1,0 +1,142 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamographdeployment
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+)
+
+// restartsOf decides for which restart the replicas of each component are made. All that it goes by is in the scaling groups: which restart
+// each has the request for, and how far it is.
+//
+//	Sequential   a component gets the request once those before it in the order serve again; within it the update's bounds hold
+//	Parallel     all stop; once nothing of before is left of the graph, all start, so that it may choose its domain again.
+//	             A provider that makes the pods itself stops nothing: all get the request at once, and it replaces the pods
+//
+// A restart stays in the groups after it is over, and after the request is withdrawn: taking it out would restart the pods again.
+func restartsOf(o observed) map[string]*trellisv1alpha1.Restart {
+	out := map[string]*trellisv1alpha1.Restart{}
+	for name, sg := range o.groups {
+		if sg.Spec.Restart != nil {
+			out[name] = &trellisv1alpha1.Restart{ID: sg.Spec.Restart.ID}
+		}
+	}
+	ask := o.dgd.Spec.Restart
+	switch {
+	case ask == nil || restarted(o):
+	case ask.Strategy != nil && ask.Strategy.Type == nvidiav1beta1.RestartStrategyParallel:
+		restartAll(o, out, o.workload == nil)
+	default:
+		restartNext(o, out)
+	}
+	if ask != nil {
+		for i := range o.dgd.Spec.Components {
+			name := o.dgd.Spec.Components[i].Name
+			if o.groups[name] == nil { // its pods will be new anyway
+				out[name] = &trellisv1alpha1.Restart{ID: ask.ID}
+			}
+		}
+	}
+	return out
+}
+
+// restarted says that the request is done with. One that was there before anybody acted on requests is not made up for.
+func restarted(o observed) bool {
+	s := o.dgd.Status.Restart
+	if s == nil {
+		return o.dgd.Status.ObservedGeneration == o.dgd.Generation && !slices.ContainsFunc(restartOrder(o), func(name string) bool { return requested(o, name) })
+	}
+	return s.ObservedID == o.dgd.Spec.Restart.ID && s.Phase == nvidiav1beta1.RestartCompleted
+}
+
+// restartNext sends the request to the first component without it, once those before it are done.
+func restartNext(o observed, out map[string]*trellisv1alpha1.Restart) {
+	for _, name := range restartOrder(o) {
+		switch {
+		case o.groups[name] == nil || back(o, name):
+		case requested(o, name):
+			return
+		default:
+			out[name] = &trellisv1alpha1.Restart{ID: o.dgd.Spec.Restart.ID}
+			return
+		}
+	}
+}
+
+// restartAll stops every component without the request; those that have it start once all have stopped. Without stopping, all start.
+func restartAll(o observed, out map[string]*trellisv1alpha1.Restart, stops bool) {
+	allDown := true
+	for name := range o.groups {
+		allDown = allDown && requested(o, name) && (!o.groups[name].Spec.Restart.Stop || down(o.groups[name]))
+	}
+	for name, sg := range o.groups {
+		stop := stops && (!requested(o, name) || sg.Spec.Restart.Stop && !allDown)
+		out[name] = &trellisv1alpha1.Restart{ID: o.dgd.Spec.Restart.ID, Stop: stop}
+	}
+}
+
+// restartOrder is the order asked for, else the alphabet.
+func restartOrder(o observed) []string {
+	if s := o.dgd.Spec.Restart.Strategy; s != nil && len(s.Order) > 0 {
+		return s.Order
+	}
+	return sortedNames(o)
+}
+
+// requested says that the service's ScalingGroup carries the request for this restart.
+func requested(o observed, name string) bool {
+	sg := o.groups[name]
+	return sg != nil && sg.Spec.Restart != nil && sg.Spec.Restart.ID == o.dgd.Spec.Restart.ID
+}
+
+// down: nothing of before the restart is left in the group but what is terminating. Replicas that were made for the restart already do not
+// count: another leader may have let the group start, and one that saw that late stopped it again.
+func down(sg *trellisv1alpha1.ScalingGroup) bool {
+	return sg.Status.ObservedGeneration == sg.Generation && sg.Status.OutdatedReplicas == 0
+}
+
+// back: the component was restarted and serves again.
+func back(o observed, name string) bool {
+	sg := o.groups[name]
+	return requested(o, name) && !sg.Spec.Restart.Stop && sg.Status.ObservedGeneration == sg.Generation &&
+		meta.IsStatusConditionTrue(sg.Status.Conditions, trellisv1alpha1.ConditionRolledOut)
+}
+
+// restartStatus is how far the request is. One that is withdrawn before its end is superseded; one that comes with a new deployment is
+// done from the start.
+func restartStatus(o observed) *nvidiav1beta1.RestartStatus {
+	ask, before := o.dgd.Spec.Restart, o.dgd.Status.Restart
+	if ask == nil {
+		if before == nil || before.Phase == nvidiav1beta1.RestartCompleted {
+			return before
+		}
+		return &nvidiav1beta1.RestartStatus{ObservedID: before.ObservedID, Phase: nvidiav1beta1.RestartSuperseded}
+	}
+	s := &nvidiav1beta1.RestartStatus{ObservedID: ask.ID, Phase: nvidiav1beta1.RestartCompleted}
+	if len(o.groups) == 0 && before == nil || restarted(o) {
+		return s
+	}
+	waiting := 0
+	for _, name := range restartOrder(o) {
+		switch {
+		case back(o, name):
+		case requested(o, name):
+			s.InProgress = append(s.InProgress, name)
+		default:
+			waiting++
+		}
+	}
+	switch {
+	case waiting == len(restartOrder(o)):
+		s.Phase = nvidiav1beta1.RestartPending
+	case waiting > 0 || len(s.InProgress) > 0:
+		s.Phase = nvidiav1beta1.RestartRestarting
+	}
+	return s
+}

@@ -1,0 +1,129 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamographdeployment
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/render"
+)
+
+// followRollout fills in what concerns updates and restarts.
+func followRollout(status *nvidiav1beta1.DynamoGraphDeploymentStatus, o observed, wanted *render.Graph) {
+	status.Restart = restartStatus(o)
+	status.RollingUpdate = rollingUpdateOf(o, wanted, metav1.Now())
+	if c := rolloutCondition(o); c != nil {
+		set(status, o, c)
+		return
+	}
+	meta.RemoveStatusCondition(&status.Conditions, nvidiav1beta1.ConditionRolledOut)
+}
+
+// rolloutCondition says how far each component is whose replicas are being replaced; nil when none is.
+func rolloutCondition(o observed) *condition {
+	reason := nvidiav1beta1.ReasonRollingOut
+	var parts []string
+	for _, name := range sortedNames(o) {
+		sg := o.groups[name]
+		if sg == nil || !meta.IsStatusConditionFalse(sg.Status.Conditions, trellisv1alpha1.ConditionRolledOut) {
+			continue
+		}
+		c := meta.FindStatusCondition(sg.Status.Conditions, trellisv1alpha1.ConditionRolledOut)
+		part := name + ": " + c.Message
+		if c.Reason == trellisv1alpha1.ReasonRolloutWaitsForCapacity {
+			if why, refused := refusalOf(o, sg); refused {
+				reason = nvidiav1beta1.ReasonRolloutWaitsForCapacity
+				part += why
+			}
+		}
+		parts = append(parts, part)
+	}
+	if len(parts) == 0 {
+		return nil
+	}
+	return no(nvidiav1beta1.ConditionRolledOut, reason, strings.Join(parts, ". "))
+}
+
+// refusalOf finds what the scheduler said of a replica that an update waits for. A replica that it has not looked at yet has only just
+// been made. Replicas that are not packed are the kube-scheduler's, which has said no on their pods.
+func refusalOf(o observed, sg *trellisv1alpha1.ScalingGroup) (why string, refused bool) {
+	if !render.Gated(sg) {
+		return "", true
+	}
+	for _, w := range slices.Concat(o.result.Waiting, o.result.Surplus) {
+		if w.Component == sg.Spec.Service && w.Code != gang.CodeCreating {
+			return fmt.Sprintf(": replica %d: %s", w.Ordinal, w.Message), true
+		}
+	}
+	return "", false
+}
+
+// rollingUpdateOf follows the update of all components whose revision changed, from the first change to when the last of them serves its
+// new revision. A change meanwhile belongs to the same update.
+func rollingUpdateOf(o observed, wanted *render.Graph, now metav1.Time) *nvidiav1beta1.RollingUpdateStatus {
+	before := o.dgd.Status.RollingUpdate
+	rolling, begun := rollingComponents(o, wanted)
+	running := before != nil && before.EndTime == nil && before.StartTime != nil
+	if len(rolling) == 0 && !running {
+		return before
+	}
+	s := &nvidiav1beta1.RollingUpdateStatus{Phase: nvidiav1beta1.RollingUpdatePending, StartTime: &now}
+	if running {
+		s.StartTime = before.StartTime
+	}
+	s.UpdatedComponents = doneSince(o, rolling, s.StartTime)
+	switch {
+	case len(rolling) == 0:
+		s.Phase, s.EndTime = nvidiav1beta1.RollingUpdateCompleted, &now
+	case begun:
+		s.Phase = nvidiav1beta1.RollingUpdateInProgress
+	}
+	return s
+}
+
+// rollingComponents are those that do not all run the revision wanted of them; begun says that one of their groups knows of it.
+func rollingComponents(o observed, wanted *render.Graph) (rolling map[string]bool, begun bool) {
+	rolling = map[string]bool{}
+	revisions := map[string]string{}
+	if wanted != nil {
+		for i := range wanted.Components {
+			revisions[wanted.Components[i].Name] = wanted.Components[i].Revision
+		}
+	}
+	for name, sg := range o.groups {
+		revision := revisions[name]
+		if revision == "" {
+			revision = sg.Spec.Revision
+		}
+		if sg.Status.Revision != "" && sg.Status.Revision != revision {
+			rolling[name] = true
+			begun = begun || sg.Spec.Revision == revision
+		}
+	}
+	return rolling, begun
+}
+
+// doneSince lists the components that have been rolled out since start.
+func doneSince(o observed, rolling map[string]bool, start *metav1.Time) []string {
+	var done []string
+	for _, name := range sortedNames(o) {
+		sg := o.groups[name]
+		if sg == nil || rolling[name] {
+			continue
+		}
+		c := meta.FindStatusCondition(sg.Status.Conditions, trellisv1alpha1.ConditionRolledOut)
+		if c != nil && c.Status == metav1.ConditionTrue && c.LastTransitionTime.Unix() >= start.Unix() {
+			done = append(done, name)
+		}
+	}
+	return done
+}

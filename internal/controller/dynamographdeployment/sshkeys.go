@@ -1,0 +1,69 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamographdeployment
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/rsa"
+	"encoding/pem"
+	"fmt"
+
+	"golang.org/x/crypto/ssh"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/framework"
+	"github.com/trellis-k8s/trellis/internal/render"
+)
+
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=create
+
+const sshKeyBits = 2048
+
+// createSSHKeys gives the namespace the key pair by which pods that start over ssh reach each other, unless it has one. The operator may
+// create Secrets and not read them, so it tries once for each deployment while it runs; the Secret belongs to no deployment, since those of
+// a namespace share it, and one that is there stays.
+func (r *Reconciler) createSSHKeys(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) error {
+	name := client.ObjectKeyFromObject(dgd)
+	if of, done := r.sshKeys.Load(name); done && of == dgd.UID {
+		return nil
+	}
+	private, public, err := sshKeyPair()
+	if err != nil {
+		return fmt.Errorf("making a key pair for ssh: %w", err)
+	}
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: dgd.Namespace, Name: framework.SSHSecret, Labels: map[string]string{render.LabelManagedBy: render.ManagedBy},
+		},
+		Data: map[string][]byte{framework.SSHPrivateKey: private, framework.SSHPublicKey: public},
+	}
+	// Waiting until the cache shows the Secret would take the right to list them.
+	err = r.Client.Create(ctx, secret, client.FieldOwner(render.FieldOwner))
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("creating Secret %s: %w", secret.Name, err)
+	}
+	r.sshKeys.Store(name, dgd.UID)
+	return nil
+}
+
+func sshKeyPair() (private, public []byte, err error) {
+	key, err := rsa.GenerateKey(rand.Reader, sshKeyBits)
+	if err != nil {
+		return nil, nil, err
+	}
+	block, err := ssh.MarshalPrivateKey(key, "")
+	if err != nil {
+		return nil, nil, err
+	}
+	shared, err := ssh.NewPublicKey(&key.PublicKey)
+	if err != nil {
+		return nil, nil, err
+	}
+	return pem.EncodeToMemory(block), ssh.MarshalAuthorizedKey(shared), nil
+}

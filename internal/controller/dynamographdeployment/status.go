@@ -1,0 +1,159 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamographdeployment
+
+import (
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/utils/ptr"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/render"
+)
+
+// statusOf sums up what the deployment has come to. wanted is nil when there is a problem; failure is what kept its children from
+// being applied.
+func statusOf(o observed, wanted *render.Graph, p *problem, failure error) nvidiav1beta1.DynamoGraphDeploymentStatus {
+	status := *o.dgd.Status.DeepCopy()
+	components := lookAt(o, wanted)
+	if p == nil && failure == nil && !slices.ContainsFunc(components, behind) {
+		status.ObservedGeneration = o.dgd.Generation
+	}
+	statuses, cut := componentStatuses(o, components)
+	status.Components, status.Summary = statuses, summaryOf(components)
+	setOrRemove(&status, o, nvidiav1beta1.ConditionPlacementsComplete, placementsCondition(cut))
+	status.Placement = placementOf(o)
+	status.Provider = o.provider.Name
+
+	set(&status, o, topologyCondition(o))
+	setOrRemove(&status, o, nvidiav1beta1.ConditionTopologyConstraintInSync, driftCondition(o))
+	setOrRemove(&status, o, nvidiav1beta1.ConditionValid, validCondition(p))
+	setOrRemove(&status, o, nvidiav1beta1.ConditionMemoryReadable, memoryCondition(o))
+	setOrRemove(&status, o, nvidiav1beta1.ConditionWithinPodLimit, limitCondition(o))
+	if wanted != nil { // otherwise it is not known what there is to adopt
+		setOrRemove(&status, o, nvidiav1beta1.ConditionOrphansAdopted, orphansCondition(o))
+		set(&status, o, ownershipCondition(o, failure))
+	}
+	set(&status, o, providerCondition(o))
+	meta.RemoveStatusCondition(&status.Conditions, formerProviderReady)
+	if c := prerequisitesCondition(o); c != nil {
+		set(&status, o, c)
+	} else if p == nil {
+		meta.RemoveStatusCondition(&status.Conditions, nvidiav1beta1.ConditionPrerequisitesMet)
+	}
+	setOrRemove(&status, o, nvidiav1beta1.ConditionQuotaReserved, quotaCondition(o))
+	set(&status, o, placedCondition(o, p, failure))
+	ready := readyCondition(o, components, p, failure, meta.FindStatusCondition(status.Conditions, nvidiav1beta1.ConditionPlaced))
+	set(&status, o, ready)
+	status.State = stateOf(ready, p, failure)
+	followRollout(&status, o, wanted)
+	sortConditions(status.Conditions)
+	return status
+}
+
+// setOrRemove sets a condition that is present only while there is something to say.
+func setOrRemove(status *nvidiav1beta1.DynamoGraphDeploymentStatus, o observed, kind string, c *condition) {
+	if c == nil {
+		meta.RemoveStatusCondition(&status.Conditions, kind)
+		return
+	}
+	set(status, o, c)
+}
+
+func validCondition(p *problem) *condition {
+	if p == nil || p.reason != nvidiav1beta1.ReasonInvalid {
+		return nil
+	}
+	return no(nvidiav1beta1.ConditionValid, p.reason, p.message)
+}
+
+func memoryCondition(o observed) *condition {
+	why := nvidiav1alpha1.PayloadProblem(o.dgd)
+	if why == "" {
+		return nil
+	}
+	return no(nvidiav1beta1.ConditionMemoryReadable, nvidiav1beta1.ReasonMemoryIgnored, why)
+}
+
+func limitCondition(o observed) *condition {
+	if o.overLimit == "" {
+		return nil
+	}
+	return no(nvidiav1beta1.ConditionWithinPodLimit, nvidiav1beta1.ReasonPodLimitExceeded, o.overLimit)
+}
+
+func stateOf(ready *condition, p *problem, failure error) nvidiav1beta1.State {
+	switch {
+	case p != nil || failure != nil && !waitsForLeftovers(failure):
+		return nvidiav1beta1.StateFailed
+	case ready.is:
+		return nvidiav1beta1.StateSuccessful
+	}
+	return nvidiav1beta1.StatePending
+}
+
+// placementOf is the graph domain as its members show it, and the score. Before the scheduler has looked at the graph the reported score stays.
+func placementOf(o observed) *nvidiav1beta1.PlacementStatus {
+	if o.profileName() == "" {
+		return nil
+	}
+	p := nvidiav1beta1.PlacementStatus{}
+	switch {
+	case o.judged && o.result.Score >= 0:
+		p.Score = ptr.To(o.result.Score)
+	case !o.judged && o.dgd.Status.Placement != nil:
+		p.Score = o.dgd.Status.Placement.Score
+	}
+	p.Domain = graphDomain(o)
+	if p.Domain == "" && o.judged {
+		p.Domain = o.result.Domain.String()
+	}
+	if p.Domain == "" && p.Score == nil {
+		return nil
+	}
+	p.State = placementState(o, p.Score)
+	return &p
+}
+
+// placementState says what the score is worth.
+func placementState(o observed, score *float64) string {
+	switch {
+	case o.judged && o.result.Placed < o.result.Wanted:
+		return nvidiav1beta1.PlacementPartial
+	case score == nil:
+		return nvidiav1beta1.PlacementUnknown
+	}
+	return nvidiav1beta1.PlacementReported
+}
+
+func graphDomain(o observed) string {
+	for _, name := range sortedNames(o) {
+		sg := o.groups[name]
+		if sg == nil || sg.Spec.Topology == nil {
+			continue
+		}
+		level := gang.LevelsOf(sg.Spec.Topology).Index(sg.Spec.Topology.GraphPackDomain)
+		if level < 0 {
+			return ""
+		}
+		for _, p := range gang.Placements(&sg.Status) {
+			if path := strings.Split(p.Domain, "/"); p.Bound && len(path) > level {
+				return strings.Join(path[:level+1], "/")
+			}
+		}
+	}
+	return ""
+}
+
+func sortedNames(o observed) []string {
+	names := make([]string, 0, len(o.dgd.Spec.Components))
+	for _, c := range render.Components(o.dgd) {
+		names = append(names, c.Name)
+	}
+	return names
+}

@@ -1,0 +1,166 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamographdeployment
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/controller/blocked"
+	"github.com/trellis-k8s/trellis/internal/render"
+)
+
+// PoolDefinition is the definition of a kind that a cluster may get after Trellis.
+const PoolDefinition = "inferencepools.inference.networking.k8s.io"
+
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=inferencepools.inference.networking.k8s.io,verbs=list;watch
+
+// watchExtras watches what deployments have beside scaling groups, and what they need. Objects may have several deployments as owners.
+func (r *Reconciler) watchExtras(mgr ctrl.Manager, b *builder.Builder) {
+	owners := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &nvidiav1beta1.DynamoGraphDeployment{})
+	for _, kind := range []client.Object{
+		&corev1.Service{}, &corev1.ServiceAccount{}, &corev1.ConfigMap{}, &rbacv1.Role{}, &rbacv1.RoleBinding{}, &networkingv1.Ingress{},
+	} {
+		b.Watches(kind, owners, builder.WithPredicates(changedForOwners()))
+	}
+	for _, kind := range childKinds() {
+		b.Watches(kind, handler.EnqueueRequestsFromMapFunc(r.deploymentsOfOrphan))
+	}
+	failed := handler.EnqueueRequestsFromMapFunc(r.failedIn)
+	b.Watches(&corev1.ResourceQuota{}, failed, builder.WithPredicates(blocked.QuotaEased()))
+	b.Watches(&corev1.Service{}, failed, builder.WithPredicates(blocked.NotOurs(func(o client.Object) bool { return metav1.GetControllerOf(o) != nil })))
+	b.Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.graphOfPod), builder.WithPredicates(movedElsewhere()))
+	b.WatchesMetadata(claimMetadata(), handler.EnqueueRequestsFromMapFunc(r.usersOfClaim))
+	b.WatchesMetadata(DefinitionMetadata(), handler.EnqueueRequestsFromMapFunc(r.usersOfPools))
+}
+
+// changedForOwners leaves out updates of shared objects that only add owners. Each new deployment of a namespace makes one, which would have all
+// others looked at again.
+func changedForOwners() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		if metav1.GetControllerOf(e.ObjectNew) != nil {
+			return true
+		}
+		for _, owner := range e.ObjectOld.GetOwnerReferences() {
+			if !slices.ContainsFunc(e.ObjectNew.GetOwnerReferences(), func(o metav1.OwnerReference) bool { return o.UID == owner.UID }) {
+				return true
+			}
+		}
+		before, now := e.ObjectOld.DeepCopyObject().(client.Object), e.ObjectNew.DeepCopyObject().(client.Object)
+		for _, object := range []client.Object{before, now} {
+			object.SetOwnerReferences(nil)
+			object.SetResourceVersion("")
+			object.SetManagedFields(nil)
+		}
+		return !equality.Semantic.DeepEqual(before, now)
+	}}
+}
+
+// topologyChanged leaves out what is reported of a ClusterTopology, of which deployments decide nothing: how many use it changes with each new
+// one, which would have all others looked at again.
+func topologyChanged() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() || !e.ObjectOld.GetDeletionTimestamp().Equal(e.ObjectNew.GetDeletionTimestamp()) ||
+			!maps.Equal(e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations())
+	}}
+}
+
+// failedIn are the deployments of an object's namespace whose children could not all be applied.
+func (r *Reconciler) failedIn(ctx context.Context, object client.Object) []reconcile.Request {
+	dgds := &nvidiav1beta1.DynamoGraphDeploymentList{}
+	if err := r.Client.List(ctx, dgds, client.InNamespace(object.GetNamespace())); err != nil {
+		log.FromContext(ctx).Error(err, "listing the deployments of a namespace", "namespace", object.GetNamespace())
+		return nil
+	}
+	var out []reconcile.Request
+	for i := range dgds.Items {
+		if dgds.Items[i].Status.State == nvidiav1beta1.StateFailed {
+			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&dgds.Items[i])})
+		}
+	}
+	return out
+}
+
+// movedElsewhere lets through pods that a provider makes itself when they get a node or go, or their scheduler says something else of them:
+// where they are and why not is in the condition Placed. Pods of Trellis' own are their scaling group's matter.
+func movedElsewhere() predicate.Funcs {
+	theirs := func(o client.Object) bool {
+		owner := metav1.GetControllerOf(o)
+		return o.GetLabels()[render.LabelScalingGroup] != "" && o.GetLabels()[render.LabelGraph] != "" && (owner == nil || owner.Kind != "ScalingGroup")
+	}
+	node := func(o client.Object) string { return o.(*corev1.Pod).Spec.NodeName }
+	return predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool { return theirs(e.Object) && node(e.Object) != "" },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			return theirs(e.ObjectNew) && (node(e.ObjectOld) != node(e.ObjectNew) || whyUnbound(e.ObjectOld) != whyUnbound(e.ObjectNew) || (e.ObjectOld.GetDeletionTimestamp() == nil) != (e.ObjectNew.GetDeletionTimestamp() == nil))
+		},
+		DeleteFunc:  func(e event.DeleteEvent) bool { return theirs(e.Object) && node(e.Object) != "" },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	}
+}
+
+// whyUnbound is what a scheduler says of a pod that it cannot bind, or "".
+func whyUnbound(o client.Object) string {
+	for _, c := range o.(*corev1.Pod).Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return c.Reason + c.Message
+		}
+	}
+	return ""
+}
+
+// graphOfPod finds the deployment by a scaling group with the same label, which may hold a shortened name.
+func (r *Reconciler) graphOfPod(ctx context.Context, pod client.Object) []reconcile.Request {
+	groups := &trellisv1alpha1.ScalingGroupList{}
+	if err := r.Client.List(ctx, groups, client.InNamespace(pod.GetNamespace()), client.MatchingFields{indexByLabel: pod.GetLabels()[render.LabelGraph]}); err != nil {
+		log.FromContext(ctx).Error(err, "listing the scaling groups of a pod's graph", "pod", pod.GetName())
+		return nil
+	}
+	var out []reconcile.Request
+	for i := range groups.Items {
+		request := reconcile.Request{NamespacedName: client.ObjectKey{Namespace: pod.GetNamespace(), Name: groups.Items[i].Spec.Graph}}
+		if !slices.Contains(out, request) {
+			out = append(out, request)
+		}
+	}
+	return out
+}
+
+// DefinitionMetadata is all that is read, and cached, of definitions.
+func DefinitionMetadata() *metav1.PartialObjectMetadata {
+	out := &metav1.PartialObjectMetadata{}
+	out.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
+	return out
+}
+
+func (r *Reconciler) indexPrerequisites(ctx context.Context, mgr ctrl.Manager) error {
+	for field, values := range map[string]func(*nvidiav1beta1.DynamoGraphDeployment) []string{IndexByClaim: claimNames, IndexByPicker: hasPicker} {
+		err := mgr.GetFieldIndexer().IndexField(ctx, &nvidiav1beta1.DynamoGraphDeployment{}, field, func(o client.Object) []string {
+			return values(o.(*nvidiav1beta1.DynamoGraphDeployment))
+		})
+		if err != nil {
+			return fmt.Errorf("indexing deployments by %s: %w", field, err)
+		}
+	}
+	return nil
+}

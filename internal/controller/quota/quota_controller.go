@@ -1,0 +1,198 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package quota has Kueue give quota to deployments in one of its queues: it makes and deletes their Workloads (package internal/quota decides which).
+//
+// Deployments without a queue cost nothing: neither is Kueue looked for, nor are its kinds watched, nor does the operator need rights on them.
+package quota
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/controller/blocked"
+	"github.com/trellis-k8s/trellis/internal/provider"
+	"github.com/trellis-k8s/trellis/internal/provider/external"
+	"github.com/trellis-k8s/trellis/internal/quota"
+	"github.com/trellis-k8s/trellis/internal/record"
+	"github.com/trellis-k8s/trellis/internal/render"
+	"github.com/trellis-k8s/trellis/internal/scheduler"
+)
+
+// workers is how many deployments are reconciled in parallel.
+const workers = 8
+
+// EventWorkloadRefused on a deployment means that the API server, or a webhook of Kueue, refuses a Workload for it. The operator tries again.
+const EventWorkloadRefused = "WorkloadRefused"
+
+// Reconciler writes the Workloads of deployments.
+type Reconciler struct {
+	// Client reads from the cache and writes.
+	Client client.Client
+	// Providers has Kueue among them.
+	Providers *provider.Registry
+	Recorder  events.EventRecorder
+}
+
+// SetupWithManager registers the controller. The rights on Workloads are in config/kueue.
+func SetupWithManager(mgr ctrl.Manager, c client.Client, providers *provider.Registry, retries blocked.Retries) error {
+	r := &Reconciler{Client: c, Providers: providers, Recorder: record.Bounded(mgr.GetEventRecorder("trellis"))}
+	queued := predicate.NewPredicateFuncs(func(o client.Object) bool { return quota.WorkloadOf(o.(*corev1.Pod)) != "" })
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("quota").
+		For(&nvidiav1beta1.DynamoGraphDeployment{}).
+		Owns(&trellisv1alpha1.ScalingGroup{}).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.deploymentOf), builder.WithPredicates(queued)).
+		WatchesRawSource(source.Channel(r.Providers.Changes(), handler.EnqueueRequestsFromMapFunc(r.concernedBy))).
+		WithOptions(blocked.Options(workers, retries)).
+		Complete(r)
+}
+
+// deploymentOf is the deployment of a pod.
+func (r *Reconciler) deploymentOf(ctx context.Context, o client.Object) []reconcile.Request {
+	name, _, ok := render.GroupOf(o.(*corev1.Pod))
+	sg := &trellisv1alpha1.ScalingGroup{}
+	if !ok || r.Client.Get(ctx, types.NamespacedName{Namespace: o.GetNamespace(), Name: name}, sg) != nil {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: sg.Spec.Graph}}}
+}
+
+// concernedBy are the deployments that a change of a provider concerns: one, or all that are in a queue.
+func (r *Reconciler) concernedBy(ctx context.Context, change client.Object) []reconcile.Request {
+	if name, one := provider.GraphOf(change); one {
+		return []reconcile.Request{{NamespacedName: name}}
+	}
+	all := &nvidiav1beta1.DynamoGraphDeploymentList{}
+	if err := r.Client.List(ctx, all, client.UnsafeDisableDeepCopy); err != nil {
+		log.FromContext(ctx).Error(err, "listing the deployments that a change of Kueue concerns")
+		return nil
+	}
+	var out []reconcile.Request
+	for i := range all.Items {
+		if Concerns(&all.Items[i]) {
+			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&all.Items[i])})
+		}
+	}
+	return out
+}
+
+// Concerns says that a deployment is in a queue, or was.
+func Concerns(dgd *nvidiav1beta1.DynamoGraphDeployment) bool {
+	return dgd.Labels[render.LabelKueueQueue] != "" || meta.FindStatusCondition(dgd.Status.Conditions, nvidiav1beta1.ConditionQuotaReserved) != nil
+}
+
+// Reconcile compares the Workloads of a deployment with those that its pods name.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	dgd := &nvidiav1beta1.DynamoGraphDeployment{}
+	if err := r.Client.Get(ctx, req.NamespacedName, dgd); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if dgd.DeletionTimestamp != nil || !Concerns(dgd) {
+		return ctrl.Result{}, nil
+	}
+	own, _ := Reader(ctx, r.Providers)
+	if own == nil {
+		return ctrl.Result{}, nil // a change of the provider's state brings us back
+	}
+	o, err := r.observe(ctx, own, dgd)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{}, r.apply(ctx, dgd, quota.Plan(o))
+}
+
+func (r *Reconciler) observe(ctx context.Context, own client.Reader, dgd *nvidiav1beta1.DynamoGraphDeployment) (quota.Observation, error) {
+	o := quota.Observation{DGD: dgd}
+	var err error
+	if o.Groups, err = scheduler.GroupsOf(ctx, r.Client, dgd.Namespace, dgd.UID); err != nil {
+		return o, err
+	}
+	pods := &corev1.PodList{}
+	if err := r.Client.List(ctx, pods, client.InNamespace(dgd.Namespace), client.MatchingFields{scheduler.IndexPodsByGraph: render.LabelValue(dgd.Name)}); err != nil {
+		return o, fmt.Errorf("listing the pods of deployment %s: %w", dgd.Name, err)
+	}
+	for i := range pods.Items {
+		o.Pods = append(o.Pods, &pods.Items[i])
+	}
+	o.Workloads, err = Workloads(ctx, own, client.ObjectKeyFromObject(dgd), dgd.UID)
+	return o, err
+}
+
+func (r *Reconciler) apply(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, s quota.Steps) error {
+	var failures []error
+	for _, w := range s.Delete {
+		failures = append(failures, r.delete(ctx, w))
+	}
+	for _, w := range s.Requeue {
+		failures = append(failures, r.requeue(ctx, w, s.Queue))
+	}
+	for _, w := range s.Create {
+		err := r.create(ctx, w)
+		if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsInternalError(err) {
+			r.Recorder.Eventf(dgd, nil, corev1.EventTypeWarning, EventWorkloadRefused, "Create", "%s", err.Error())
+		}
+		failures = append(failures, err)
+	}
+	return errors.Join(failures...)
+}
+
+// create makes a Workload. Its name has a hash of the deployment's UID: one that exists is the same, not in the cache yet.
+func (r *Reconciler) create(ctx context.Context, w *quota.Workload) error {
+	object, err := external.Object(w)
+	if err != nil {
+		return err
+	}
+	log.FromContext(ctx).Info("asking Kueue for quota", "workload", w.Name, "queue", w.Spec.QueueName)
+	err = r.Client.Create(ctx, object, client.FieldOwner(render.FieldOwner))
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("creating Workload %s: %w", w.Name, err)
+	}
+	return nil
+}
+
+func (r *Reconciler) delete(ctx context.Context, w *quota.Workload) error {
+	object, err := external.Object(w)
+	if err != nil {
+		return err
+	}
+	object.SetGroupVersionKind(quota.WorkloadKind)
+	log.FromContext(ctx).Info("giving quota back to Kueue", "workload", w.Name)
+	err = r.Client.Delete(ctx, object, client.Preconditions{UID: &w.UID})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("deleting Workload %s: %w", w.Name, err)
+	}
+	return nil
+}
+
+// requeue moves a Workload without quota to the queue that its deployment names.
+func (r *Reconciler) requeue(ctx context.Context, w *quota.Workload, queue string) error {
+	object, err := external.Object(w)
+	if err != nil {
+		return err
+	}
+	object.SetGroupVersionKind(quota.WorkloadKind)
+	patch := fmt.Appendf(nil, `{"metadata":{"uid":%q,"resourceVersion":%q},"spec":{"queueName":%q}}`, w.UID, w.ResourceVersion, queue)
+	err = r.Client.Patch(ctx, object, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(render.FieldOwner))
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("moving Workload %s to queue %s: %w", w.Name, queue, err)
+	}
+	return nil
+}

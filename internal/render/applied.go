@@ -1,0 +1,39 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// AnnotationApplied on what a deployment brings is a hash of the keys of its labels and annotations that are Trellis's. Without it a key that
+// is wanted no longer looks like one that somebody else has added.
+const AnnotationApplied = "trellis.dev/applied-metadata"
+
+// MarkApplied sets AnnotationApplied. It leaves the map of annotations as it is, because several objects may share one.
+func MarkApplied(object metav1.Object) {
+	annotations := maps.Clone(object.GetAnnotations())
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	delete(annotations, AnnotationApplied)
+	annotations[AnnotationApplied] = keysHash(object.GetLabels(), annotations)
+	object.SetAnnotations(annotations)
+}
+
+func keysHash(of ...map[string]string) string {
+	keys := make([][]string, len(of))
+	for i := range of {
+		keys[i] = slices.Sorted(maps.Keys(of[i]))
+	}
+	raw, err := json.Marshal(keys)
+	if err != nil {
+		panic("keys do not marshal: " + err.Error()) // plain data; cannot happen
+	}
+	return digest(raw)
+}

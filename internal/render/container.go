@@ -1,0 +1,81 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// fillMain puts the component type's defaults and the graph's variables into the gaps of the user's main container.
+func (t *templater) fillMain(c *corev1.Container) {
+	c.Name = cmp.Or(t.alpha.MainContainerName, mainContainerName)
+	fillCommand(c, t.defaults)
+	c.Ports = mergePorts(c.Ports, t.defaults.ports)
+	c.Env = mergeEnv(slices.Concat(t.infraEnv(c.Name, t.componentType), t.generationEnv(), t.defaults.env, t.transferEnv()), t.dgd.Spec.Env, c.Env)
+	fillProbes(c, t.defaults)
+}
+
+// fillCommand gives a container without a command the default one. The user's args stand behind the default program; the default args
+// only go with it. A shell is nothing without args: then the image's own entry point runs.
+func fillCommand(c *corev1.Container, d defaults) {
+	if len(c.Command) > 0 {
+		return
+	}
+	if len(c.Args) == 0 {
+		c.Args = slices.Clone(d.args)
+	}
+	if len(c.Args) > 0 {
+		c.Command = slices.Clone(d.command)
+	}
+}
+
+// fillProbes: the user's probes win over the defaults, each as a whole.
+func fillProbes(c *corev1.Container, d defaults) {
+	c.LivenessProbe = firstProbe(c.Ports, c.LivenessProbe, d.liveness)
+	c.ReadinessProbe = firstProbe(c.Ports, c.ReadinessProbe, d.readiness)
+	c.StartupProbe = firstProbe(c.Ports, c.StartupProbe, d.startup)
+}
+
+// firstProbe returns a copy of the first probe there is. The last one is a default, whose port name the user's ports may have displaced.
+func firstProbe(ports []corev1.ContainerPort, probes ...*corev1.Probe) *corev1.Probe {
+	for i, p := range probes {
+		if p == nil {
+			continue
+		}
+		p = p.DeepCopy()
+		if i == len(probes)-1 && p.HTTPGet != nil {
+			p.HTTPGet.Port = portRef(ports, p.HTTPGet.Port.StrVal, wellKnownPorts[p.HTTPGet.Port.StrVal])
+		}
+		return p
+	}
+	return nil
+}
+
+var wellKnownPorts = map[string]int32{portHTTP: httpPort, portSystem: systemPort}
+
+// mergePorts keeps the user's ports and adds the defaults that clash with none of them.
+func mergePorts(users, ours []corev1.ContainerPort) []corev1.ContainerPort {
+	out := users
+	for _, port := range ours {
+		clash := slices.ContainsFunc(users, func(p corev1.ContainerPort) bool {
+			return p.Name == port.Name || p.ContainerPort == port.ContainerPort
+		})
+		if !clash {
+			out = append(out, port)
+		}
+	}
+	return out
+}
+
+// portRef refers to a port by name where the container has that name, else by number.
+func portRef(ports []corev1.ContainerPort, name string, number int32) intstr.IntOrString {
+	if slices.ContainsFunc(ports, func(p corev1.ContainerPort) bool { return p.Name == name }) {
+		return intstr.FromString(name)
+	}
+	return intstr.FromInt32(number)
+}

@@ -1,0 +1,155 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"encoding/json"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+)
+
+// What an endpoint picker reads and what it picks for.
+const (
+	inferenceGroup   = "inference.networking.k8s.io"
+	inferenceVersion = "v1"
+
+	pickerConfigVolume = "epp-config"
+	pickerConfigPath   = "/etc/epp"
+	pickerConfigFile   = "epp-config-dynamo.yaml"
+	pickerConfigSuffix = "-epp-config"
+	pickerPoolSuffix   = "-pool"
+	pickerCacheVolume  = "hf-cache"
+	pickerHome         = "/home/nonroot"
+	nativePickerHome   = "/home/dynamo"
+	pickerCache        = "/.cache"
+)
+
+// AnnotationPickerConfig on an endpoint picker's pods identifies its inline configuration: the program reads it once, so a change of it
+// replaces the pod.
+const AnnotationPickerConfig = "trellis.dev/epp-config"
+
+func poolName(graph string) string {
+	return fit(graph, graph, maxObjectName-len(pickerPoolSuffix)) + pickerPoolSuffix
+}
+
+func pickerConfigName(graph string) string {
+	return fit(graph, graph, maxObjectName-len(pickerConfigSuffix)) + pickerConfigSuffix
+}
+
+// pickerArgs tell an endpoint picker its pool, ports and configuration.
+func pickerArgs(graph, namespace string) []string {
+	return []string{
+		"-pool-name", poolName(graph), "-pool-namespace", namespace, "-pool-group", inferenceGroup,
+		"-v", "4", "--zap-encoder", "json",
+		"-grpc-port", fmt.Sprint(grpcPort), "-grpc-health-port", fmt.Sprint(grpcHealthPort),
+		"-config-file", pickerConfigPath + "/" + pickerConfigFile,
+	}
+}
+
+// launchPicker sets how an endpoint picker starts. That of runtime 1.5.0 and later, which has no eppConfig, takes no arguments and keeps what it
+// downloads below its home.
+func (d *defaults) launchPicker(dgd *nvidiav1beta1.DynamoGraphDeployment, c *nvidiav1beta1.ComponentSpec) {
+	if !picksByItself(c) {
+		d.args = pickerArgs(dgd.Name, dgd.Namespace)
+		return
+	}
+	d.env = append(d.env, corev1.EnvVar{Name: "HOME", Value: nativePickerHome})
+}
+
+func picksByItself(c *nvidiav1beta1.ComponentSpec) bool {
+	native, _ := NativePicker(c)
+	return native && c.EPPConfig == nil
+}
+
+// addPickerFiles mounts an endpoint picker's configuration and a place for what it downloads of a model.
+func (t *templater) addPickerFiles(spec *corev1.PodSpec, c *corev1.Container) {
+	if t.componentType != typeEPP {
+		return
+	}
+	home := nativePickerHome
+	if !picksByItself(t.spec) {
+		t.addPickerConfig(spec, c)
+		home = pickerHome
+	}
+	addVolume(spec, c, corev1.Volume{Name: pickerCacheVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+		corev1.VolumeMount{Name: pickerCacheVolume, MountPath: home + pickerCache})
+}
+
+func (t *templater) addPickerConfig(spec *corev1.PodSpec, c *corev1.Container) {
+	source := &corev1.ConfigMapVolumeSource{
+		LocalObjectReference: corev1.LocalObjectReference{Name: pickerConfigName(t.dgd.Name)},
+		Items:                []corev1.KeyToPath{{Key: pickerConfigFile, Path: pickerConfigFile}},
+	}
+	if config := t.spec.EPPConfig; config != nil && config.ConfigMapRef != nil {
+		source.Name = config.ConfigMapRef.Name
+		if config.ConfigMapRef.Key != "" {
+			source.Items[0].Key = config.ConfigMapRef.Key
+		}
+		source.Optional = config.ConfigMapRef.Optional
+	}
+	addVolume(spec, c, corev1.Volume{Name: pickerConfigVolume, VolumeSource: corev1.VolumeSource{ConfigMap: source}},
+		corev1.VolumeMount{Name: pickerConfigVolume, MountPath: pickerConfigPath, ReadOnly: true})
+}
+
+// endpointPicker returns the pool that an endpoint picker serves and, where it is written in the deployment, its configuration.
+func (g *Graph) endpointPicker(dgd *nvidiav1beta1.DynamoGraphDeployment, s *Component, spec *nvidiav1beta1.ComponentSpec) ([]Object, error) {
+	if s.ComponentType != typeEPP {
+		return nil, nil
+	}
+	pool := g.inferencePool(s, dynamoNamespace(dgd, spec))
+	if spec.EPPConfig == nil || spec.EPPConfig.Config == nil {
+		return []Object{pool}, nil
+	}
+	text, err := pickerConfig(spec.EPPConfig.Config)
+	if err != nil {
+		return nil, invalid(PathOf(dgd, s.Name).Child("eppConfig", "config"), "%s", err)
+	}
+	config := &corev1.ConfigMap{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: g.componentMeta(s, pickerConfigName(g.Name)),
+		Data:       map[string]string{pickerConfigFile: text},
+	}
+	return []Object{config, pool}, nil
+}
+
+// pickerConfig completes the configuration with its kind, which users leave out.
+func pickerConfig(config *nvidiav1beta1.FreeObject) (string, error) {
+	content := map[string]any{}
+	if err := json.Unmarshal(config.Raw, &content); err != nil {
+		return "", fmt.Errorf("not an object: %w", err)
+	}
+	content["apiVersion"], content["kind"] = "inference.networking.x-k8s.io/v1alpha1", "EndpointPickerConfig"
+	raw, err := yaml.Marshal(content)
+	return string(raw), err
+}
+
+// inferencePool is the gateway's view of the graph: its workers, reached at the frontend in each, picked by the endpoint picker.
+func (g *Graph) inferencePool(s *Component, dynamoNamespace string) Object {
+	pool := &unstructured.Unstructured{Object: map[string]any{
+		"spec": map[string]any{
+			"targetPorts": []any{map[string]any{"number": int64(httpPort)}},
+			"selector": map[string]any{"matchLabels": map[string]any{
+				LabelComponentType: typeWorker,
+				LabelNamespace:     LabelValue(dynamoNamespace),
+			}},
+			"endpointPickerRef": map[string]any{
+				"kind": "Service", "name": s.ServiceName, "port": map[string]any{"number": int64(grpcPort)},
+			},
+		},
+	}}
+	pool.SetAPIVersion(inferenceGroup + "/" + inferenceVersion)
+	pool.SetKind("InferencePool")
+	meta := g.componentMeta(s, poolName(g.Name))
+	pool.SetName(meta.Name)
+	pool.SetNamespace(meta.Namespace)
+	pool.SetLabels(meta.Labels)
+	pool.SetAnnotations(meta.Annotations)
+	return pool
+}

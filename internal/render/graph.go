@@ -1,0 +1,189 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/constraint"
+	"github.com/trellis-k8s/trellis/internal/field"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
+)
+
+// Inputs is what Resolve needs to know besides the deployment itself.
+type Inputs struct {
+	// Alpha is what only v1alpha1 can say of the deployment; nil: Resolve reads it.
+	Alpha *nvidiav1alpha1.AlphaOnly
+	// Constraint of every component; nil: Resolve takes it from Topology, Default and Frozen, which are not asked otherwise.
+	Constraint *constraint.Resolved
+	// Topology is the ClusterTopology that the deployment names, as it is now; nil when it is not there.
+	Topology *grovev1alpha1.ClusterTopology
+	// Default is the cluster's default topology, for deployments that state no constraint; nil when there is none.
+	Default *grovev1alpha1.ClusterTopology
+	// Frozen holds, by component name, the constraint in the spec of each existing ScalingGroup. It wins over Topology.
+	// A key with a nil value means frozen as unconstrained.
+	Frozen map[string]*trellisv1alpha1.ResolvedTopology
+	// Groups holds, by component name, the existing ScalingGroups. A component whose input did not change keeps their roles and revision.
+	Groups map[string]*trellisv1alpha1.ScalingGroup
+	// Provider that gets the gangs onto nodes.
+	Provider string
+	// Workload that makes the pods of multinode components: see ChooseWorkload.
+	Workload string
+	// Restarts holds, by component name, the restart its replicas are made for; none for components that were never restarted.
+	Restarts map[string]*trellisv1alpha1.Restart
+	// Platform is where pods reach what all graphs share.
+	Platform Platform
+}
+
+// Graph is a deployment with everything decided that can be decided without looking at nodes.
+type Graph struct {
+	Name, Namespace string
+	Provider        string
+	// Workload makes the pods of multinode components; "": Trellis itself.
+	Workload string
+	// Services sorted by name.
+	Components []Component
+	// SharedRollout says how the workers of InStep are replaced, where they do not say it themselves: see rollout.Shared.
+	SharedRollout trellisv1alpha1.RolloutStrategy
+
+	extras extras
+	// queue that the deployment names, where pods outside of gangs have to know it.
+	queue string
+	// kueueQueue is the queue of Kueue that the deployment names.
+	kueueQueue string
+}
+
+// Service is one component of a graph.
+type Component struct {
+	// Name as the user wrote it.
+	Name string
+	// GroupName is <deployment>-<lower-cased component>, shortened with a hash where pods' names would be too long. It names the
+	// ScalingGroup and begins the pods' names. ServiceName is the same for the Kubernetes Service, which may be longer.
+	GroupName, ServiceName string
+	ComponentType          string
+	Replicas               int32
+	// MinAvailable replicas belong to the base gang; nil: one.
+	MinAvailable *int32
+	Multinode    bool
+	// NodeCount is the number of pods of one replica.
+	NodeCount int32
+	// Topology is nil when the deployment has no constraint at all.
+	Topology *trellisv1alpha1.ResolvedTopology
+	// Roles of a replica's pods in pod index order.
+	Roles []trellisv1alpha1.Role
+	// Revision identifies Roles, and Input what they were made from.
+	Revision string
+	Input    *trellisv1alpha1.TemplateInput
+	// Adopted: the roles are stored ones that cannot be compared with what the deployment says now.
+	Adopted bool
+	// Rollout says how replicas are replaced when Revision or Restart changes.
+	Rollout trellisv1alpha1.RolloutStrategy
+	Restart *trellisv1alpha1.Restart
+	// StatesBounds: Rollout has bounds that the user wrote.
+	StatesBounds bool
+	// Step of the generation of workers that the graph is changing to; the caller's.
+	Step *trellisv1alpha1.RolloutStep
+	// Labels and Annotations of every object made for the component.
+	Labels, Annotations map[string]string
+}
+
+// Resolve turns a deployment into its graph. The error joins one *Error per wrong field.
+func Resolve(dgd *nvidiav1beta1.DynamoGraphDeployment, in Inputs) (*Graph, error) {
+	if err := in.complete(dgd); err != nil {
+		return nil, err
+	}
+	alpha := in.Alpha
+	names, errs := nameComponents(dgd)
+	for _, p := range in.Constraint.Problems {
+		errs = append(errs, &Error{Path: p.Path, Message: p.Message, Kind: p.Kind})
+	}
+
+	g := &Graph{Name: dgd.Name, Namespace: dgd.Namespace, Provider: in.Provider, Workload: in.Workload, kueueQueue: dgd.Labels[LabelKueueQueue]}
+	if spec := specs.Named(in.Provider); spec.Planned && spec.Queued {
+		g.queue = cmp.Or(dgd.Annotations[AnnotationQueue], dgd.Labels[LabelQueue])
+	}
+	renderings := renderingsOf(dgd, alpha, in)
+	pods := render(renderings, InGenerations(dgd))
+	for _, r := range renderings {
+		name, c := r.name, r.spec
+		component, componentErrs := resolveComponent(r, pods[name])
+		errs = append(errs, componentErrs...)
+		errs = append(errs, checkAlpha(alpha.Deployment, PathOf(dgd, name), name)...)
+		component.GroupName, component.ServiceName = names[name].group, names[name].component
+		component.Topology = in.Constraint.Topologies[name]
+		component.Restart = in.Restarts[name]
+		component.Rollout, componentErrs = resolveRollout(dgd, c, &component)
+		errs = append(errs, componentErrs...)
+		g.Components = append(g.Components, component)
+	}
+	errs = append(errs, g.resolveShared(dgd)...)
+	if len(errs) == 0 {
+		errs = g.addExtras(dgd, alpha)
+	}
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	return g, nil
+}
+
+// complete reads what the caller does not know yet.
+func (in *Inputs) complete(dgd *nvidiav1beta1.DynamoGraphDeployment) error {
+	if in.Alpha == nil {
+		alpha, err := nvidiav1alpha1.AlphaOnlyOf(dgd)
+		if err != nil {
+			return invalid(field.NewPath("metadata", "annotations").Key(nvidiav1alpha1.AnnotationSpecMemory), "%s; remove the annotation", err)
+		}
+		in.Alpha = &alpha
+	}
+	if in.Constraint == nil {
+		sources := constraint.Sources{Topology: in.Topology, Default: in.Default, Frozen: in.Frozen}
+		resolved := constraint.Of(dgd, constraint.StatementOf(dgd), sources)
+		in.Constraint = &resolved
+	}
+	return nil
+}
+
+// renderingsOf are the components of a deployment by name, before it is decided what their pods are.
+func renderingsOf(dgd *nvidiav1beta1.DynamoGraphDeployment, alpha *nvidiav1alpha1.AlphaOnly, in Inputs) []*rendering {
+	out := make([]*rendering, 0, len(dgd.Spec.Components))
+	for _, c := range Components(dgd) {
+		t := newTemplater(dgd, c, alpha.Services[c.Name])
+		t.platform = in.Platform
+		nodes, _ := c.PodsPerReplica()
+		out = append(out, &rendering{templater: t, nodes: nodes, input: t.input(), stored: in.Groups[c.Name]})
+	}
+	return out
+}
+
+func resolveComponent(r *rendering, pods replicaPods) (Component, []error) {
+	spec := r.spec
+	s := Component{Name: spec.Name, ComponentType: r.componentType, Replicas: 1, MinAvailable: spec.MinAvailable, Input: r.input}
+	s.NodeCount, s.Multinode = spec.PodsPerReplica()
+	var errs []error
+	if spec.Replicas != nil {
+		s.Replicas = *spec.Replicas
+	}
+	if s.Replicas < 0 {
+		errs = append(errs, invalid(PathOf(r.dgd, spec.Name).Child("replicas"), "must not be negative, is %d", s.Replicas))
+	}
+	s.Labels, s.Annotations = r.labels(), r.annotations()
+	s.Roles, s.Revision, s.Adopted = pods.roles, pods.revision, pods.adopted
+	return s, append(append(errs, r.errs...), pods.errs...)
+}
+
+// Components of a deployment by name.
+func Components(dgd *nvidiav1beta1.DynamoGraphDeployment) []*nvidiav1beta1.ComponentSpec {
+	out := make([]*nvidiav1beta1.ComponentSpec, 0, len(dgd.Spec.Components))
+	for i := range dgd.Spec.Components {
+		out = append(out, &dgd.Spec.Components[i])
+	}
+	slices.SortStableFunc(out, func(a, b *nvidiav1beta1.ComponentSpec) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}

@@ -1,0 +1,179 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/field"
+)
+
+// Space that a group's name leaves for what pods append to it: "-<ordinal>" and, multinode, "-<ordinal>-<index>".
+const (
+	maxName               = validation.DNS1123LabelMaxLength
+	ordinalLength         = len("-99999")
+	multinodeSuffixLength = len("-99999-9999")
+)
+
+// headlessSuffix ends the name of the Service that gives a multinode service's pods their DNS names.
+const headlessSuffix = "-pods"
+
+// shortHash is the 8 hex digits that keep shortened names apart.
+func shortHash(s string) string {
+	sum := sha256.Sum256([]byte(s))
+	return hex.EncodeToString(sum[:4])
+}
+
+// dnsLabel lower-cases a name and puts '-' for everything a DNS label cannot hold. It does not shorten.
+func dnsLabel(name string) string {
+	mapped := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9':
+			return r
+		case r >= 'A' && r <= 'Z':
+			return r + 'a' - 'A'
+		}
+		return '-'
+	}, name)
+	return strings.Trim(mapped, "-")
+}
+
+// fit returns name, or as much of it as leaves space for the hash of identity within limit.
+func fit(name, identity string, limit int) string {
+	if len(name) <= limit {
+		return name
+	}
+	return hashed(name, identity, limit)
+}
+
+// hashed appends the hash of identity to as much of name as limit allows.
+func hashed(name, identity string, limit int) string {
+	hash := shortHash(identity)
+	keep := min(len(name), limit-len(hash)-1)
+	return strings.TrimRight(name[:keep], "-") + "-" + hash
+}
+
+// LabelValue makes any text a label value: unchanged where it is one already, else with '-' for what does not fit and a hash that keeps
+// two long texts apart. The hash follows a '_', which no Kubernetes object's name holds, so a shortened name never equals another object's whole one.
+func LabelValue(s string) string {
+	if len(validation.IsValidLabelValue(s)) == 0 {
+		return s
+	}
+	mapped := strings.Map(func(r rune) rune {
+		if r < 128 && (r == '.' || r == '_' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z') {
+			return r
+		}
+		return '-'
+	}, s)
+	hash := shortHash(s)
+	keep := min(len(mapped), validation.LabelValueMaxLength-len(hash)-1)
+	mapped = strings.Trim(mapped[:keep], "-._")
+	if mapped == "" {
+		return hash
+	}
+	return mapped + "_" + hash
+}
+
+// serviceNames are the names of the objects of one component.
+type serviceNames struct{ group, component, headless string }
+
+// nameComponents names the objects of every component, and refuses components whose names cannot be told apart.
+func nameComponents(dgd *nvidiav1beta1.DynamoGraphDeployment) (map[string]serviceNames, []error) {
+	var errs []error
+	out := map[string]serviceNames{}
+	taken := map[string]string{}
+	for _, c := range Components(dgd) {
+		name := c.Name
+		path := PathOf(dgd, name)
+		lower := dnsLabel(name)
+		if lower == "" {
+			errs = append(errs, invalid(path, "the name has no letter or digit that an object's name could be made of; rename the %s", field.WordComponent))
+			continue
+		}
+		names := namesOf(dgd, name)
+		out[name] = names
+		for _, object := range []string{names.component, names.headless} {
+			if other, clash := taken[object]; clash && object != "" {
+				errs = append(errs, invalid(path, "its objects would have the same name %q as those of %s %q; names are lower-cased, so rename one of them", object, field.WordComponent, other))
+				break
+			}
+			taken[object] = name
+		}
+	}
+	return out, errs
+}
+
+func namesOf(dgd *nvidiav1beta1.DynamoGraphDeployment, component string) serviceNames {
+	_, multinode := dgd.Component(component).PodsPerReplica()
+	full := strings.Trim(dnsLabel(dgd.Name)+"-"+dnsLabel(component), "-")
+	identity := dgd.Name + "/" + component
+	limit := maxName - ordinalLength
+	if multinode {
+		limit = maxName - multinodeSuffixLength
+	}
+	names := serviceNames{group: fit(full, identity, limit), component: fit(startWithLetter(full), identity, maxName)}
+	if !multinode && shadowsMultinode(dgd, component) {
+		names.group = hashed(full, identity, limit)
+	}
+	if multinode {
+		names.headless = headlessName(names.group)
+	}
+	return names
+}
+
+// shadowsMultinode says that replica 0 of this single-node component "x-1" would get the name of pod 0 of replica 1 of a multinode component "x".
+func shadowsMultinode(dgd *nvidiav1beta1.DynamoGraphDeployment, component string) bool {
+	lower := dnsLabel(component)
+	cut := strings.LastIndexByte(lower, '-')
+	if cut < 0 {
+		return false
+	}
+	if _, err := strconv.ParseUint(lower[cut+1:], 10, 64); err != nil {
+		return false
+	}
+	for i := range dgd.Spec.Components {
+		c := &dgd.Spec.Components[i]
+		if _, multinode := c.PodsPerReplica(); multinode && dnsLabel(c.Name) == lower[:cut] {
+			return true
+		}
+	}
+	return false
+}
+
+// headlessName is the name of the headless Service of a group.
+func headlessName(group string) string { return startWithLetter(group + headlessSuffix) }
+
+// startWithLetter makes a DNS label one that Services of every Kubernetes version may have.
+func startWithLetter(name string) string {
+	if name[0] >= '0' && name[0] <= '9' {
+		return "svc-" + name
+	}
+	return name
+}
+
+// podName is the name of one pod, and its hostname.
+func podName(group string, multinode bool, ordinal, index int32) string {
+	suffix := "-" + strconv.Itoa(int(ordinal))
+	if multinode {
+		suffix += "-" + strconv.Itoa(int(index))
+	}
+	return fit(group, group, maxName-len(suffix)) + suffix
+}
+
+// PathOf is the path of a component of a deployment.
+func PathOf(dgd *nvidiav1beta1.DynamoGraphDeployment, name string) *field.Path {
+	return field.Component(PlaceOf(dgd, name), name)
+}
+
+// PlaceOf is the place of a component in the list of the deployment; -1 for none.
+func PlaceOf(dgd *nvidiav1beta1.DynamoGraphDeployment, name string) int {
+	return slices.IndexFunc(dgd.Spec.Components, func(c nvidiav1beta1.ComponentSpec) bool { return c.Name == name })
+}

@@ -1,0 +1,193 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/framework"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
+)
+
+// PodsPerReplica counts the pods of one replica. It is at most the largest int32, whatever the roles add up to.
+func PodsPerReplica(sg *trellisv1alpha1.ScalingGroup) int32 {
+	var pods int64
+	for i := range sg.Spec.Roles {
+		pods += int64(sg.Spec.Roles[i].Count)
+	}
+	return int32(min(pods, math.MaxInt32))
+}
+
+// Oversized says that a replica has more pods than the API allows. Such a group was stored before the bound; none of its pods is built,
+// since each would list the addresses of all.
+func Oversized(sg *trellisv1alpha1.ScalingGroup) bool {
+	return PodsPerReplica(sg) > nvidiav1beta1.MaxNodeCount
+}
+
+// Gated says whether the group's replicas are placed as gangs by Trellis: any constraint on the component or its graph, required or
+// preferred, or more than one pod in a replica. Everything else is the kube-scheduler's alone.
+func Gated(sg *trellisv1alpha1.ScalingGroup) bool {
+	return specs.Named(sg.Spec.Provider).Planned && packed(sg.Spec.Multinode, sg.Spec.Topology)
+}
+
+// packed components place each replica as a gang, or inside a domain, or both.
+func packed(multinode bool, t *trellisv1alpha1.ResolvedTopology) bool {
+	return multinode || packs(t)
+}
+
+// BuildPod makes pod index of replica ordinal; index 0 of a multinode replica is its leader. It returns nil when the replica has no such pod.
+// Owner references are the caller's.
+func BuildPod(sg *trellisv1alpha1.ScalingGroup, ordinal, index int32) *corev1.Pod {
+	return NewBuilder(sg).Pod(ordinal, index)
+}
+
+// Builder makes many pods of one scaling group. Pods of one replica share the list of their addresses, which grows with the replica: built
+// one replica after the other, their memory grows with the number of pods and not with its square. It is not safe for concurrent use.
+type Builder struct {
+	sg     *trellisv1alpha1.ScalingGroup
+	common alike
+}
+
+// NewBuilder returns a builder of the group's pods.
+func NewBuilder(sg *trellisv1alpha1.ScalingGroup) *Builder {
+	return &Builder{sg: sg, common: alikeIn(sg)}
+}
+
+// Pod is BuildPod.
+func (b *Builder) Pod(ordinal, index int32) *corev1.Pod {
+	return buildPod(b.sg, ordinal, index, &b.common)
+}
+
+// PodName is the name that pod index of replica ordinal has, or will have.
+func PodName(sg *trellisv1alpha1.ScalingGroup, ordinal, index int32) string {
+	return nameOfPod(sg, ordinal, index)
+}
+
+// alike is what all pods of a scaling group have in common beyond their templates.
+type alike struct {
+	labels map[string]string
+	where  *whereabouts
+	// vars are the variables of pod 0 of the replica that was built last; nil before any.
+	vars   []corev1.EnvVar
+	varsOf int32
+}
+
+func alikeIn(sg *trellisv1alpha1.ScalingGroup) alike {
+	labels := groupSelector(sg.Spec.Graph, sg.Name)
+	labels[LabelRevision] = LabelValue(sg.Spec.Revision)
+	return alike{labels: labels, where: whereaboutsOf(sg.Spec.Topology)}
+}
+
+func buildPod(sg *trellisv1alpha1.ScalingGroup, ordinal, index int32, common *alike) *corev1.Pod {
+	role := RoleOf(sg, index)
+	if role == nil {
+		return nil
+	}
+	template := role.Template.DeepCopy()
+	pod := &corev1.Pod{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name:        nameOfPod(sg, ordinal, index),
+			Namespace:   sg.Namespace,
+			Labels:      template.Labels,
+			Annotations: template.Annotations,
+		},
+		Spec: template.Spec,
+	}
+	labelPod(pod, common, role.Name, ordinal, index)
+	markReplica(pod, sg)
+	if InSets(sg) {
+		markForSet(pod, sg)
+	}
+	pod.Spec.ServiceAccountName = AccountOf(template, sg.Spec.Graph)
+	if sg.Spec.Multinode {
+		introduce(pod, sg, ordinal, index, common)
+	}
+	locate(pod, common.where)
+	if Gated(sg) {
+		pod.Spec.SchedulingGates = append(pod.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: PlacementGate})
+	}
+	return pod
+}
+
+// RoleOf is the role of pod index of a replica, or nil when the replica has no such pod.
+func RoleOf(sg *trellisv1alpha1.ScalingGroup, index int32) *trellisv1alpha1.Role {
+	for i := range sg.Spec.Roles {
+		role := &sg.Spec.Roles[i]
+		if index >= 0 && index < role.Count {
+			return role
+		}
+		index -= role.Count
+	}
+	return nil
+}
+
+func labelPod(pod *corev1.Pod, common *alike, role string, ordinal, index int32) {
+	labels := make(map[string]string, len(pod.Labels)+len(common.labels)+7) // those below, of markReplica, markForSet and the provider
+	maps.Copy(labels, pod.Labels)
+	maps.Copy(labels, common.labels)
+	pod.Labels = labels
+	pod.Labels[LabelRole] = role
+	pod.Labels[LabelReplica] = strconv.Itoa(int(ordinal))
+	pod.Labels[LabelPodIndex] = strconv.Itoa(int(index))
+}
+
+// introduce tells the pods of one replica of each other: DNS names below the headless Service, and the variables launch commands use.
+func introduce(pod *corev1.Pod, sg *trellisv1alpha1.ScalingGroup, ordinal, index int32, common *alike) {
+	pod.Spec.Hostname = pod.Name
+	var vars []corev1.EnvVar
+	if InSets(sg) {
+		pod.Spec.Subdomain, vars = SetName(sg, ordinal), setVars(sg, ordinal)
+	} else {
+		pod.Spec.Subdomain, vars = headlessName(sg.Name), common.podVars(sg, ordinal, index)
+	}
+	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range containers {
+			containers[i].Env = slices.Concat(framework.WithoutHosts(&containers[i], vars), containers[i].Env)
+		}
+	}
+}
+
+// podVars are the variables of one pod. Those of a replica differ in the index alone, and share the list of addresses.
+func (a *alike) podVars(sg *trellisv1alpha1.ScalingGroup, ordinal, index int32) []corev1.EnvVar {
+	if a.vars == nil || a.varsOf != ordinal {
+		domain := headlessName(sg.Name)
+		a.varsOf, a.vars = ordinal, framework.PodVars(ordinal, 0, PodsPerReplica(sg), func(i int32) string {
+			return podName(sg.Name, true, ordinal, i) + "." + domain + "." + sg.Namespace + ".svc"
+		})
+	}
+	vars := slices.Clone(a.vars)
+	for i := range vars {
+		if vars[i].Name == framework.EnvPodIndex {
+			vars[i].Value = strconv.Itoa(int(index))
+		}
+	}
+	return vars
+}
+
+// ReplicaOf reads from a pod's labels which pod of which replica it is.
+func ReplicaOf(pod *corev1.Pod) (ordinal, index int32, ok bool) {
+	ordinal, okOrdinal := labelNumber(pod, LabelReplica)
+	index, okIndex := labelNumber(pod, LabelPodIndex)
+	if !okIndex {
+		index, okIndex = labelNumber(pod, LabelSetIndex)
+	}
+	if !okOrdinal || !okIndex {
+		return 0, 0, false
+	}
+	return ordinal, index, true
+}
+
+func labelNumber(object metav1.Object, key string) (int32, bool) {
+	n, err := strconv.ParseInt(object.GetLabels()[key], 10, 32)
+	return int32(n), err == nil && n >= 0
+}

@@ -1,0 +1,73 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+)
+
+// ReplicaSize is the number of pods of the replica that the pod belongs to. It is the one the pod was made with: nodeCount may have
+// changed since, and a replica of the older size is whole all the same until an update replaces it.
+func ReplicaSize(sg *trellisv1alpha1.ScalingGroup, pod metav1.Object) int {
+	if size, ok := labelNumber(pod, LabelReplicaSize); ok && size > 0 {
+		return int(size)
+	}
+	return int(PodsPerReplica(sg))
+}
+
+// GateClosed says whether Trellis' gate still holds the pod.
+func GateClosed(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Spec.SchedulingGates, func(gate corev1.PodSchedulingGate) bool { return gate.Name == PlacementGate })
+}
+
+// PodReady reports whether the pod has the condition Ready.
+func PodReady(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// ForeignGates are the names of a pod's scheduling gates that other controllers remove, in order.
+func ForeignGates(pod *corev1.Pod) []string {
+	var names []string
+	for _, gate := range pod.Spec.SchedulingGates {
+		if gate.Name != PlacementGate {
+			names = append(names, gate.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// MinAvailable is how many replicas of the group belong to the base gang: 1 or more, whatever the number of replicas.
+func MinAvailable(sg *trellisv1alpha1.ScalingGroup) int32 {
+	return max(1, ptr.Deref(sg.Spec.MinAvailable, 1))
+}
+
+// Outdated says that a pod, or what a replica's pods come from, is of an older revision, or was made before the last restart that was asked for.
+func Outdated(sg *trellisv1alpha1.ScalingGroup, object metav1.Object) bool {
+	if object.GetLabels()[LabelRevision] != LabelValue(sg.Spec.Revision) {
+		return true
+	}
+	return sg.Spec.Restart != nil && object.GetAnnotations()[AnnotationRestart] != sg.Spec.Restart.ID
+}
+
+// markReplica says of which size the pod's replica is, and for which restart it was made.
+func markReplica(pod *corev1.Pod, sg *trellisv1alpha1.ScalingGroup) {
+	pod.Labels[LabelReplicaSize] = strconv.Itoa(int(PodsPerReplica(sg)))
+	if sg.Spec.Restart == nil {
+		return
+	}
+	if pod.Annotations == nil {
+		pod.Annotations = map[string]string{}
+	}
+	pod.Annotations[AnnotationRestart] = sg.Spec.Restart.ID
+}

@@ -1,0 +1,115 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/trellis-k8s/trellis/internal/field"
+)
+
+// resourceGPU is the resource that counts GPUs unless v1alpha1 names another.
+const resourceGPU = "nvidia.com/gpu"
+
+// normalise gives every resource that cannot be overcommitted (devices, huge pages) both a request and a limit, as the API server wants
+// it and the planner counts it, and refuses what no API server would take.
+func (t *templater) normalise(path *field.Path, r *corev1.ResourceRequirements) {
+	for _, problem := range ResourceProblems(r) {
+		t.invalid(path, "%s: %s", problem.Resource, problem.Text)
+	}
+	for _, name := range slices.Sorted(maps.Keys(union(r.Requests, r.Limits))) {
+		request, requested := r.Requests[name]
+		limit, limited := r.Limits[name]
+		switch {
+		case overcommits(name):
+		case !limited:
+			set(&r.Limits, name, request)
+		case !requested:
+			set(&r.Requests, name, limit)
+		}
+	}
+}
+
+// ResourceProblem is what no API server would take of a container's resources.
+type ResourceProblem struct {
+	// List is "requests" or "limits".
+	List     string
+	Resource corev1.ResourceName
+	Amount   resource.Quantity
+	// Text says what is wrong, and the fix.
+	Text string
+}
+
+// ResourceProblems checks the resources of one container, by name of the resource.
+func ResourceProblems(r *corev1.ResourceRequirements) []ResourceProblem {
+	var problems []ResourceProblem
+	for _, name := range slices.Sorted(maps.Keys(union(r.Requests, r.Limits))) {
+		request, requested := r.Requests[name]
+		limit, limited := r.Limits[name]
+		list, amount := "limits", limit
+		if requested {
+			list, amount = "requests", request
+		}
+		text := ""
+		switch {
+		case absurd(request) || absurd(limit):
+			if limited && absurd(limit) {
+				list, amount = "limits", limit
+			}
+			text = amount.String() + " is out of range; no node has that much"
+		case request.Sign() < 0 || limit.Sign() < 0:
+			text = "must not be negative"
+		case requested && limited && !overcommits(name) && request.Cmp(limit) != 0:
+			text = fmt.Sprintf("request %s and limit %s differ; make them equal, or write only one", request.String(), limit.String())
+		case requested && limited && request.Cmp(limit) > 0:
+			text = fmt.Sprintf("request %s is above limit %s; lower the request or raise the limit", request.String(), limit.String())
+		case strings.Contains(string(name), "/") && amount.MilliValue()%1000 != 0:
+			text = amount.String() + " is not a whole number, and devices cannot be split"
+		default:
+			continue
+		}
+		problems = append(problems, ResourceProblem{List: list, Resource: name, Amount: amount, Text: text})
+	}
+	return problems
+}
+
+// maxExponent is far beyond every amount there is, and small enough to compare two of them: that writes out all their digits.
+const maxExponent = 100
+
+// absurd finds amounts such as 1e1000000000, which parse in no time and take minutes and gigabytes to compare.
+func absurd(q resource.Quantity) bool {
+	scale := q.AsDec().Scale()
+	return scale > maxExponent || scale < -maxExponent
+}
+
+func overcommits(name corev1.ResourceName) bool {
+	switch name {
+	case corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage:
+		return true
+	}
+	return false
+}
+
+func union(a, b corev1.ResourceList) corev1.ResourceList {
+	out := corev1.ResourceList{}
+	for _, list := range []corev1.ResourceList{b, a} {
+		for name, quantity := range list {
+			out[name] = quantity
+		}
+	}
+	return out
+}
+
+func set(list *corev1.ResourceList, name corev1.ResourceName, quantity resource.Quantity) {
+	if *list == nil {
+		*list = corev1.ResourceList{}
+	}
+	(*list)[name] = quantity
+}

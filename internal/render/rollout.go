@@ -1,0 +1,51 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"slices"
+
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/internal/rollout"
+)
+
+// resolveRollout reads how a component is updated.
+func resolveRollout(dgd *nvidiav1beta1.DynamoGraphDeployment, c *nvidiav1beta1.ComponentSpec, s *Component) (trellisv1alpha1.RolloutStrategy, []error) {
+	annotations := rollout.AnnotationsOf(dgd, c)
+	strategy, problems := rollout.StrategyOf(annotations, packed(s.Multinode, s.Topology))
+	s.StatesBounds = rollout.StatesBounds(annotations)
+	var errs []error
+	for _, p := range problems {
+		errs = append(errs, invalid(PathOf(dgd, s.Name), "annotation %s %q %s", p.Annotation, p.Value, p.Message))
+	}
+	return strategy, errs
+}
+
+// InStep are the workers whose generations replace each other in step: those of a graph that has several, where Trellis replaces the pods.
+func (g *Graph) InStep() []*Component {
+	var workers []*Component
+	for i := range g.Components {
+		if s := &g.Components[i]; isWorker(s.ComponentType) && s.generation() != "" {
+			workers = append(workers, s)
+		}
+	}
+	if len(workers) < 2 || !specs.Named(g.Provider).Planned {
+		return nil
+	}
+	return workers
+}
+
+// resolveShared reads how the workers are updated together.
+func (g *Graph) resolveShared(dgd *nvidiav1beta1.DynamoGraphDeployment) []error {
+	anyPacked := slices.ContainsFunc(g.InStep(), func(s *Component) bool { return packed(s.Multinode, s.Topology) })
+	strategy, problems := rollout.SharedStrategyOf(dgd, anyPacked)
+	g.SharedRollout = strategy
+	var errs []error
+	for _, p := range problems {
+		errs = append(errs, invalid(ownAnnotations.Key(p.Annotation), "%q %s", p.Value, p.Message))
+	}
+	return errs
+}

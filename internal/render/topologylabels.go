@@ -1,0 +1,139 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+)
+
+// A packed pod can tell where it is: its domain's path is on it as labels, one a level, and inside it as files and variables made of them.
+//
+//	nvidia.com/dynamo-topology.zone: zone-a      /etc/dynamo/topology/zone      $TRELLIS_TOPOLOGY_ZONE
+//	nvidia.com/dynamo-topology.rack: rack-1      /etc/dynamo/topology/rack      $TRELLIS_TOPOLOGY_RACK
+//
+// The labels come with the pins, before the pod has a node; levels narrower than those pinned stay empty.
+const (
+	LabelTopologyPrefix = "nvidia.com/dynamo-topology."
+
+	topologyVolume   = "topology-labels"
+	topologyPath     = "/etc/dynamo/topology"
+	envTopologyPath  = "DYN_TOPOLOGY_MOUNT_PATH"
+	envTopologyLevel = "TRELLIS_TOPOLOGY_"
+	maxTopologyName  = 63 - len("dynamo-topology.")
+)
+
+// AnnotationLevels on a packed pod says which node label each level of its topology is, as a JSON object of domain to key.
+const AnnotationLevels = "trellis.dev/topology-levels"
+
+// topologyLabel is the pod label of a level.
+func topologyLabel(domain string) string {
+	return LabelTopologyPrefix + fit(domain, domain, maxTopologyName)
+}
+
+// whereabouts is what tells the pods of a scaling group where they are; pods may share it.
+type whereabouts struct {
+	levels string
+	files  *corev1.DownwardAPIVolumeSource
+	env    []corev1.EnvVar
+}
+
+// whereaboutsOf returns nil for pods that are not packed.
+func whereaboutsOf(topology *trellisv1alpha1.ResolvedTopology) *whereabouts {
+	if !packs(topology) || len(topology.Levels) == 0 {
+		return nil
+	}
+	levels := map[string]string{}
+	files := &corev1.DownwardAPIVolumeSource{Items: make([]corev1.DownwardAPIVolumeFile, 0, len(topology.Levels))}
+	env := append(make([]corev1.EnvVar, 0, 1+len(topology.Levels)), corev1.EnvVar{Name: envTopologyPath, Value: topologyPath})
+	for _, level := range topology.Levels {
+		levels[level.Domain] = level.Key
+		field := "metadata.labels['" + topologyLabel(level.Domain) + "']"
+		reference := &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: field}
+		files.Items = append(files.Items, corev1.DownwardAPIVolumeFile{Path: level.Domain, FieldRef: reference})
+		env = append(env, fieldEnv(envTopologyLevel+envName(level.Domain), field))
+	}
+	raw, err := json.Marshal(levels)
+	if err != nil {
+		panic("a map of texts does not marshal: " + err.Error()) // cannot happen
+	}
+	return &whereabouts{levels: string(raw), files: files, env: env}
+}
+
+// locate prepares a packed pod for its topology labels. The levels of a scaling group never change, so this is no part of the revision.
+func locate(pod *corev1.Pod, w *whereabouts) {
+	if w == nil {
+		return
+	}
+	if pod.Annotations == nil {
+		pod.Annotations = map[string]string{}
+	}
+	pod.Annotations[AnnotationLevels] = w.levels
+	mountTopology(pod, w.files, w.env)
+}
+
+func envName(domain string) string {
+	return strings.ToUpper(strings.ReplaceAll(domain, "-", "_"))
+}
+
+// mountTopology gives the files and variables to the main container and a frontend beside it. What the user has of the same name or at
+// the same path stays his.
+func mountTopology(pod *corev1.Pod, files *corev1.DownwardAPIVolumeSource, env []corev1.EnvVar) {
+	volume := corev1.Volume{Name: topologyVolume, VolumeSource: corev1.VolumeSource{DownwardAPI: files}}
+	for i := range pod.Spec.Containers {
+		c := &pod.Spec.Containers[i]
+		if i > 0 && indexEnv(c.Env, envComponent) < 0 {
+			continue
+		}
+		all := make([]corev1.EnvVar, 0, len(env)+len(c.Env))
+		for _, e := range env {
+			if indexEnv(c.Env, e.Name) < 0 {
+				all = append(all, e)
+			}
+		}
+		c.Env = append(all, c.Env...)
+		addFiles(&pod.Spec, files)
+		addVolume(&pod.Spec, c, volume, corev1.VolumeMount{Name: topologyVolume, MountPath: topologyPath, ReadOnly: true})
+	}
+}
+
+// addFiles adds to the volume of that name, which a transfer policy brings, the files it does not have.
+func addFiles(spec *corev1.PodSpec, files *corev1.DownwardAPIVolumeSource) {
+	for i := range spec.Volumes {
+		v := &spec.Volumes[i]
+		if v.Name != topologyVolume || v.DownwardAPI == nil || v.DownwardAPI == files {
+			continue
+		}
+		for _, file := range files.Items {
+			if !slices.ContainsFunc(v.DownwardAPI.Items, func(f corev1.DownwardAPIVolumeFile) bool { return f.Path == file.Path }) {
+				v.DownwardAPI.Items = append(v.DownwardAPI.Items, file)
+			}
+		}
+	}
+}
+
+// packs says that a constraint, required or preferred, holds the pods of a group together.
+func packs(t *trellisv1alpha1.ResolvedTopology) bool {
+	return t != nil && (t.GraphPackDomain != "" || t.GraphPreferredPackDomain != "" || t.PackDomain != "" || t.PreferredPackDomain != "")
+}
+
+// TopologyLabels are the labels that tell a pod its place, given the node labels it is pinned to. Pods that were not prepared for it get none.
+func TopologyLabels(pod *corev1.Pod, pins map[string]string) map[string]string {
+	var levels map[string]string
+	if json.Unmarshal([]byte(pod.Annotations[AnnotationLevels]), &levels) != nil {
+		return nil
+	}
+	labels := map[string]string{}
+	for domain, key := range levels {
+		if value, pinned := pins[key]; pinned {
+			labels[topologyLabel(domain)] = value
+		}
+	}
+	return labels
+}

@@ -1,0 +1,120 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/utils/ptr"
+
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/framework"
+)
+
+const (
+	sharedMemoryVolume  = "shared-memory"
+	sharedMemoryPath    = "/dev/shm"
+	sharedMemoryDefault = "8Gi"
+
+	vllmCachePath = "/root/.cache/vllm"
+	vllmCacheEnv  = "VLLM_CACHE_ROOT"
+)
+
+// addCompilationCache mounts the claim that keeps compiled kernels. Its volume is named after the claim; one the user declared himself stays.
+func (t *templater) addCompilationCache(spec *corev1.PodSpec, c *corev1.Container) {
+	cache := t.spec.CompilationCache
+	if cache == nil || cache.PVCName == "" {
+		return
+	}
+	path := t.cachePath(cache, c)
+	if path == "" {
+		t.invalid(t.path.Child("compilationCache", "mountPath"), "mountPath is required: the framework has no well-known cache")
+		return
+	}
+	volume := volumeName(cache.PVCName)
+	if !slices.ContainsFunc(spec.Volumes, func(v corev1.Volume) bool { return v.Name == volume }) {
+		claim := corev1.PersistentVolumeClaimVolumeSource{ClaimName: cache.PVCName}
+		spec.Volumes = append(spec.Volumes, corev1.Volume{Name: volume, VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &claim}})
+	}
+	mountAt(c, volume, path)
+}
+
+// cachePath also tells vLLM where its compilation cache is.
+func (t *templater) cachePath(cache *nvidiav1beta1.CompilationCache, c *corev1.Container) string {
+	if t.framework(c) != framework.VLLM {
+		return cache.MountPath
+	}
+	path := cmp.Or(cache.MountPath, vllmCachePath)
+	if indexEnv(c.Env, vllmCacheEnv) < 0 {
+		c.Env = append(c.Env, corev1.EnvVar{Name: vllmCacheEnv, Value: path})
+	}
+	return path
+}
+
+// framework of the main container, or none where it is unknown.
+func (t *templater) framework(c *corev1.Container) string {
+	name, err := framework.Detect(c, string(t.dgd.Spec.BackendFramework))
+	if err != nil {
+		return framework.None
+	}
+	return name
+}
+
+// volumeName is the claim's name, shortened where a volume's must be.
+func volumeName(claim string) string {
+	if len(validation.IsDNS1123Label(claim)) == 0 {
+		return claim
+	}
+	return hashed(dnsLabel(claim), claim, validation.DNS1123LabelMaxLength)
+}
+
+// mountAt mounts a volume in place of whatever is mounted there.
+func mountAt(c *corev1.Container, volume, path string) {
+	c.VolumeMounts = slices.DeleteFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == path })
+	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: volume, MountPath: path})
+}
+
+// addVolume mounts a volume of ours, unless the user has one of that name or something else at that path.
+func addVolume(spec *corev1.PodSpec, c *corev1.Container, volume corev1.Volume, mount corev1.VolumeMount) {
+	if slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == mount.MountPath }) {
+		return
+	}
+	if !slices.ContainsFunc(spec.Volumes, func(v corev1.Volume) bool { return v.Name == volume.Name }) {
+		spec.Volumes = append(spec.Volumes, volume)
+	}
+	c.VolumeMounts = append(c.VolumeMounts, mount)
+}
+
+// mountsSSHKeys says that the pods of a component start over ssh.
+func mountsSSHKeys(s *Component) bool {
+	return slices.ContainsFunc(s.Roles, func(role trellisv1alpha1.Role) bool {
+		return slices.ContainsFunc(role.Template.Spec.Volumes, func(v corev1.Volume) bool {
+			return v.Secret != nil && v.Secret.SecretName == framework.SSHSecret
+		})
+	})
+}
+
+// addSharedMemory gives the main container a /dev/shm larger than the container runtime's. Unless sharedMemorySize is written out, a
+// volume that the user mounts there himself stays.
+func (t *templater) addSharedMemory(spec *corev1.PodSpec, c *corev1.Container) {
+	size := t.spec.SharedMemorySize
+	mounted := slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == sharedMemoryPath })
+	switch {
+	case size == nil && mounted, size != nil && size.IsZero():
+		return
+	case size == nil:
+		size = ptr.To(resource.MustParse(sharedMemoryDefault))
+	default:
+		size = ptr.To(size.DeepCopy())
+	}
+	source := corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory, SizeLimit: size}
+	spec.Volumes = slices.DeleteFunc(spec.Volumes, func(v corev1.Volume) bool { return v.Name == sharedMemoryVolume })
+	spec.Volumes = append(spec.Volumes, corev1.Volume{Name: sharedMemoryVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &source}})
+	mountAt(c, sharedMemoryVolume, sharedMemoryPath)
+}
