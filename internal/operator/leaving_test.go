@@ -130,7 +130,7 @@ func (r *rolling) next(linger time.Duration) {
 const readsPerSecond = 200
 
 var _ = Describe("One replica after the other that is replaced", func() {
-	It("fails no read that needs a conversion", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+	It("fails no read that needs a conversion", suite.Slow, SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
 		config := launch(filepath.Join("..", "..", "config", "crd", "bases"))
 		paced := rest.CopyConfig(config)
 		paced.QPS, paced.Burst = readsPerSecond, 8

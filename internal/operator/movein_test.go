@@ -63,7 +63,7 @@ func object(text string) *unstructured.Unstructured {
 }
 
 var _ = Describe("What the Dynamo operator stored, in either version", func() {
-	It("is taken over whole: what only v1alpha1 can say is acted on, and reads back", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+	It("is taken over whole: what only v1alpha1 can say is acted on, and reads back", suite.Slow, SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
 		env := &envtest.Environment{}
 		config, err := apiserver.Launch(env)
 		Expect(err).NotTo(HaveOccurred())

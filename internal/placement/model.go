@@ -17,7 +17,7 @@ type Pod struct {
 	Shape *topology.Shape
 }
 
-// Graph is one deployment as the planner sees it: what is still to place, and what living members already pin.
+// Demand is one deployment as the planner sees it: what is still to place, and what living members already pin.
 type Demand struct {
 	// Name is what messages call it.
 	Name string
@@ -35,7 +35,7 @@ type Demand struct {
 	Components []Component
 }
 
-// Service is one entry of spec.services. Its unit (what its constraint packs) is one replica when Multinode, else all replicas together.
+// Component is one entry of spec.services. Its unit (what its constraint packs) is one replica when Multinode, else all replicas together.
 type Component struct {
 	Name                string
 	Multinode           bool

@@ -60,7 +60,7 @@ type Graph struct {
 	kueueQueue string
 }
 
-// Service is one component of a graph.
+// Component is one component of a graph.
 type Component struct {
 	// Name as the user wrote it.
 	Name string

@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// Graph is one graph in line.
+// Turn is one graph in line.
 type Turn struct {
 	Namespace, Name string
 	// Priority: higher ones come first.

@@ -163,11 +163,8 @@ func (s *server) wantInnocent(objects []unstructured.Unstructured, specs map[str
 	Expect(found).To(Equal(len(specs)), "how many are there")
 }
 
-// rounds of writes in both versions in turn.
-const rounds = 200
-
 var _ = Describe("Writes of three managers in both versions in turn", func() {
-	It("lose nothing of what any of them wrote, and the payload does not grow, in 200 rounds", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+	DescribeTable("lose nothing of what any of them wrote, and the payload does not grow, in so many rounds:", func(ctx SpecContext, rounds int) {
 		s := newServer(ctx)
 		long := strings.Repeat("x", 5_000)
 		pipeline := func(round int) *unstructured.Unstructured {
@@ -212,7 +209,9 @@ services:
 			}
 			s.wantAllOf(stored, round, long)
 		}
-	})
+	},
+		Entry("20", SpecTimeout(suite.Timeout()), 20),
+		Entry("200", suite.Slow, SpecTimeout(suite.Timeout()), 200))
 })
 
 // wantAllOf fails the spec unless a deployment of v1beta1 says what all managers wrote in a round.

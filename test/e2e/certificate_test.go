@@ -20,7 +20,7 @@ import (
 var _ = Describe("The Secret of the webhooks' certificate", func() {
 	// The Secret of the webhooks' certificate is deleted while the operator runs, and while none does: it is made again each time, and writes are admitted and
 	// converted. The first restart starts with the Secret that was made again.
-	It("is recreated when it is deleted, whether or not the operator runs", suite.Core, func(ctx SpecContext) {
+	It("is recreated when it is deleted, whether or not the operator runs", func(ctx SpecContext) {
 		e := newEnvironment(of(ctx), "certificate")
 		w := e.newWorld(ctx, "certificate", racks(2, 8, "a/r0")...)
 		name := key("trellis-system", "trellis-webhook-server-cert")

@@ -31,7 +31,7 @@ func (w *world) deviceClass(driver, resource string) {
 var _ = Describe("A gang that asks for devices by a resource", func() {
 	// A gang asks for devices by a resource that no node offers. Once a DeviceClass serves it the gang is placed, and the kube-scheduler allocates the devices
 	// by a claim that it makes for each pod.
-	It("is placed once a DeviceClass serves the resource, and gets the devices by claims", suite.Core, func(ctx SpecContext) {
+	It("is placed once a DeviceClass serves the resource, and gets the devices by claims", func(ctx SpecContext) {
 		w := newWorld(ctx, "devices", racks(2, 0, "a/r0", "a/r1")...)
 		driver, resource := w.name+".example.com", w.name+".example.com/gpu"
 		nodes := &corev1.NodeList{}

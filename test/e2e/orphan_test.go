@@ -116,7 +116,7 @@ var _ = Describe("A deployment that was deleted with --cascade=orphan and is cre
 	}, SpecTimeout(suite.Timeout()))
 
 	// Under PodGroup the Workload of the graph is adopted with it; groups belong to the pods that run on.
-	It("adopts the pods and the Workload under PodGroup", suite.Core, func(ctx SpecContext) {
+	It("adopts the pods and the Workload under PodGroup", func(ctx SpecContext) {
 		w := podGroups.open(ctx).newWorld(ctx, "orphaned-groups", racks(2, 8, "a/r0")...)
 		w.collected()
 		dgd := w.graphOf("g", "zone", services{"Worker": worker(1, 2, 8, "rack")})

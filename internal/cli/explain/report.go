@@ -11,7 +11,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli/live"
 )
 
-// Report is the explanation, and its JSON form. Domains are paths of label values, e.g. "zone-a/rack-1".
+// Explanation is the explanation, and its JSON form. Domains are paths of label values, e.g. "zone-a/rack-1".
 type Explanation struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`

@@ -9,7 +9,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/whatif"
 )
 
-// Report is the answer, and its JSON form. Lists are never null.
+// Plans is the answer, and its JSON form. Lists are never null.
 type Plans struct {
 	Graphs []Outcome `json:"graphs"`
 	// Operator of the cluster is there when it is silent, or when nothing is known of it.

@@ -26,7 +26,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/turns"
 )
 
-// Report is what -o json writes.
+// Queue is what -o json writes.
 type Queue struct {
 	Waiting []Entry `json:"waiting"`
 	// Missing are the deployments whose status counts pods that do not exist, and which so far do not report that they wait.

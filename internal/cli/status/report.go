@@ -28,7 +28,7 @@ type Observed struct {
 	Operator *live.Heartbeat
 }
 
-// Report is how far one graph has come.
+// Status is how far one graph has come.
 type Status struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`

@@ -17,7 +17,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/hierarchy"
 )
 
-// Report is what -o json writes.
+// Suggestion is what -o json writes.
 type Suggestion struct {
 	// Name of the ClusterTopology.
 	Name string `json:"name"`

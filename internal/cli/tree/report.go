@@ -5,7 +5,7 @@ package tree
 
 import "github.com/trellis-k8s/trellis/internal/cli/live"
 
-// Report is what the command shows, and its JSON form.
+// Overview is what the command shows, and its JSON form.
 type Overview struct {
 	// Graphs that were asked for.
 	Graphs []Deployment `json:"graphs"`

@@ -21,7 +21,7 @@ import (
 // container of the manager in its pod.
 const container = "manager"
 
-// Report is what the command prints.
+// Versions is what the command prints.
 type Versions struct {
 	Client version.Info `json:"client"`
 	// Operators of the cluster: one, unless something is wrong. Null when the cluster was not asked.

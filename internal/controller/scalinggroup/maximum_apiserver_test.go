@@ -99,6 +99,6 @@ var _ = Describe("The status of a group at the maximum", func() {
 		Entry("100, listed in full", SpecTimeout(suite.Timeout()), size{100, 1, ""}),
 		Entry("2300", SpecTimeout(suite.Timeout()), size{2300, 1, "down to level level-13 only"}),
 		Entry("10000, the most by the default of --max-pods-per-graph", SpecTimeout(suite.Timeout()), size{10000, 1, "down to level level-13 only"}),
-		Entry("65536, the most by the schema", SpecTimeout(suite.Timeout()), size{65536, 1, "down to level level-12 only"}),
+		Entry("65536, the most by the schema", suite.Slow, SpecTimeout(suite.Timeout()), size{65536, 1, "down to level level-12 only"}),
 	)
 })

@@ -100,7 +100,7 @@ var _ = Describe("A migration of stored objects", func() {
 		Expect(w.definition(deployments).ResourceVersion).To(Equal(was), "the condition was written again")
 	})
 
-	It("moves back to v1alpha1, so that the definitions of the earlier release can be installed", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+	It("moves back to v1alpha1, so that the definitions of the earlier release can be installed", suite.Slow, SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
 		w := whole(ctx)
 		w.create("DynamoGraphDeployment", "team-a", "g")
 		w.store("v1beta1")

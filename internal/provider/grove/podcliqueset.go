@@ -23,7 +23,7 @@ const (
 	terminationDelay = 15 * time.Minute
 )
 
-// Graph is one deployment as Grove is to see it.
+// Input is one deployment as Grove is to see it.
 type Input struct {
 	Namespace, Name string
 	// Queue of KAI Scheduler; "" where Grove uses another scheduler.

@@ -61,7 +61,7 @@ func Refusal(pcs *PodCliqueSet) string {
 	return external.Message(fmt.Sprintf("Grove: %s: %s", last.Code, last.Description))
 }
 
-// Service is one component as Grove's objects show it, in replicas.
+// Component is one component as Grove's objects show it, in replicas.
 type Component struct {
 	// Kind and Name of the object that stands for it.
 	Kind, Name                                         string

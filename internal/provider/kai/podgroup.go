@@ -19,7 +19,7 @@ import (
 // neverStale keeps what is left of a graph running when a replica is lost.
 const neverStale = "-1s"
 
-// Graph is one deployment as KAI is to see it.
+// Input is one deployment as KAI is to see it.
 type Input struct {
 	Namespace, Name string
 	// Queue that pays for it.

@@ -18,7 +18,7 @@ import (
 // conditionUnschedulable is the only type KAI sets. It stays once pods are placed.
 const conditionUnschedulable = "UnschedulableOnNodePool"
 
-// Waiting is why KAI has not placed what was released.
+// Pending is why KAI has not placed what was released.
 type Pending struct {
 	Reason, Message string
 	// Since when KAI says it.

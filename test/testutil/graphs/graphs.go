@@ -13,7 +13,7 @@ import (
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 )
 
-// Services of a deployment, by name.
+// Components of a deployment, by name.
 type Components = map[string]*nvidiav1alpha1.ServiceSpec
 
 // Worker is a component of replicas replicas over nodes nodes with gpus GPUs each, packed into packDomain when that is set.

@@ -21,7 +21,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// Service is a scaling group of a graph in one zone: pods a replica, each with gpus GPUs, packed in a level when it names one.
+// Component is a scaling group of a graph in one zone: pods a replica, each with gpus GPUs, packed in a level when it names one.
 func Component(name string, pods int32, gpus int, pack string) *trellisv1alpha1.ScalingGroup {
 	limits := corev1.ResourceList{}
 	if gpus > 0 {
