@@ -60,7 +60,7 @@ type Status struct {
 	Operator *live.Heartbeat `json:"operator,omitempty"`
 }
 
-// Service is one component.
+// Component is one component.
 type Component struct {
 	Name    string `json:"name"`
 	Desired int32  `json:"desired"`
