@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
@@ -84,7 +85,7 @@ func (f *fleet) scale(name string, replicas int) {
 
 func (f *fleet) write(name string, step Step) {
 	want := &f.of[name].want
-	if want.Step != nil && *want.Step == step {
+	if want.Step != nil && cmp.Equal(*want.Step, step) {
 		return
 	}
 	want.Step, want.MaxUnavailable, want.MaxSurge = &step, step.MaxUnavailable, step.MaxSurge
@@ -122,16 +123,20 @@ func (f *fleet) bounds() map[string]Bounds {
 // report counts a component's replicas.
 func (f *fleet) report(name string) {
 	c := Component{}
+	earlier := map[string]int{}
 	for _, r := range f.of[name].view() {
 		switch {
 		case r.Outdated && r.State < Broken:
 			c.OldTerminating++
 		case r.Outdated:
 			c.Old++
-			c.OldAvailable += count([]Replica{r}, isAvailable)
+			earlier[r.Generation] += count([]Replica{r}, isAvailable)
 		default:
 			c.NewAvailable += count([]Replica{r}, isAvailable)
 		}
+	}
+	for _, generation := range slices.Sorted(maps.Keys(earlier)) {
+		c.Earlier = append(c.Earlier, Earlier{generation, earlier[generation]})
 	}
 	f.reports[name] = report{f.written[name], c}
 }

@@ -253,6 +253,8 @@ func TestShared(t *testing.T) {
 	}
 }
 
+func ofV0(n int) []Kept { return []Kept{{"v0", n}} }
+
 // TestInStep decides single steps.
 func TestInStep(t *testing.T) {
 	in := Bounds{MaxUnavailable: 1}
@@ -261,18 +263,18 @@ func TestInStep(t *testing.T) {
 		want       []Step
 	}{
 		"the first step": {
-			[]Component{{Replicas: 2, Bounds: in, OldAvailable: 2}, {Replicas: 4, Bounds: Bounds{2, 0}, OldAvailable: 4}},
-			[]Step{{1, 1, in}, {2, 2, Bounds{2, 0}}},
+			[]Component{{Replicas: 2, Bounds: in, Earlier: []Earlier{{"v0", 2}}}, {Replicas: 4, Bounds: Bounds{2, 0}, Earlier: []Earlier{{"v0", 4}}}},
+			[]Step{{Keep: 1, Of: ofV0(1), Make: 1, Bounds: in}, {Keep: 2, Of: ofV0(2), Make: 2, Bounds: Bounds{2, 0}}},
 		},
 		"one component is not complete": {
-			[]Component{{Replicas: 2, Bounds: in, OldAvailable: 1, NewAvailable: 1}, {Replicas: 4, Bounds: Bounds{2, 0}, OldAvailable: 2}},
-			[]Step{{1, 1, in}, {2, 2, Bounds{2, 0}}},
+			[]Component{{Replicas: 2, Bounds: in, Earlier: []Earlier{{"v0", 1}}, NewAvailable: 1}, {Replicas: 4, Bounds: Bounds{2, 0}, Earlier: []Earlier{{"v0", 2}}}},
+			[]Step{{Keep: 1, Of: ofV0(1), Make: 1, Bounds: in}, {Keep: 2, Of: ofV0(2), Make: 2, Bounds: Bounds{2, 0}}},
 		},
 		"the largest numbers": {
 			[]Component{
-				{Replicas: 65535, Bounds: in, OldAvailable: 65534, NewAvailable: 1}, {Replicas: 65536, Bounds: in, OldAvailable: 65535, NewAvailable: 1},
+				{Replicas: 65535, Bounds: in, Earlier: []Earlier{{"v0", 65534}}, NewAvailable: 1}, {Replicas: 65536, Bounds: in, Earlier: []Earlier{{"v0", 65535}}, NewAvailable: 1},
 			},
-			[]Step{{65534, 2, in}, {65534, 3, in}},
+			[]Step{{Keep: 65534, Of: ofV0(65534), Make: 2, Bounds: in}, {Keep: 65534, Of: ofV0(65534), Make: 3, Bounds: in}},
 		},
 		"no replicas are wanted": {[]Component{{Replicas: 0}, {Replicas: 0}}, []Step{{}, {}}},
 	}

@@ -39,20 +39,43 @@ func stepWorkers(o observed, wanted *render.Graph) {
 		}
 	}
 	for i, s := range workers {
-		s.Step = &trellisv1alpha1.RolloutStep{
-			Keep: int32(steps[i].Keep), Make: int32(steps[i].Make), MaxUnavailable: int32(steps[i].MaxUnavailable), MaxSurge: int32(steps[i].MaxSurge),
-		}
+		s.Step = stepOf(steps[i])
 	}
 }
 
-// replacing says that a group is to get another revision, or has not rolled it out.
-func replacing(sg *trellisv1alpha1.ScalingGroup, s *render.Component) bool {
-	return sg != nil && (sg.Spec.Revision != s.Revision || sg.Status.Revision != "" && sg.Status.Revision != s.Revision)
+func stepOf(step rollout.Step) *trellisv1alpha1.RolloutStep {
+	out := &trellisv1alpha1.RolloutStep{
+		Keep: int32(step.Keep), Make: int32(step.Make), MaxUnavailable: int32(step.MaxUnavailable), MaxSurge: int32(step.MaxSurge),
+	}
+	for _, kept := range step.Of {
+		out.Generations = append(out.Generations, trellisv1alpha1.GenerationStep{Name: kept.Generation, Keep: int32(kept.Replicas)})
+	}
+	return out
 }
 
-// counted: the group has the wanted revision, and has counted its replicas since it was last written.
+// replacing says that a group is to get another revision, has not rolled it out, or returns to the one that it last rolled out and still has replicas of
+// another generation.
+func replacing(sg *trellisv1alpha1.ScalingGroup, s *render.Component) bool {
+	switch {
+	case sg == nil:
+		return false
+	case sg.Spec.Revision != s.Revision, sg.Status.Revision != "" && sg.Status.Revision != s.Revision:
+		return true
+	case sg.Status.ObservedGeneration != sg.Generation:
+		return sg.Spec.Step != nil
+	}
+	return hasOthers(sg)
+}
+
+// hasOthers: the group has replicas of another generation.
+func hasOthers(sg *trellisv1alpha1.ScalingGroup) bool {
+	return slices.ContainsFunc(sg.Status.Generations, func(g trellisv1alpha1.GenerationCount) bool { return g.Name != render.GenerationOf(sg) })
+}
+
+// counted: the group has the wanted revision, and has counted its replicas since it was last written, those that serve by generation.
 func counted(sg *trellisv1alpha1.ScalingGroup, s *render.Component) bool {
-	return sg.Spec.Revision == s.Revision && sg.Status.ObservedGeneration == sg.Generation
+	return sg.Spec.Revision == s.Revision && sg.Status.ObservedGeneration == sg.Generation &&
+		(len(sg.Status.Generations) > 0 || sg.Status.AvailableReplicas == sg.Status.UpdatedAvailableReplicas)
 }
 
 // stepped: the group has a step of the wanted revision and number of replicas.
@@ -118,41 +141,65 @@ func componentsOf(o observed, wanted *render.Graph, workers []*render.Component)
 		if sg := o.groups[s.Name]; sg != nil {
 			c.Old, c.OldTerminating = int(sg.Status.OutdatedReplicas), int(sg.Status.TerminatingReplicas)
 			c.NewAvailable = int(sg.Status.UpdatedAvailableReplicas)
-			c.OldAvailable = int(sg.Status.AvailableReplicas) - c.NewAvailable
+			c.Earlier = earlierOf(o, sg)
 		}
 		out = append(out, c)
 	}
 	return out
 }
 
-// servingGeneration is the generation of workers that is rolled out and serves; "" while there is none, or another one replaces it.
-func servingGeneration(o observed, wanted *render.Graph) string {
-	generation, serves := "", false
+// earlierOf counts the available replicas of a group by generation. The one that was rolled out last comes first: it has served before.
+func earlierOf(o observed, sg *trellisv1alpha1.ScalingGroup) []rollout.Earlier {
+	var out []rollout.Earlier
+	for _, g := range sg.Status.Generations {
+		out = append(out, rollout.Earlier{Generation: g.Name, Available: int(g.AvailableReplicas)})
+	}
+	last := o.dgd.Annotations[render.AnnotationWorkerHash]
+	slices.SortStableFunc(out, func(a, b rollout.Earlier) int {
+		switch {
+		case a.Generation == b.Generation:
+			return 0
+		case a.Generation == last:
+			return -1
+		case b.Generation == last:
+			return 1
+		}
+		return 0
+	})
+	return out
+}
+
+// servingGeneration is the generation of workers that is rolled out and serves. It is known unless another one replaces it, or none serves; it is "" where
+// the workers have no generations.
+func servingGeneration(o observed, wanted *render.Graph) (generation string, known bool) {
+	serves := false
 	for i := range wanted.Components {
 		s := &wanted.Components[i]
 		sg := o.groups[s.Name]
 		switch {
-		case sg == nil || render.GenerationOf(sg) == "":
+		case sg == nil || !s.Worker():
 		case replacing(sg, s):
-			return ""
+			return "", false
 		default:
 			generation, serves = render.GenerationOf(sg), serves || sg.Status.AvailableReplicas > 0
 		}
 	}
-	if !serves {
-		return ""
-	}
-	return generation
+	return generation, serves
 }
 
-// noteGeneration writes the generation that serves into the deployment's annotation, where Dynamo's planner reads it.
+// noteGeneration writes the generation that serves into the deployment's annotation, where Dynamo's planner reads it, and removes the annotation where the
+// workers that serve have none.
 func (r *Reconciler) noteGeneration(ctx context.Context, o observed, wanted *render.Graph) error {
-	generation := servingGeneration(o, wanted)
-	if generation == "" || o.dgd.Annotations[render.AnnotationWorkerHash] == generation {
+	generation, known := servingGeneration(o, wanted)
+	if noted, ok := o.dgd.Annotations[render.AnnotationWorkerHash]; !known || noted == generation && (ok == (generation != "")) {
 		return nil
 	}
+	value := &generation
+	if generation == "" {
+		value = nil
+	}
 	raw, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": o.dgd.UID, "annotations": map[string]string{render.AnnotationWorkerHash: generation},
+		"uid": o.dgd.UID, "annotations": map[string]*string{render.AnnotationWorkerHash: value},
 	}})
 	if err != nil {
 		return fmt.Errorf("writing the patch of the generation: %w", err)

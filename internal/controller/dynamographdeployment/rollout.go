@@ -4,6 +4,7 @@
 package dynamographdeployment
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,7 +15,9 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/limit"
 	"github.com/trellis-k8s/trellis/internal/render"
+	"github.com/trellis-k8s/trellis/internal/rollout"
 )
 
 // followRollout fills in what concerns updates and restarts.
@@ -38,7 +41,7 @@ func rolloutCondition(o observed) *condition {
 			continue
 		}
 		c := meta.FindStatusCondition(sg.Status.Conditions, trellisv1alpha1.ConditionRolledOut)
-		part := name + ": " + c.Message
+		part := name + ": " + strings.Replace(c.Message, rollout.WaitsForOthers, waitsFor(o), 1)
 		if c.Reason == trellisv1alpha1.ReasonRolloutWaitsForCapacity {
 			if why, refused := refusalOf(o, sg); refused {
 				reason = nvidiav1beta1.ReasonRolloutWaitsForCapacity
@@ -51,6 +54,36 @@ func rolloutCondition(o observed) *condition {
 		return nil
 	}
 	return no(nvidiav1beta1.ConditionRolledOut, reason, strings.Join(parts, ". "))
+}
+
+// maxBlocking is how many components a message names that others wait for.
+const maxBlocking = 3
+
+// waitsFor names the workers that the others wait for: those of which the least part serves the new generation.
+func waitsFor(o observed) string {
+	var stepped []*trellisv1alpha1.ScalingGroup
+	for _, name := range sortedNames(o) {
+		if sg := o.groups[name]; sg != nil && sg.Spec.Step != nil && sg.Spec.Replicas > 0 {
+			stepped = append(stepped, sg)
+		}
+	}
+	if len(stepped) == 0 {
+		return rollout.WaitsForOthers
+	}
+	least := slices.MinFunc(stepped, compareServed)
+	var names []string
+	for _, sg := range stepped {
+		if compareServed(sg, least) == 0 {
+			names = append(names, sg.Spec.Service)
+		}
+	}
+	return rollout.WaitsForOthers + ": " + strings.Join(limit.First(names, maxBlocking, "components"), ", ")
+}
+
+// compareServed orders groups by the part of their replicas that serves the new generation.
+func compareServed(a, b *trellisv1alpha1.ScalingGroup) int {
+	return cmp.Compare(
+		int64(a.Status.UpdatedAvailableReplicas)*int64(b.Spec.Replicas), int64(b.Status.UpdatedAvailableReplicas)*int64(a.Spec.Replicas))
 }
 
 // refusalOf finds what the scheduler said of a replica that an update waits for. A replica that it has not looked at yet has only just
