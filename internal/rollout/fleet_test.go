@@ -27,7 +27,9 @@ type fleet struct {
 	stated   map[string]Bounds
 	shared   trellisv1alpha1.RolloutStrategy
 	recreate map[string]bool
-	reports  map[string]report
+	// paused: no step replaces anything.
+	paused  bool
+	reports map[string]report
 	// written counts the changes of a component's spec.
 	written map[string]int
 	log     strings.Builder
@@ -67,7 +69,9 @@ func (f *fleet) edit(revision int) {
 func (f *fleet) held(name string) Step {
 	c := f.component(name)
 	c.Old = len(f.of[name].view())
-	return Hold(c)
+	step := Hold(c)
+	step.Paused = f.paused
+	return step
 }
 
 // scale a component. While it is not known what the last step has come to, nothing is replaced.
@@ -75,12 +79,24 @@ func (f *fleet) scale(name string, replicas int) {
 	known := f.known()
 	f.of[name].want.Replicas = replicas
 	f.written[name]++
-	for i, step := range InStep(f.components()) {
+	for i, step := range f.steps() {
 		if !known {
 			step = f.held(f.names[i])
 		}
 		f.write(f.names[i], step)
 	}
+}
+
+// steps of all components.
+func (f *fleet) steps() []Step {
+	steps := InStep(f.components())
+	for i := range steps {
+		if f.paused {
+			steps[i] = Hold(f.component(f.names[i]))
+			steps[i].Paused = true
+		}
+	}
+	return steps
 }
 
 func (f *fleet) write(name string, step Step) {
@@ -152,7 +168,7 @@ func (f *fleet) decide() bool {
 		return false
 	}
 	before := maps.Clone(f.written)
-	for i, step := range InStep(f.components()) {
+	for i, step := range f.steps() {
 		f.write(f.names[i], step)
 	}
 	return !maps.Equal(before, f.written)

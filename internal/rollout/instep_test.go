@@ -58,6 +58,17 @@ func TestInStepScenarios(t *testing.T) {
 			{title: "edited", happen: func(f *fleet) { f.edit(1) }, rounds: 3},
 			{title: "reverted", happen: func(f *fleet) { f.edit(0) }},
 		}},
+		"paused": {pair, shared("1", "0"), 8, nil, []event{
+			{title: "edited", happen: func(f *fleet) { f.edit(1) }, rounds: 3},
+			{title: "paused", happen: func(f *fleet) { f.paused = true }},
+			{title: "a decode replica of each generation is lost", happen: func(f *fleet) { f.of["decode"].fail(0); f.of["decode"].fail(3) }},
+			{title: "one of the old generation stops serving, and decode is scaled to 5", happen: func(f *fleet) {
+				f.of["decode"].replicas[1].state = Starting
+				f.of["decode"].broken[0] = true
+				f.scale("decode", 5)
+			}},
+			{title: "resumed", happen: func(f *fleet) { f.paused = false }},
+		}},
 		"scaled-meanwhile": {pair, shared("1", "0"), 9, nil, []event{
 			{title: "edited", happen: func(f *fleet) { f.edit(1) }, rounds: 3},
 			{title: "prefill scaled to 1", happen: func(f *fleet) { f.scale("prefill", 1) }, rounds: 2},

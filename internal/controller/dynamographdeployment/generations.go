@@ -14,14 +14,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
 	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/rollout"
 )
 
-// stepWorkers decides how far each worker component may go while a generation of workers replaces another one. It goes by what the groups have counted of
+// stepWorkers decides how far each worker component may go while a generation of workers replaces another one, and has all components stay as they are while
+// the update is paused. It goes by what the groups have counted of
 // their current specs. Until all of them have, the last step stays, and where the revision or the number of replicas changes, nothing is replaced.
 func stepWorkers(o observed, wanted *render.Graph) {
 	workers := wanted.InStep()
+	if control, _ := rollout.ControlOf(o.dgd); specs.Named(wanted.Provider).Planned && (control.Paused || abortsInVain(o, wanted)) {
+		pause(o, wanted, workers)
+		return
+	}
 	if !slices.ContainsFunc(workers, func(s *render.Component) bool { return replacing(o.groups[s.Name], s) }) {
 		return
 	}
@@ -43,9 +49,34 @@ func stepWorkers(o observed, wanted *render.Graph) {
 	}
 }
 
+// pause has no component replace any replica.
+func pause(o observed, wanted *render.Graph, workers []*render.Component) {
+	shared := componentsOf(o, wanted, workers)
+	for i := range wanted.Components {
+		s := &wanted.Components[i]
+		sg := o.groups[s.Name]
+		if !replacing(sg, s) {
+			continue
+		}
+		c := countsOf(o, s)
+		if at := slices.Index(workers, s); at >= 0 {
+			c = shared[at]
+		}
+		step := held(sg, s, c)
+		step.Paused = true
+		s.Step = stepOf(step)
+	}
+}
+
+// abortsInVain: the generation that the deployment asks for is aborted, and no other one is stored.
+func abortsInVain(o observed, wanted *render.Graph) bool {
+	control, _ := rollout.ControlOf(o.dgd)
+	return control.Aborted != "" && control.Aborted == wanted.Generation && !wanted.RolledBack
+}
+
 func stepOf(step rollout.Step) *trellisv1alpha1.RolloutStep {
 	out := &trellisv1alpha1.RolloutStep{
-		Keep: int32(step.Keep), Make: int32(step.Make), MaxUnavailable: int32(step.MaxUnavailable), MaxSurge: int32(step.MaxSurge),
+		Keep: int32(step.Keep), Make: int32(step.Make), Paused: step.Paused, MaxUnavailable: int32(step.MaxUnavailable), MaxSurge: int32(step.MaxSurge),
 	}
 	for _, kept := range step.Of {
 		out.Generations = append(out.Generations, trellisv1alpha1.GenerationStep{Name: kept.Generation, Keep: int32(kept.Replicas)})
@@ -134,18 +165,25 @@ func componentsOf(o observed, wanted *render.Graph, workers []*render.Component)
 	shared := rollout.Shared(wanted.SharedRollout, replicas)
 	out := make([]rollout.Component, 0, len(workers))
 	for i, s := range workers {
-		c := rollout.Component{Replicas: replicas[i], Bounds: shared[i], Recreate: s.Rollout.Recreate}
-		if s.StatesBounds {
-			c.Bounds = rollout.BoundsOf(&s.Rollout, replicas[i]).Within(replicas[i])
-		}
-		if sg := o.groups[s.Name]; sg != nil {
-			c.Old, c.OldTerminating = int(sg.Status.OutdatedReplicas), int(sg.Status.TerminatingReplicas)
-			c.NewAvailable = int(sg.Status.UpdatedAvailableReplicas)
-			c.Earlier = earlierOf(o, sg)
+		c := countsOf(o, s)
+		if !s.StatesBounds {
+			c.Bounds = shared[i]
 		}
 		out = append(out, c)
 	}
 	return out
+}
+
+// countsOf is a component as it has counted its replicas, with bounds of its own.
+func countsOf(o observed, s *render.Component) rollout.Component {
+	replicas := int(s.Replicas)
+	c := rollout.Component{Replicas: replicas, Bounds: rollout.BoundsOf(&s.Rollout, replicas).Within(replicas), Recreate: s.Rollout.Recreate}
+	if sg := o.groups[s.Name]; sg != nil {
+		c.Old, c.OldTerminating = int(sg.Status.OutdatedReplicas), int(sg.Status.TerminatingReplicas)
+		c.NewAvailable = int(sg.Status.UpdatedAvailableReplicas)
+		c.Earlier = earlierOf(o, sg)
+	}
+	return c
 }
 
 // earlierOf counts the available replicas of a group by generation. The one that was rolled out last comes first: it has served before.
@@ -155,17 +193,7 @@ func earlierOf(o observed, sg *trellisv1alpha1.ScalingGroup) []rollout.Earlier {
 		out = append(out, rollout.Earlier{Generation: g.Name, Available: int(g.AvailableReplicas)})
 	}
 	last := o.dgd.Annotations[render.AnnotationWorkerHash]
-	slices.SortStableFunc(out, func(a, b rollout.Earlier) int {
-		switch {
-		case a.Generation == b.Generation:
-			return 0
-		case a.Generation == last:
-			return -1
-		case b.Generation == last:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(out, func(a, b rollout.Earlier) int { return compareBool(b.Generation == last, a.Generation == last) })
 	return out
 }
 

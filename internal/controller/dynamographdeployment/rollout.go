@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,17 +25,86 @@ import (
 func followRollout(status *nvidiav1beta1.DynamoGraphDeploymentStatus, o observed, wanted *render.Graph) {
 	status.Restart = restartStatus(o)
 	status.RollingUpdate = rollingUpdateOf(o, wanted, metav1.Now())
-	if c := rolloutCondition(o); c != nil {
-		set(status, o, c)
-		return
+	before := meta.FindStatusCondition(status.Conditions, nvidiav1beta1.ConditionRolledOut)
+	if wanted == nil && before != nil && before.Reason == nvidiav1beta1.ReasonRolledBack {
+		return // what is wanted is not known
 	}
-	meta.RemoveStatusCondition(&status.Conditions, nvidiav1beta1.ConditionRolledOut)
+	setOrRemove(status, o, nvidiav1beta1.ConditionRolledOut, rolloutCondition(o, wanted, time.Now()))
 }
 
-// rolloutCondition says how far each component is whose replicas are being replaced; nil when none is.
-func rolloutCondition(o observed) *condition {
-	reason := nvidiav1beta1.ReasonRollingOut
-	var parts []string
+// rolloutCondition says how far each component is whose replicas are being replaced, and what the user has the update do; nil when none is replaced and no
+// update was aborted.
+func rolloutCondition(o observed, wanted *render.Graph, now time.Time) *condition {
+	reason, parts := rollingParts(o)
+	control, _ := rollout.ControlOf(o.dgd)
+	lead := ""
+	switch {
+	case wanted != nil && wanted.RolledBack:
+		reason, lead = nvidiav1beta1.ReasonRolledBack, rolledBack(o, wanted)
+	case wanted != nil && abortsInVain(o, wanted):
+		reason, lead = nvidiav1beta1.ReasonRolloutPaused, "generation "+wanted.Generation+" is aborted, and no other generation is stored to return to: nothing is replaced"
+	case len(parts) == 0:
+		return nil
+	case control.Paused:
+		reason, lead = nvidiav1beta1.ReasonRolloutPaused, "the update is paused"
+	case overdue(o, now):
+		last, _ := lastProgress(o)
+		reason, lead = nvidiav1beta1.ReasonProgressDeadlineExceeded, fmt.Sprintf(
+			"no further replica has become available since %s, longer than %s", last.UTC().Format(time.RFC3339), control.ProgressDeadline)
+	}
+	if lead != "" {
+		parts = slices.Insert(parts, 0, lead)
+	}
+	return no(nvidiav1beta1.ConditionRolledOut, reason, strings.Join(parts, ". "))
+}
+
+// rolledBack says which generation was aborted, and what ends that.
+func rolledBack(o observed, wanted *render.Graph) string {
+	to := "the one without a name"
+	if stored, one := wanted.Stored(); one && stored.Generation != "" {
+		to = stored.Generation
+	}
+	return fmt.Sprintf("generation %s was aborted: the workers are of generation %s until they are changed again, or the annotation %s is removed",
+		wanted.Generation, to, rollout.AnnotationAborted)
+}
+
+// lastProgress is when the update that runs last came further, in any component; false while none runs, or it is paused.
+func lastProgress(o observed) (last time.Time, running bool) {
+	for _, sg := range o.groups {
+		p := sg.Status.Progress
+		if p == nil {
+			continue
+		}
+		if p.Paused {
+			return time.Time{}, false
+		}
+		if running = true; p.Time.After(last) {
+			last = p.Time.Time
+		}
+	}
+	return last, running
+}
+
+// progressDueIn is the time until the update that runs is overdue; 0 for never, or now.
+func progressDueIn(o observed, now time.Time) time.Duration {
+	control, _ := rollout.ControlOf(o.dgd)
+	last, running := lastProgress(o)
+	if !running || control.ProgressDeadline == 0 {
+		return 0
+	}
+	return max(0, last.Add(control.ProgressDeadline).Sub(now))
+}
+
+// overdue: the update has not come further for as long as the user allows.
+func overdue(o observed, now time.Time) bool {
+	control, _ := rollout.ControlOf(o.dgd)
+	last, running := lastProgress(o)
+	return running && control.ProgressDeadline > 0 && !now.Before(last.Add(control.ProgressDeadline))
+}
+
+// rollingParts say how far each component is whose replicas are being replaced.
+func rollingParts(o observed) (reason string, parts []string) {
+	reason = nvidiav1beta1.ReasonRollingOut
 	for _, name := range sortedNames(o) {
 		sg := o.groups[name]
 		if sg == nil || !meta.IsStatusConditionFalse(sg.Status.Conditions, trellisv1alpha1.ConditionRolledOut) {
@@ -50,10 +120,7 @@ func rolloutCondition(o observed) *condition {
 		}
 		parts = append(parts, part)
 	}
-	if len(parts) == 0 {
-		return nil
-	}
-	return no(nvidiav1beta1.ConditionRolledOut, reason, strings.Join(parts, ". "))
+	return reason, parts
 }
 
 // maxBlocking is how many components a message names that others wait for.
@@ -137,7 +204,7 @@ func rollingComponents(o observed, wanted *render.Graph) (rolling map[string]boo
 		if revision == "" {
 			revision = sg.Spec.Revision
 		}
-		if sg.Status.Revision != "" && sg.Status.Revision != revision {
+		if sg.Status.Revision != "" && sg.Status.Revision != revision || hasOthers(sg) {
 			rolling[name] = true
 			begun = begun || sg.Spec.Revision == revision
 		}

@@ -128,7 +128,7 @@ func TestRolloutCondition(t *testing.T) {
 			o := fine()
 			o.groups["work"].Spec.Provider = specs.Gates.Name
 			c.change(&o)
-			got := rolloutCondition(o)
+			got := rolloutCondition(o, nil, time.Now())
 			if c.reason == "" {
 				if got != nil {
 					t.Errorf("got %+v, want no condition", got)
@@ -156,7 +156,7 @@ func TestWhichComponentBlocksAStep(t *testing.T) {
 		Message: "1 of 2 replicas serve the current revision, 2 serve in all; " + rollout.WaitsForOthers,
 	})
 	want := "prefill: 1 of 2 replicas serve the current revision, 2 serve in all; waits for the other workers of its generation: decode"
-	if got := rolloutCondition(o); got == nil || got.message != want {
+	if got := rolloutCondition(o, nil, time.Now()); got == nil || got.message != want {
 		t.Errorf("got %+v, want %s", got, want)
 	}
 }

@@ -6,9 +6,11 @@ package scalinggroup
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/render"
@@ -43,5 +45,32 @@ func TestOutdatedReplicasByGeneration(t *testing.T) {
 	got := generationsOf(sg, replicas)
 	if len(got) != trellisv1alpha1.MaxGenerations || got[0].Name != "" || got[len(got)-2].Name != "a" {
 		t.Errorf("those with available replicas are not listed first: %v", got)
+	}
+}
+
+// TestProgress: the clock of an update begins anew when a further replica is available, the revision is another one, or a paused update is resumed.
+func TestProgress(t *testing.T) {
+	sg := group(3, 1)
+	clock := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	status := &trellisv1alpha1.ScalingGroupStatus{}
+	look := func(available int32) string {
+		clock = clock.Add(time.Minute)
+		status.UpdatedAvailableReplicas = available
+		status.Progress = progressOf(sg, status, false, metav1.NewTime(clock))
+		return status.Progress.Time.UTC().Format("15:04")
+	}
+	got := []string{look(0), look(0), look(1), look(0), look(1), look(2)}
+	sg.Spec.Revision = "newer"
+	got = append(got, look(0), look(0))
+	sg.Spec.Step = &trellisv1alpha1.RolloutStep{Paused: true}
+	got = append(got, look(0), look(0))
+	sg.Spec.Step = nil
+	got = append(got, look(0), look(0))
+	want := []string{"12:01", "12:01", "12:03", "12:03", "12:03", "12:06", "12:07", "12:07", "12:07", "12:07", "12:11", "12:11"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if p := progressOf(sg, status, true, metav1.NewTime(clock)); p != nil {
+		t.Errorf("the update is over: %+v", p)
 	}
 }
