@@ -233,6 +233,8 @@ func TestPlannerRole(t *testing.T) {
 		"map -o json":                     `"chat"`,
 		"plan --cluster dgd chat -o json": `"chat"`,
 		"queue":                           "Nothing waits.",
+		"rollout history chat":            "No generation of chat in default is stored.",
+		"rollout status dgd/chat":         "chat in default",
 		"status dgd/chat":                 "chat in default",
 		"topology suggest":                "kind: ClusterTopology",
 		"tree -A":                         "hall",

@@ -4,6 +4,7 @@
 package operator
 
 import (
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -54,7 +55,9 @@ func cacheOptions(namespaces []string) cache.Options {
 
 // extras are common kinds of which only what Trellis made is kept.
 func extras() []client.Object {
-	return []client.Object{&corev1.ServiceAccount{}, &corev1.ConfigMap{}, &rbacv1.Role{}, &rbacv1.RoleBinding{}, &networkingv1.Ingress{}}
+	return []client.Object{
+		&corev1.ServiceAccount{}, &corev1.ConfigMap{}, &rbacv1.Role{}, &rbacv1.RoleBinding{}, &networkingv1.Ingress{}, &appsv1.ControllerRevision{},
+	}
 }
 
 // disown makes every pod outside the managed namespaces somebody else's, that is: it takes capacity and nothing more. There may be pods of ours,

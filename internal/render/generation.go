@@ -64,6 +64,8 @@ type rendering struct {
 type replicaPods struct {
 	roles    []trellisv1alpha1.Role
 	revision string
+	// input that they were made from; nil: that of the component.
+	input *trellisv1alpha1.TemplateInput
 	// adopted: the roles are stored ones that cannot be compared with what the deployment says now.
 	adopted bool
 	errs    []error
@@ -96,21 +98,26 @@ func (r *rendering) changed() bool {
 // render decides what the pods of all components are. Workers change together: while none of them changes, all keep the generation that they have, and
 // with it their roles, also none at all. Otherwise the generation is a hash of all of them, the same in every version of the API and with every number of
 // replicas. Groups that were written one after the other, and not all of them yet, so get the same one.
-func render(components []*rendering, generations bool) map[string]replicaPods {
+//
+// The generation is the one that the deployment asks for, also where the workers return to an earlier one.
+func render(components []*rendering, generations bool, back *Rollback) (pods map[string]replicaPods, generation string, rolledBack bool) {
 	out := map[string]replicaPods{}
-	generation := workerGeneration(components, generations)
+	generation = workerGeneration(components, generations)
+	rolledBack = back.applies(generation, components)
 	for _, r := range components {
 		wanted := ""
 		if r.worker() {
 			wanted = generation
 		}
-		if r.keeps() && (!r.worker() || GenerationOf(r.stored) == wanted) {
+		if rolledBack && r.worker() {
+			out[r.name] = back.To.pods(r.name)
+		} else if r.keeps() && (!r.worker() || GenerationOf(r.stored) == wanted) {
 			out[r.name] = r.kept()
 		} else {
 			out[r.name] = r.at(wanted)
 		}
 	}
-	return out
+	return out, generation, rolledBack
 }
 
 func workerGeneration(components []*rendering, generations bool) string {

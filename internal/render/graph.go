@@ -38,6 +38,8 @@ type Inputs struct {
 	Workload string
 	// Restarts holds, by component name, the restart its replicas are made for; none for components that were never restarted.
 	Restarts map[string]*trellisv1alpha1.Restart
+	// Rollback of the workers; nil for none.
+	Rollback *Rollback
 	// Platform is where pods reach what all graphs share.
 	Platform Platform
 }
@@ -52,6 +54,9 @@ type Graph struct {
 	Components []Component
 	// SharedRollout says how the workers of InStep are replaced, where they do not say it themselves: see rollout.Shared.
 	SharedRollout trellisv1alpha1.RolloutStrategy
+	// Generation of workers that the deployment asks for, "" for none; RolledBack says that the workers are of an earlier one, because it was aborted.
+	Generation string
+	RolledBack bool
 
 	extras extras
 	// queue that the deployment names, where pods outside of gangs have to know it.
@@ -110,7 +115,8 @@ func Resolve(dgd *nvidiav1beta1.DynamoGraphDeployment, in Inputs) (*Graph, error
 		g.queue = cmp.Or(dgd.Annotations[AnnotationQueue], dgd.Labels[LabelQueue])
 	}
 	renderings := renderingsOf(dgd, alpha, in)
-	pods := render(renderings, InGenerations(dgd))
+	pods, generation, rolledBack := render(renderings, InGenerations(dgd), in.Rollback)
+	g.Generation, g.RolledBack = generation, rolledBack
 	for _, r := range renderings {
 		name, c := r.name, r.spec
 		component, componentErrs := resolveComponent(r, pods[name])
@@ -175,6 +181,9 @@ func resolveComponent(r *rendering, pods replicaPods) (Component, []error) {
 	}
 	s.Labels, s.Annotations = r.labels(), r.annotations()
 	s.Roles, s.Revision, s.Adopted = pods.roles, pods.revision, pods.adopted
+	if pods.input != nil {
+		s.Input = pods.input
+	}
 	return s, append(append(errs, r.errs...), pods.errs...)
 }
 

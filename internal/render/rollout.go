@@ -24,11 +24,14 @@ func resolveRollout(dgd *nvidiav1beta1.DynamoGraphDeployment, c *nvidiav1beta1.C
 	return strategy, errs
 }
 
+// Worker says that the component belongs to the generation of workers.
+func (s *Component) Worker() bool { return isWorker(s.ComponentType) }
+
 // InStep are the workers whose generations replace each other in step: those of a graph that has several, where Trellis replaces the pods.
 func (g *Graph) InStep() []*Component {
 	var workers []*Component
 	for i := range g.Components {
-		if s := &g.Components[i]; isWorker(s.ComponentType) && s.generation() != "" {
+		if s := &g.Components[i]; s.Worker() && s.generation() != "" {
 			workers = append(workers, s)
 		}
 	}
@@ -43,8 +46,9 @@ func (g *Graph) resolveShared(dgd *nvidiav1beta1.DynamoGraphDeployment) []error 
 	anyPacked := slices.ContainsFunc(g.InStep(), func(s *Component) bool { return packed(s.Multinode, s.Topology) })
 	strategy, problems := rollout.SharedStrategyOf(dgd, anyPacked)
 	g.SharedRollout = strategy
+	_, more := rollout.ControlOf(dgd)
 	var errs []error
-	for _, p := range problems {
+	for _, p := range append(problems, more...) {
 		errs = append(errs, invalid(ownAnnotations.Key(p.Annotation), "%q %s", p.Value, p.Message))
 	}
 	return errs

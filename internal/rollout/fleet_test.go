@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
@@ -26,7 +27,9 @@ type fleet struct {
 	stated   map[string]Bounds
 	shared   trellisv1alpha1.RolloutStrategy
 	recreate map[string]bool
-	reports  map[string]report
+	// paused: no step replaces anything.
+	paused  bool
+	reports map[string]report
 	// written counts the changes of a component's spec.
 	written map[string]int
 	log     strings.Builder
@@ -66,7 +69,9 @@ func (f *fleet) edit(revision int) {
 func (f *fleet) held(name string) Step {
 	c := f.component(name)
 	c.Old = len(f.of[name].view())
-	return Hold(c)
+	step := Hold(c)
+	step.Paused = f.paused
+	return step
 }
 
 // scale a component. While it is not known what the last step has come to, nothing is replaced.
@@ -74,7 +79,7 @@ func (f *fleet) scale(name string, replicas int) {
 	known := f.known()
 	f.of[name].want.Replicas = replicas
 	f.written[name]++
-	for i, step := range InStep(f.components()) {
+	for i, step := range f.steps() {
 		if !known {
 			step = f.held(f.names[i])
 		}
@@ -82,9 +87,21 @@ func (f *fleet) scale(name string, replicas int) {
 	}
 }
 
+// steps of all components.
+func (f *fleet) steps() []Step {
+	steps := InStep(f.components())
+	for i := range steps {
+		if f.paused {
+			steps[i] = Hold(f.component(f.names[i]))
+			steps[i].Paused = true
+		}
+	}
+	return steps
+}
+
 func (f *fleet) write(name string, step Step) {
 	want := &f.of[name].want
-	if want.Step != nil && *want.Step == step {
+	if want.Step != nil && cmp.Equal(*want.Step, step) {
 		return
 	}
 	want.Step, want.MaxUnavailable, want.MaxSurge = &step, step.MaxUnavailable, step.MaxSurge
@@ -122,16 +139,20 @@ func (f *fleet) bounds() map[string]Bounds {
 // report counts a component's replicas.
 func (f *fleet) report(name string) {
 	c := Component{}
+	earlier := map[string]int{}
 	for _, r := range f.of[name].view() {
 		switch {
 		case r.Outdated && r.State < Broken:
 			c.OldTerminating++
 		case r.Outdated:
 			c.Old++
-			c.OldAvailable += count([]Replica{r}, isAvailable)
+			earlier[r.Generation] += count([]Replica{r}, isAvailable)
 		default:
 			c.NewAvailable += count([]Replica{r}, isAvailable)
 		}
+	}
+	for _, generation := range slices.Sorted(maps.Keys(earlier)) {
+		c.Earlier = append(c.Earlier, Earlier{generation, earlier[generation]})
 	}
 	f.reports[name] = report{f.written[name], c}
 }
@@ -147,7 +168,7 @@ func (f *fleet) decide() bool {
 		return false
 	}
 	before := maps.Clone(f.written)
-	for i, step := range InStep(f.components()) {
+	for i, step := range f.steps() {
 		f.write(f.names[i], step)
 	}
 	return !maps.Equal(before, f.written)

@@ -26,20 +26,38 @@ type Component struct {
 	Bounds
 	// Recreate: the old generation ends before the new one begins.
 	Recreate bool
-	// Old replicas that exist, those of them that are available, and those of which only terminating pods are left.
-	Old, OldAvailable, OldTerminating int
+	// Old replicas that exist, of all earlier generations, and those of which only terminating pods are left.
+	Old, OldTerminating int
+	// Earlier generations that have available replicas. Of two that serve equally much, the one that comes first stays longer.
+	Earlier []Earlier
 	// NewAvailable replicas of the new generation.
 	NewAvailable int
 }
 
+// Earlier counts the available replicas of one component in one of the generations that are being replaced.
+type Earlier struct {
+	Generation string
+	Available  int
+}
+
 // Step is how far one component may go. It bounds what an update does, and never has a replica removed by itself.
 type Step struct {
-	// Keep so many available replicas of the old generation.
+	// Keep so many available replicas of earlier generations.
 	Keep int
+	// Of says of which generations they are; empty: of any.
+	Of []Kept
 	// Make at most so many replicas of the new generation.
 	Make int
+	// Paused: no replica is replaced, whether it serves or not.
+	Paused bool
 	// Bounds of the component.
 	Bounds
+}
+
+// Kept is how many available replicas of one generation stay.
+type Kept struct {
+	Generation string
+	Replicas   int
 }
 
 // Hold is the step in which nothing available is replaced, and only what the old generation lacks is made: repair and scale-out continue, however
@@ -60,7 +78,7 @@ func Hold(c Component) Step {
 //	w      the least part that MaxUnavailable and MaxSurge allow together, but at least u
 //
 // So the two generations together serve 1 - u of the graph at every moment, and one that never becomes available never takes more than u.
-// Where the old generation serves nothing, the new one is created immediately.
+// Where the old generation serves nothing, the new one is created immediately. Where there are several earlier generations, see keeping.
 func InStep(components []Component) []Step {
 	if slices.ContainsFunc(components, func(c Component) bool { return c.Recreate }) {
 		return recreated(components)
@@ -68,13 +86,15 @@ func InStep(components []Component) []Step {
 	missing, window := budget(components)
 	served := least(components, func(c Component) int { return c.NewAvailable })
 	keep, growth := one.minus(served).minus(missing), served.plus(window)
-	if least(components, func(c Component) int { return c.OldAvailable }).zero() {
+	earlier := earlierOf(components)
+	if len(earlier) == 0 {
 		growth = one
 	}
 	out := make([]Step, 0, len(components))
 	for _, c := range components {
 		out = append(out, Step{Keep: keep.of(c.Replicas), Make: min(growth.of(c.Replicas), c.Replicas), Bounds: c.Bounds})
 	}
+	keeping(components, earlier, keep, out)
 	return out
 }
 

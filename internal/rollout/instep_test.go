@@ -58,6 +58,17 @@ func TestInStepScenarios(t *testing.T) {
 			{title: "edited", happen: func(f *fleet) { f.edit(1) }, rounds: 3},
 			{title: "reverted", happen: func(f *fleet) { f.edit(0) }},
 		}},
+		"paused": {pair, shared("1", "0"), 8, nil, []event{
+			{title: "edited", happen: func(f *fleet) { f.edit(1) }, rounds: 3},
+			{title: "paused", happen: func(f *fleet) { f.paused = true }},
+			{title: "a decode replica of each generation is lost", happen: func(f *fleet) { f.of["decode"].fail(0); f.of["decode"].fail(3) }},
+			{title: "one of the old generation stops serving, and decode is scaled to 5", happen: func(f *fleet) {
+				f.of["decode"].replicas[1].state = Starting
+				f.of["decode"].broken[0] = true
+				f.scale("decode", 5)
+			}},
+			{title: "resumed", happen: func(f *fleet) { f.paused = false }},
+		}},
 		"scaled-meanwhile": {pair, shared("1", "0"), 9, nil, []event{
 			{title: "edited", happen: func(f *fleet) { f.edit(1) }, rounds: 3},
 			{title: "prefill scaled to 1", happen: func(f *fleet) { f.scale("prefill", 1) }, rounds: 2},
@@ -253,6 +264,8 @@ func TestShared(t *testing.T) {
 	}
 }
 
+func ofV0(n int) []Kept { return []Kept{{"v0", n}} }
+
 // TestInStep decides single steps.
 func TestInStep(t *testing.T) {
 	in := Bounds{MaxUnavailable: 1}
@@ -261,18 +274,18 @@ func TestInStep(t *testing.T) {
 		want       []Step
 	}{
 		"the first step": {
-			[]Component{{Replicas: 2, Bounds: in, OldAvailable: 2}, {Replicas: 4, Bounds: Bounds{2, 0}, OldAvailable: 4}},
-			[]Step{{1, 1, in}, {2, 2, Bounds{2, 0}}},
+			[]Component{{Replicas: 2, Bounds: in, Earlier: []Earlier{{"v0", 2}}}, {Replicas: 4, Bounds: Bounds{2, 0}, Earlier: []Earlier{{"v0", 4}}}},
+			[]Step{{Keep: 1, Of: ofV0(1), Make: 1, Bounds: in}, {Keep: 2, Of: ofV0(2), Make: 2, Bounds: Bounds{2, 0}}},
 		},
 		"one component is not complete": {
-			[]Component{{Replicas: 2, Bounds: in, OldAvailable: 1, NewAvailable: 1}, {Replicas: 4, Bounds: Bounds{2, 0}, OldAvailable: 2}},
-			[]Step{{1, 1, in}, {2, 2, Bounds{2, 0}}},
+			[]Component{{Replicas: 2, Bounds: in, Earlier: []Earlier{{"v0", 1}}, NewAvailable: 1}, {Replicas: 4, Bounds: Bounds{2, 0}, Earlier: []Earlier{{"v0", 2}}}},
+			[]Step{{Keep: 1, Of: ofV0(1), Make: 1, Bounds: in}, {Keep: 2, Of: ofV0(2), Make: 2, Bounds: Bounds{2, 0}}},
 		},
 		"the largest numbers": {
 			[]Component{
-				{Replicas: 65535, Bounds: in, OldAvailable: 65534, NewAvailable: 1}, {Replicas: 65536, Bounds: in, OldAvailable: 65535, NewAvailable: 1},
+				{Replicas: 65535, Bounds: in, Earlier: []Earlier{{"v0", 65534}}, NewAvailable: 1}, {Replicas: 65536, Bounds: in, Earlier: []Earlier{{"v0", 65535}}, NewAvailable: 1},
 			},
-			[]Step{{65534, 2, in}, {65534, 3, in}},
+			[]Step{{Keep: 65534, Of: ofV0(65534), Make: 2, Bounds: in}, {Keep: 65534, Of: ofV0(65534), Make: 3, Bounds: in}},
 		},
 		"no replicas are wanted": {[]Component{{Replicas: 0}, {Replicas: 0}}, []Step{{}, {}}},
 	}

@@ -35,6 +35,8 @@ type Replica struct {
 	State   State
 	// Outdated: it runs an older revision, or from before the last restart that was asked for.
 	Outdated bool
+	// Generation of workers that it belongs to; "" for none.
+	Generation string
 	// Born is when its last pod was made, in seconds.
 	Born int64
 	// Why it is Broken, for people.

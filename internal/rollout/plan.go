@@ -69,25 +69,31 @@ func (s *step) scaleIn() {
 func (s *step) byLoss() []Replica {
 	living := s.in(Replica.living)
 	slices.SortFunc(living, byLoss)
-	var stay, others []Replica
-	for _, r := range slices.Backward(living) {
-		if isAvailable(r) && r.Outdated && len(stay) < s.kept() {
-			stay = append(stay, r)
-		} else {
-			others = append(others, r)
-		}
-	}
-	out := append(stay, others...)
-	slices.Reverse(out)
-	return out
+	staying := s.staying()
+	slices.SortStableFunc(living, func(a, b Replica) int { return compareBool(staying[a.Ordinal], staying[b.Ordinal]) })
+	return living
 }
 
-// kept is how many available replicas of an older revision stay, however many others are available.
-func (g Group) kept() int {
-	if g.Step == nil {
-		return 0
+// staying are the ordinals of the available replicas of older revisions that stay, however many others are available.
+func (s *step) staying() map[int]bool {
+	out := map[int]bool{}
+	if s.Step == nil {
+		return out
 	}
-	return g.Step.Keep
+	stay := func(replicas int, of func(Replica) bool) {
+		found := s.in(func(r Replica) bool { return isAvailable(r) && r.Outdated && of(r) })
+		slices.SortFunc(found, func(a, b Replica) int { return byLoss(b, a) })
+		for _, r := range found[:min(len(found), replicas)] {
+			out[r.Ordinal] = true
+		}
+	}
+	if len(s.Step.Of) == 0 {
+		stay(s.Step.Keep, func(Replica) bool { return true })
+	}
+	for _, kept := range s.Step.Of {
+		stay(kept.Replicas, func(r Replica) bool { return r.Generation == kept.Generation })
+	}
+	return out
 }
 
 func lossOf(r Replica) string {
@@ -101,6 +107,9 @@ func lossOf(r Replica) string {
 // roll replaces what is outdated: at once what does not serve (a half made replica would become whole with pods of two revisions), the
 // rest as far as enough others do.
 func (s *step) roll() {
+	if s.paused() {
+		return
+	}
 	if s.Recreate {
 		s.removeOutdated("all replicas of an older revision stop before any is recreated")
 		return
@@ -108,14 +117,16 @@ func (s *step) roll() {
 	for _, r := range s.in(func(r Replica) bool { return r.living() && r.Outdated && r.State < Available }) {
 		s.remove(r.Ordinal, "it runs an older revision and does not serve")
 	}
-	available, floor := len(s.in(isAvailable)), s.floor()
-	serving := s.in(func(r Replica) bool { return isAvailable(r) && r.Outdated })
+	available, floor, staying := len(s.in(isAvailable)), s.floor(), s.staying()
+	serving := s.in(func(r Replica) bool { return isAvailable(r) && r.Outdated && !staying[r.Ordinal] })
 	slices.SortFunc(serving, byLoss)
-	for _, r := range serving[:min(max(0, len(serving)-s.kept()), max(0, available-floor))] {
+	for _, r := range serving[:min(len(serving), max(0, available-floor))] {
 		s.remove(r.Ordinal, "it runs an older revision: %d available > %d that have to stay", available, floor)
 		available--
 	}
 }
+
+func (s *step) paused() bool { return s.Step != nil && s.Step.Paused }
 
 func (s *step) removeOutdated(why string) {
 	for _, r := range s.in(func(r Replica) bool { return r.living() && r.Outdated }) {
@@ -125,7 +136,7 @@ func (s *step) removeOutdated(why string) {
 
 // make fills up. An ordinal still taken by what is left of the one before has to wait until that is gone.
 func (s *step) make(remembered []int, most int) {
-	if s.Recreate && slices.ContainsFunc(s.replicas, func(r Replica) bool { return r.Outdated }) {
+	if s.Recreate && !s.paused() && slices.ContainsFunc(s.replicas, func(r Replica) bool { return r.Outdated }) {
 		return
 	}
 	there := map[int]State{}
@@ -165,6 +176,9 @@ func (s *step) blocked() bool {
 // stopsAll says that nothing is made before a replica has stopped.
 func (s *step) stopsAll(r Replica) bool { return r.Outdated && s.Recreate }
 
+// WaitsForOthers is what a component waits for whose step is done while the steps of others are not.
+const WaitsForOthers = "waits for the other workers of its generation"
+
 // waits says what has to happen before the next step.
 func (s *step) waits() string {
 	for _, w := range []struct {
@@ -178,8 +192,10 @@ func (s *step) waits() string {
 	switch {
 	case len(s.plan.Make) > 0:
 		return "is being made"
+	case s.paused():
+		return "is paused"
 	case s.Step != nil && s.missing(s.replicas)+len(s.in(func(r Replica) bool { return r.living() && r.Outdated })) > 0:
-		return "waits for the other workers of its generation"
+		return WaitsForOthers
 	}
 	return ""
 }

@@ -47,10 +47,14 @@ func (s *simulation) view() []Replica {
 	out := make([]Replica, 0, len(s.replicas))
 	for _, ordinal := range slices.Sorted(maps.Keys(s.replicas)) {
 		r := s.replicas[ordinal]
-		out = append(out, Replica{Ordinal: ordinal, State: r.state, Outdated: r.revision != s.revision, Born: r.born, Why: "it lost a pod"})
+		out = append(out, Replica{
+			Ordinal: ordinal, State: r.state, Outdated: r.revision != s.revision, Generation: generation(r.revision), Born: r.born, Why: "it lost a pod",
+		})
 	}
 	return out
 }
+
+func generation(revision int) string { return fmt.Sprintf("v%d", revision) }
 
 func (s *simulation) memory() []int { return slices.Sorted(maps.Keys(s.remembered)) }
 

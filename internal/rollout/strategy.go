@@ -29,8 +29,10 @@ const (
 	AnnotationSharedMaxUnavailable = "trellis.dev/rolling-update-max-unavailable"
 )
 
-// SharedAnnotations lists them. They count on the deployment itself.
-var SharedAnnotations = []string{AnnotationSharedMaxSurge, AnnotationSharedMaxUnavailable}
+// SharedAnnotations are those that count on the deployment itself.
+var SharedAnnotations = []string{
+	AnnotationSharedMaxSurge, AnnotationSharedMaxUnavailable, AnnotationPaused, AnnotationAborted, AnnotationProgressDeadline,
+}
 
 // Values of AnnotationStrategy.
 const (
@@ -148,7 +150,10 @@ func For(sg *trellisv1alpha1.ScalingGroup) Group {
 	g := Group{Replicas: int(sg.Spec.Replicas), MaxUnavailable: 1, Stopped: sg.Spec.Restart != nil && sg.Spec.Restart.Stop}
 	if step := sg.Spec.Step; step != nil {
 		g.Step = &Step{
-			Keep: int(step.Keep), Make: int(step.Make), Bounds: Bounds{MaxUnavailable: int(step.MaxUnavailable), MaxSurge: int(step.MaxSurge)},
+			Keep: int(step.Keep), Make: int(step.Make), Paused: step.Paused, Bounds: Bounds{MaxUnavailable: int(step.MaxUnavailable), MaxSurge: int(step.MaxSurge)},
+		}
+		for _, kept := range step.Generations {
+			g.Step.Of = append(g.Step.Of, Kept{kept.Name, int(kept.Keep)})
 		}
 	}
 	strategy := sg.Spec.Rollout

@@ -4,6 +4,8 @@
 package validation
 
 import (
+	"slices"
+
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
@@ -15,7 +17,8 @@ import (
 func rolloutBounds(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	var errs field.ErrorList
 	_, problems := rollout.SharedStrategyOf(dgd, false)
-	for _, p := range problems {
+	_, more := rollout.ControlOf(dgd)
+	for _, p := range slices.Concat(problems, more) {
 		errs = append(errs, badValue(field.ErrorTypeInvalid, annotationPath(p.Annotation), p.Value, p.Message))
 	}
 	said := sets.New[string]()

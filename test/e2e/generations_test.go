@@ -224,3 +224,68 @@ var _ = Describe("A generation of workers", func() {
 		Expect(releases.Repeated()).To(BeEmpty(), "pods that were released more than once")
 	}, SpecTimeout(suite.Timeout()))
 })
+
+var _ = Describe("The update of workers", func() {
+	It("is paused, resumed and aborted, and the former generation serves again until the next change", func(ctx SpecContext) {
+		w := newWorld(ctx, "instep-abort", racks(2, 8, "a/r0", "a/r1", "a/r2", "a/r3")...)
+		w.create(w.pairIn("zone", "1", "0"))
+		w.ready("g")
+		former, before := w.dgd("g").Annotations[render.AnnotationWorkerHash], w.uids()
+		watcher := w.followGenerations(0.5)
+
+		By("it is paused before it begins")
+		w.patch("g", `{"metadata":{"annotations":{"trellis.dev/rollout-paused":"true"}}}`)
+		w.patch("g", `{"spec":{"services":{"Decode":{"resources":{"limits":{"gpu":"9"}}}}}}`)
+		w.hasCondition("g", nvidiav1alpha1.ConditionRolledOut, metav1.ConditionFalse, "RolloutPaused", "the update is paused")
+		Expect(w.uids()).To(Equal(before), "a replica was replaced")
+
+		By("it is resumed, and the new generation never serves")
+		w.patch("g", `{"metadata":{"annotations":{"trellis.dev/rollout-paused":null}}}`)
+		w.hasCondition("g", nvidiav1alpha1.ConditionRolledOut, metav1.ConditionFalse, nvidiav1alpha1.ReasonRolloutWaitsForCapacity, "Decode: 0 of 4 replicas")
+		next := ""
+		for _, pod := range w.all() {
+			if generation := pod.Labels[render.LabelWorkerHash]; generation != "" && generation != former {
+				next = generation
+			}
+		}
+		Expect(next).To(HaveLen(8))
+
+		By("it is aborted")
+		w.patch("g", fmt.Sprintf(`{"metadata":{"annotations":{"trellis.dev/rollout-aborted":%q}}}`, next))
+		w.hasCondition("g", nvidiav1alpha1.ConditionRolledOut, metav1.ConditionFalse, "RolledBack", "generation "+next+" was aborted", "generation "+former)
+		w.until("all workers are of the former generation", func() error {
+			for _, pod := range w.all() {
+				if generation := pod.Labels[render.LabelWorkerHash]; generation != "" && generation != former {
+					return fmt.Errorf("pod %s is of generation %s", pod.Name, generation)
+				}
+			}
+			return w.oneGeneration()
+		})
+		w.ready("g")
+		w.hasCondition("g", nvidiav1alpha1.ConditionRolledOut, metav1.ConditionFalse, "RolledBack")
+		Expect(w.dgd("g").Annotations).To(HaveKeyWithValue(render.AnnotationWorkerHash, former))
+
+		By("a lost replica of the former generation is recreated from what is stored")
+		lost := w.pod("g-decode-0")
+		Expect(w.c.Delete(ctx, lost)).To(Succeed())
+		w.until("the replica is of the former generation", func() error {
+			pod := &corev1.Pod{}
+			if err := w.c.Get(ctx, types.NamespacedName{Namespace: lost.Namespace, Name: lost.Name}, pod); err != nil || pod.UID == lost.UID {
+				return fmt.Errorf("it is not recreated: %w", err)
+			}
+			return w.oneGeneration()
+		})
+		w.ready("g")
+
+		By("it is changed again")
+		w.patch("g", `{"spec":{"services":{"Decode":{"resources":{"limits":{"gpu":"7"}}}}}}`)
+		w.until("all workers are of a third generation", func() error {
+			if now := w.dgd("g").Annotations[render.AnnotationWorkerHash]; now == former || now == next {
+				return fmt.Errorf("generation %s is rolled out", now)
+			}
+			return w.oneGeneration()
+		})
+		w.ready("g")
+		watcher.stop()
+	}, SpecTimeout(suite.Timeout()))
+})

@@ -46,7 +46,7 @@ const (
 	ConditionMemoryReadable = "MemoryReadable"
 	// ConditionPlacementsComplete, only while it is False: the status has no space for the places of all replicas that are to be listed.
 	ConditionPlacementsComplete = "PlacementsComplete"
-	// ConditionRolledOut, only while it is False: replicas are being replaced by an update or a restart.
+	// ConditionRolledOut, only while it is False: replicas are being replaced by an update or a restart, or an update was aborted.
 	ConditionRolledOut = "RolledOut"
 	// ConditionProviderReady is True while what gets the deployment's gangs onto nodes works in this cluster. While it is False nothing new
 	// is made for the deployment, and nothing that runs is touched.
@@ -73,6 +73,12 @@ const (
 const (
 	ReasonRollingOut              = "RollingOut"
 	ReasonRolloutWaitsForCapacity = "RolloutWaitsForCapacity"
+	// ReasonRolloutPaused: the user has paused the update.
+	ReasonRolloutPaused = "RolloutPaused"
+	// ReasonRolledBack: the user has aborted the update, and the workers are of the generation before.
+	ReasonRolledBack = "RolledBack"
+	// ReasonProgressDeadlineExceeded: no further replica became available for as long as the user allows.
+	ReasonProgressDeadlineExceeded = "ProgressDeadlineExceeded"
 )
 
 // Reasons of ConditionTopologyLevelsAvailable.

@@ -41,6 +41,15 @@ type ScalingGroupStatus struct {
 	// TerminatingReplicas are the outdated replicas of which only terminating pods are left.
 	// +optional
 	TerminatingReplicas int32 `json:"terminatingReplicas,omitempty"`
+	// Generations that outdated replicas of workers are of, at most 8, those with the most available replicas.
+	// +kubebuilder:validation:MaxItems=8
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Generations []GenerationCount `json:"generations,omitempty"`
+	// Progress of the update that runs; absent while none does.
+	// +optional
+	Progress *RolloutProgress `json:"progress,omitempty"`
 	// Revision that was last rolled out as a whole; another one than the spec's while an update runs.
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
@@ -71,6 +80,34 @@ type ScalingGroupStatus struct {
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// MaxGenerations is how many outdated generations a status lists.
+const MaxGenerations = 8
+
+// GenerationCount counts the outdated replicas of one generation of workers.
+type GenerationCount struct {
+	// Name of the generation; empty for workers without one.
+	// +kubebuilder:validation:MaxLength=63
+	Name string `json:"name"`
+	// Replicas that exist, complete or not.
+	Replicas int32 `json:"replicas"`
+	// AvailableReplicas have every pod Ready.
+	AvailableReplicas int32 `json:"availableReplicas"`
+}
+
+// RolloutProgress is when an update last came further.
+type RolloutProgress struct {
+	// Revision that is rolled out.
+	// +kubebuilder:validation:MaxLength=63
+	Revision string `json:"revision"`
+	// AvailableReplicas of the revision, the most there were so far.
+	AvailableReplicas int32 `json:"availableReplicas"`
+	// Paused: the update does not proceed.
+	// +optional
+	Paused bool `json:"paused,omitempty"`
+	// Time at which it began, was resumed, or had so many available replicas for the first time.
+	Time metav1.Time `json:"time"`
 }
 
 // FailedReplica is a replica of which a pod ended.

@@ -105,15 +105,34 @@ type RolloutStep struct {
 	// Keep so many available replicas of older revisions. The largest number keeps all of them.
 	// +kubebuilder:validation:Minimum=0
 	Keep int32 `json:"keep"`
+	// Generations that these replicas are of. Absent: any.
+	// +kubebuilder:validation:MaxItems=8
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Generations []GenerationStep `json:"generations,omitempty"`
 	// Make at most so many replicas of the revision.
 	// +kubebuilder:validation:Minimum=0
 	Make int32 `json:"make"`
+	// Paused: no replica is replaced, whether it serves or not.
+	// +optional
+	Paused bool `json:"paused,omitempty"`
 	// MaxUnavailable is how many replicas may be missing meanwhile.
 	// +kubebuilder:validation:Minimum=0
 	MaxUnavailable int32 `json:"maxUnavailable"`
 	// MaxSurge is how many replicas there may be beyond the wanted ones.
 	// +kubebuilder:validation:Minimum=0
 	MaxSurge int32 `json:"maxSurge"`
+}
+
+// GenerationStep is what one generation of workers keeps.
+type GenerationStep struct {
+	// Name of the generation; empty for workers without one.
+	// +kubebuilder:validation:MaxLength=63
+	Name string `json:"name"`
+	// Keep so many available replicas.
+	// +kubebuilder:validation:Minimum=0
+	Keep int32 `json:"keep"`
 }
 
 // Restart is a request to recreate every replica.

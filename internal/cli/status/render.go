@@ -80,6 +80,11 @@ func (r Status) notes() []string {
 		}
 		notes = append(notes, note)
 	}
+	for _, c := range r.Components {
+		if line := c.generations(); line != "" {
+			notes = append(notes, line)
+		}
+	}
 	if s := r.Restart; s != nil && s.Phase != "" {
 		note := fmt.Sprintf("restart %q: %s", s.ObservedID, s.Phase)
 		if len(s.InProgress) > 0 {

@@ -72,6 +72,8 @@ type Component struct {
 	Ready     int32 `json:"ready"`
 	// Where the replicas sit, each domain once.
 	Where []Place `json:"where,omitempty"`
+	// Generations of workers, while there are several.
+	Generations []GenerationCount `json:"generations,omitempty"`
 	// Waiting says what the component waits for, one entry a thing.
 	Waiting []string `json:"waiting,omitempty"`
 
@@ -165,6 +167,7 @@ func componentOf(s Observed, c *nvidiav1beta1.ComponentSpec) Component {
 		out.Ready, out.Scheduled = min(out.Ready, ready), min(out.Scheduled, there)
 		out.Replicas, out.Updated = min(out.Replicas, there), min(out.Updated, there)
 	}
+	out.Generations = generationsOf(s, name)
 	out.Waiting = waitingFor(s, out, states)
 	return out
 }

@@ -33,7 +33,7 @@ func decide(o observed, platform render.Platform) (*render.Graph, *problem) {
 	resolved := constraint.Of(o.dgd, o.stated, constraint.Sources{Topology: o.profile, Default: o.defaultTopology, Frozen: o.frozen()})
 	in := render.Inputs{
 		Alpha: &alpha, Constraint: &resolved, Groups: o.groups,
-		Provider: o.provider.Name, Workload: o.provider.workload, Restarts: restartsOf(o), Platform: platform,
+		Provider: o.provider.Name, Workload: o.provider.workload, Restarts: restartsOf(o), Platform: platform, Rollback: rollbackOf(o),
 	}
 	wanted, err := render.Resolve(o.settled, in)
 	switch {

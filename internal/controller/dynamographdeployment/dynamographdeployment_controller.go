@@ -13,7 +13,9 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
@@ -159,6 +161,8 @@ type observed struct {
 	notAdopted []*orphan
 	// prerequisites are what the deployment needs and Trellis does not make; known once the deployment is resolved.
 	prerequisites prerequisites
+	// history are the stored generations of its workers, the newest first.
+	history []*appsv1.ControllerRevision
 	// quota is what Kueue has given the deployment; nil when it is in no queue.
 	quota *quota.Report
 	// shapes are the GPUs of one replica of each component, known once the deployment is resolved.
@@ -202,9 +206,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			return ctrl.Result{}, err
 		}
 		o.shapes = r.countGPUs(ctx, wanted)
+		noted = r.keepHistory(ctx, o, wanted) // before the groups change: afterwards it is not known what ran
 		if err = r.apply(ctx, o, wanted); err == nil {
 			r.reportAdopted(o, wanted)
-			noted = r.noteGeneration(ctx, o, wanted)
+			noted = errors.Join(noted, r.noteGeneration(ctx, o, wanted))
 		}
 		o.notAdopted = notAdopted(o.orphans, wanted, err)
 	}
@@ -218,6 +223,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		again = leftoversAgain
 	case err == nil && (o.prerequisites.access.any() || o.shapes.claims):
 		again = r.Retries.AfterUnwatched()
+	}
+	if due := progressDueIn(o, time.Now()); due > 0 && (again == 0 || due < again) {
+		again = due
 	}
 	if waitsForLeftovers(err) {
 		err = nil
@@ -245,6 +253,9 @@ func (r *Reconciler) observe(ctx context.Context, dgd *nvidiav1beta1.DynamoGraph
 		return o, err
 	}
 	if o.quota, err = r.quotaOf(ctx, o); err != nil {
+		return o, err
+	}
+	if o.history, err = r.historyOf(ctx, dgd); err != nil {
 		return o, err
 	}
 	o.result, o.judged = r.Results.Get(name, dgd.UID)

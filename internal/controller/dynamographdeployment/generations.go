@@ -14,14 +14,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
 	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/rollout"
 )
 
-// stepWorkers decides how far each worker component may go while a generation of workers replaces another one. It goes by what the groups have counted of
+// stepWorkers decides how far each worker component may go while a generation of workers replaces another one, and has all components stay as they are while
+// the update is paused. It goes by what the groups have counted of
 // their current specs. Until all of them have, the last step stays, and where the revision or the number of replicas changes, nothing is replaced.
 func stepWorkers(o observed, wanted *render.Graph) {
 	workers := wanted.InStep()
+	if control, _ := rollout.ControlOf(o.dgd); specs.Named(wanted.Provider).Planned && (control.Paused || abortsInVain(o, wanted)) {
+		pause(o, wanted, workers)
+		return
+	}
 	if !slices.ContainsFunc(workers, func(s *render.Component) bool { return replacing(o.groups[s.Name], s) }) {
 		return
 	}
@@ -39,20 +45,68 @@ func stepWorkers(o observed, wanted *render.Graph) {
 		}
 	}
 	for i, s := range workers {
-		s.Step = &trellisv1alpha1.RolloutStep{
-			Keep: int32(steps[i].Keep), Make: int32(steps[i].Make), MaxUnavailable: int32(steps[i].MaxUnavailable), MaxSurge: int32(steps[i].MaxSurge),
-		}
+		s.Step = stepOf(steps[i])
 	}
 }
 
-// replacing says that a group is to get another revision, or has not rolled it out.
-func replacing(sg *trellisv1alpha1.ScalingGroup, s *render.Component) bool {
-	return sg != nil && (sg.Spec.Revision != s.Revision || sg.Status.Revision != "" && sg.Status.Revision != s.Revision)
+// pause has no component replace any replica.
+func pause(o observed, wanted *render.Graph, workers []*render.Component) {
+	shared := componentsOf(o, wanted, workers)
+	for i := range wanted.Components {
+		s := &wanted.Components[i]
+		sg := o.groups[s.Name]
+		if !replacing(sg, s) {
+			continue
+		}
+		c := countsOf(o, s)
+		if at := slices.Index(workers, s); at >= 0 {
+			c = shared[at]
+		}
+		step := held(sg, s, c)
+		step.Paused = true
+		s.Step = stepOf(step)
+	}
 }
 
-// counted: the group has the wanted revision, and has counted its replicas since it was last written.
+// abortsInVain: the generation that the deployment asks for is aborted, and no other one is stored.
+func abortsInVain(o observed, wanted *render.Graph) bool {
+	control, _ := rollout.ControlOf(o.dgd)
+	return control.Aborted != "" && control.Aborted == wanted.Generation && !wanted.RolledBack
+}
+
+func stepOf(step rollout.Step) *trellisv1alpha1.RolloutStep {
+	out := &trellisv1alpha1.RolloutStep{
+		Keep: int32(step.Keep), Make: int32(step.Make), Paused: step.Paused, MaxUnavailable: int32(step.MaxUnavailable), MaxSurge: int32(step.MaxSurge),
+	}
+	for _, kept := range step.Of {
+		out.Generations = append(out.Generations, trellisv1alpha1.GenerationStep{Name: kept.Generation, Keep: int32(kept.Replicas)})
+	}
+	return out
+}
+
+// replacing says that a group is to get another revision, has not rolled it out, or returns to the one that it last rolled out and still has replicas of
+// another generation.
+func replacing(sg *trellisv1alpha1.ScalingGroup, s *render.Component) bool {
+	switch {
+	case sg == nil:
+		return false
+	case sg.Spec.Revision != s.Revision, sg.Status.Revision != "" && sg.Status.Revision != s.Revision:
+		return true
+	case sg.Status.ObservedGeneration != sg.Generation:
+		return sg.Spec.Step != nil
+	}
+	return hasOthers(sg)
+}
+
+// hasOthers: the group has replicas of another generation.
+func hasOthers(sg *trellisv1alpha1.ScalingGroup) bool {
+	return slices.ContainsFunc(sg.Status.Generations, func(g trellisv1alpha1.GenerationCount) bool { return g.Name != render.GenerationOf(sg) })
+}
+
+// counted: the group has the wanted revision, and has counted its replicas since it was last written, those that serve by generation.
 func counted(sg *trellisv1alpha1.ScalingGroup, s *render.Component) bool {
-	return sg.Spec.Revision == s.Revision && sg.Status.ObservedGeneration == sg.Generation
+	return sg.Spec.Revision == s.Revision && sg.Status.ObservedGeneration == sg.Generation &&
+		(len(sg.Status.Generations) > 0 || sg.Status.AvailableReplicas == sg.Status.UpdatedAvailableReplicas)
 }
 
 // stepped: the group has a step of the wanted revision and number of replicas.
@@ -111,48 +165,69 @@ func componentsOf(o observed, wanted *render.Graph, workers []*render.Component)
 	shared := rollout.Shared(wanted.SharedRollout, replicas)
 	out := make([]rollout.Component, 0, len(workers))
 	for i, s := range workers {
-		c := rollout.Component{Replicas: replicas[i], Bounds: shared[i], Recreate: s.Rollout.Recreate}
-		if s.StatesBounds {
-			c.Bounds = rollout.BoundsOf(&s.Rollout, replicas[i]).Within(replicas[i])
-		}
-		if sg := o.groups[s.Name]; sg != nil {
-			c.Old, c.OldTerminating = int(sg.Status.OutdatedReplicas), int(sg.Status.TerminatingReplicas)
-			c.NewAvailable = int(sg.Status.UpdatedAvailableReplicas)
-			c.OldAvailable = int(sg.Status.AvailableReplicas) - c.NewAvailable
+		c := countsOf(o, s)
+		if !s.StatesBounds {
+			c.Bounds = shared[i]
 		}
 		out = append(out, c)
 	}
 	return out
 }
 
-// servingGeneration is the generation of workers that is rolled out and serves; "" while there is none, or another one replaces it.
-func servingGeneration(o observed, wanted *render.Graph) string {
-	generation, serves := "", false
+// countsOf is a component as it has counted its replicas, with bounds of its own.
+func countsOf(o observed, s *render.Component) rollout.Component {
+	replicas := int(s.Replicas)
+	c := rollout.Component{Replicas: replicas, Bounds: rollout.BoundsOf(&s.Rollout, replicas).Within(replicas), Recreate: s.Rollout.Recreate}
+	if sg := o.groups[s.Name]; sg != nil {
+		c.Old, c.OldTerminating = int(sg.Status.OutdatedReplicas), int(sg.Status.TerminatingReplicas)
+		c.NewAvailable = int(sg.Status.UpdatedAvailableReplicas)
+		c.Earlier = earlierOf(o, sg)
+	}
+	return c
+}
+
+// earlierOf counts the available replicas of a group by generation. The one that was rolled out last comes first: it has served before.
+func earlierOf(o observed, sg *trellisv1alpha1.ScalingGroup) []rollout.Earlier {
+	var out []rollout.Earlier
+	for _, g := range sg.Status.Generations {
+		out = append(out, rollout.Earlier{Generation: g.Name, Available: int(g.AvailableReplicas)})
+	}
+	last := o.dgd.Annotations[render.AnnotationWorkerHash]
+	slices.SortStableFunc(out, func(a, b rollout.Earlier) int { return compareBool(b.Generation == last, a.Generation == last) })
+	return out
+}
+
+// servingGeneration is the generation of workers that is rolled out and serves. It is known unless another one replaces it, or none serves; it is "" where
+// the workers have no generations.
+func servingGeneration(o observed, wanted *render.Graph) (generation string, known bool) {
+	serves := false
 	for i := range wanted.Components {
 		s := &wanted.Components[i]
 		sg := o.groups[s.Name]
 		switch {
-		case sg == nil || render.GenerationOf(sg) == "":
+		case sg == nil || !s.Worker():
 		case replacing(sg, s):
-			return ""
+			return "", false
 		default:
 			generation, serves = render.GenerationOf(sg), serves || sg.Status.AvailableReplicas > 0
 		}
 	}
-	if !serves {
-		return ""
-	}
-	return generation
+	return generation, serves
 }
 
-// noteGeneration writes the generation that serves into the deployment's annotation, where Dynamo's planner reads it.
+// noteGeneration writes the generation that serves into the deployment's annotation, where Dynamo's planner reads it, and removes the annotation where the
+// workers that serve have none.
 func (r *Reconciler) noteGeneration(ctx context.Context, o observed, wanted *render.Graph) error {
-	generation := servingGeneration(o, wanted)
-	if generation == "" || o.dgd.Annotations[render.AnnotationWorkerHash] == generation {
+	generation, known := servingGeneration(o, wanted)
+	if noted, ok := o.dgd.Annotations[render.AnnotationWorkerHash]; !known || noted == generation && (ok == (generation != "")) {
 		return nil
 	}
+	value := &generation
+	if generation == "" {
+		value = nil
+	}
 	raw, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": o.dgd.UID, "annotations": map[string]string{render.AnnotationWorkerHash: generation},
+		"uid": o.dgd.UID, "annotations": map[string]*string{render.AnnotationWorkerHash: value},
 	}})
 	if err != nil {
 		return fmt.Errorf("writing the patch of the generation: %w", err)

@@ -75,6 +75,10 @@ func count(o observed, name string, old, updated int32) {
 	sg.Status.ObservedGeneration = sg.Generation
 	sg.Status.Replicas, sg.Status.AvailableReplicas = old+updated, old+updated
 	sg.Status.OutdatedReplicas, sg.Status.UpdatedReplicas, sg.Status.UpdatedAvailableReplicas = old, updated, updated
+	sg.Status.Generations = nil
+	if old > 0 {
+		sg.Status.Generations = []trellisv1alpha1.GenerationCount{{Name: "before", Replicas: old, AvailableReplicas: old}}
+	}
 	if old == 0 && updated == sg.Spec.Replicas {
 		sg.Status.Revision = sg.Spec.Revision
 	}
@@ -263,7 +267,11 @@ func TestGenerationThatServes(t *testing.T) {
 	check := func(title, serves, in string) {
 		t.Helper()
 		wanted := resolvedFrom(t, o)
-		if got := servingGeneration(o, wanted); got != serves {
+		got, known := servingGeneration(o, wanted)
+		if !known {
+			got = ""
+		}
+		if got != serves {
 			t.Errorf("%s: generation %q serves, want %q", title, got, serves)
 		}
 		if got, want := namespace(wanted), "team-llm-"+in; got != want {
@@ -285,4 +293,61 @@ func TestGenerationThatServes(t *testing.T) {
 		sg.Status.AvailableReplicas = 0
 	}
 	check("none serves any more", "", second)
+}
+
+// TestReturnToTheGenerationThatWasRolledOut: workers that return to it in the middle of an update do so in step, like those of any other update.
+func TestReturnToTheGenerationThatWasRolledOut(t *testing.T) {
+	o := disaggregated(t)
+	first := o.dgd.DeepCopy()
+	edit(o)
+	written(t, &o)
+	second := render.GenerationOf(o.groups["decode"])
+	o.dgd = first
+	const everything = math.MaxInt32
+	check := func(title string, want map[string][2]int32) {
+		t.Helper()
+		if diff := cmp.Diff(want, stepsIn(resolvedFrom(t, o))); diff != "" {
+			t.Errorf("%s: keep and make (-want +got):\n%s", title, diff)
+		}
+	}
+	check("reverted", map[string][2]int32{"prefill": {everything, 0}, "decode": {everything, 0}})
+	written(t, &o)
+	check("written, and not counted", map[string][2]int32{"prefill": {everything, 0}, "decode": {everything, 0}})
+	for name, of := range map[string][2]int32{"prefill": {1, 1}, "decode": {2, 2}} {
+		count(o, name, of[0], of[1])
+		o.groups[name].Status.Generations[0].Name = second
+	}
+	check("half of each", map[string][2]int32{"prefill": {1, 2}, "decode": {2, 4}})
+	written(t, &o)
+	count(o, "prefill", 0, 2)
+	count(o, "decode", 0, 4)
+	check("done", map[string][2]int32{})
+}
+
+// TestWhichEarlierGenerationStays: of two that serve equally much, the one that was rolled out before.
+func TestWhichEarlierGenerationStays(t *testing.T) {
+	o := disaggregated(t)
+	edit(o)
+	written(t, &o)
+	for name, n := range map[string]int32{"prefill": 1, "decode": 2} {
+		count(o, name, 2*n, 0)
+		o.groups[name].Status.Generations = []trellisv1alpha1.GenerationCount{
+			{Name: "a", Replicas: n, AvailableReplicas: n}, {Name: "b", Replicas: n, AvailableReplicas: n},
+		}
+	}
+	o.dgd.Annotations = map[string]string{
+		"trellis.dev/rolling-update-max-surge": "0", "trellis.dev/rolling-update-max-unavailable": "1", render.AnnotationWorkerHash: "b",
+	}
+	got := map[string][]trellisv1alpha1.GenerationStep{}
+	for _, s := range resolvedFrom(t, o).InStep() {
+		got[s.Name] = s.Step.Generations
+	}
+	want := map[string][]trellisv1alpha1.GenerationStep{"prefill": {{Name: "b", Keep: 1}}, "decode": {{Name: "b", Keep: 2}}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("what stays of each generation (-want +got):\n%s", diff)
+	}
+	o.groups["decode"].Status.Generations = nil // counted by an operator that did not count generations
+	if diff := cmp.Diff(map[string][2]int32{"prefill": {math.MaxInt32, 0}, "decode": {math.MaxInt32, 0}}, stepsIn(resolvedFrom(t, o))); diff != "" {
+		t.Errorf("without the counts of one component (-want +got):\n%s", diff)
+	}
 }

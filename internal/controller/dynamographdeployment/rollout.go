@@ -4,9 +4,11 @@
 package dynamographdeployment
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,31 +16,102 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/limit"
 	"github.com/trellis-k8s/trellis/internal/render"
+	"github.com/trellis-k8s/trellis/internal/rollout"
 )
 
 // followRollout fills in what concerns updates and restarts.
 func followRollout(status *nvidiav1beta1.DynamoGraphDeploymentStatus, o observed, wanted *render.Graph) {
 	status.Restart = restartStatus(o)
 	status.RollingUpdate = rollingUpdateOf(o, wanted, metav1.Now())
-	if c := rolloutCondition(o); c != nil {
-		set(status, o, c)
-		return
+	before := meta.FindStatusCondition(status.Conditions, nvidiav1beta1.ConditionRolledOut)
+	if wanted == nil && before != nil && before.Reason == nvidiav1beta1.ReasonRolledBack {
+		return // what is wanted is not known
 	}
-	meta.RemoveStatusCondition(&status.Conditions, nvidiav1beta1.ConditionRolledOut)
+	setOrRemove(status, o, nvidiav1beta1.ConditionRolledOut, rolloutCondition(o, wanted, time.Now()))
 }
 
-// rolloutCondition says how far each component is whose replicas are being replaced; nil when none is.
-func rolloutCondition(o observed) *condition {
-	reason := nvidiav1beta1.ReasonRollingOut
-	var parts []string
+// rolloutCondition says how far each component is whose replicas are being replaced, and what the user has the update do; nil when none is replaced and no
+// update was aborted.
+func rolloutCondition(o observed, wanted *render.Graph, now time.Time) *condition {
+	reason, parts := rollingParts(o)
+	control, _ := rollout.ControlOf(o.dgd)
+	lead := ""
+	switch {
+	case wanted != nil && wanted.RolledBack:
+		reason, lead = nvidiav1beta1.ReasonRolledBack, rolledBack(o, wanted)
+	case wanted != nil && abortsInVain(o, wanted):
+		reason, lead = nvidiav1beta1.ReasonRolloutPaused, "generation "+wanted.Generation+" is aborted, and no other generation is stored to return to: nothing is replaced"
+	case len(parts) == 0:
+		return nil
+	case control.Paused:
+		reason, lead = nvidiav1beta1.ReasonRolloutPaused, "the update is paused"
+	case overdue(o, now):
+		last, _ := lastProgress(o)
+		reason, lead = nvidiav1beta1.ReasonProgressDeadlineExceeded, fmt.Sprintf(
+			"no further replica has become available since %s, longer than %s", last.UTC().Format(time.RFC3339), control.ProgressDeadline)
+	}
+	if lead != "" {
+		parts = slices.Insert(parts, 0, lead)
+	}
+	return no(nvidiav1beta1.ConditionRolledOut, reason, strings.Join(parts, ". "))
+}
+
+// rolledBack says which generation was aborted, and what ends that.
+func rolledBack(o observed, wanted *render.Graph) string {
+	to := "the one without a name"
+	if stored, one := wanted.Stored(); one && stored.Generation != "" {
+		to = stored.Generation
+	}
+	return fmt.Sprintf("generation %s was aborted: the workers are of generation %s until they are changed again, or the annotation %s is removed",
+		wanted.Generation, to, rollout.AnnotationAborted)
+}
+
+// lastProgress is when the update that runs last came further, in any component; false while none runs, or it is paused.
+func lastProgress(o observed) (last time.Time, running bool) {
+	for _, sg := range o.groups {
+		p := sg.Status.Progress
+		if p == nil {
+			continue
+		}
+		if p.Paused {
+			return time.Time{}, false
+		}
+		if running = true; p.Time.After(last) {
+			last = p.Time.Time
+		}
+	}
+	return last, running
+}
+
+// progressDueIn is the time until the update that runs is overdue; 0 for never, or now.
+func progressDueIn(o observed, now time.Time) time.Duration {
+	control, _ := rollout.ControlOf(o.dgd)
+	last, running := lastProgress(o)
+	if !running || control.ProgressDeadline == 0 {
+		return 0
+	}
+	return max(0, last.Add(control.ProgressDeadline).Sub(now))
+}
+
+// overdue: the update has not come further for as long as the user allows.
+func overdue(o observed, now time.Time) bool {
+	control, _ := rollout.ControlOf(o.dgd)
+	last, running := lastProgress(o)
+	return running && control.ProgressDeadline > 0 && !now.Before(last.Add(control.ProgressDeadline))
+}
+
+// rollingParts say how far each component is whose replicas are being replaced.
+func rollingParts(o observed) (reason string, parts []string) {
+	reason = nvidiav1beta1.ReasonRollingOut
 	for _, name := range sortedNames(o) {
 		sg := o.groups[name]
 		if sg == nil || !meta.IsStatusConditionFalse(sg.Status.Conditions, trellisv1alpha1.ConditionRolledOut) {
 			continue
 		}
 		c := meta.FindStatusCondition(sg.Status.Conditions, trellisv1alpha1.ConditionRolledOut)
-		part := name + ": " + c.Message
+		part := name + ": " + strings.Replace(c.Message, rollout.WaitsForOthers, waitsFor(o), 1)
 		if c.Reason == trellisv1alpha1.ReasonRolloutWaitsForCapacity {
 			if why, refused := refusalOf(o, sg); refused {
 				reason = nvidiav1beta1.ReasonRolloutWaitsForCapacity
@@ -47,10 +120,37 @@ func rolloutCondition(o observed) *condition {
 		}
 		parts = append(parts, part)
 	}
-	if len(parts) == 0 {
-		return nil
+	return reason, parts
+}
+
+// maxBlocking is how many components a message names that others wait for.
+const maxBlocking = 3
+
+// waitsFor names the workers that the others wait for: those of which the least part serves the new generation.
+func waitsFor(o observed) string {
+	var stepped []*trellisv1alpha1.ScalingGroup
+	for _, name := range sortedNames(o) {
+		if sg := o.groups[name]; sg != nil && sg.Spec.Step != nil && sg.Spec.Replicas > 0 {
+			stepped = append(stepped, sg)
+		}
 	}
-	return no(nvidiav1beta1.ConditionRolledOut, reason, strings.Join(parts, ". "))
+	if len(stepped) == 0 {
+		return rollout.WaitsForOthers
+	}
+	least := slices.MinFunc(stepped, compareServed)
+	var names []string
+	for _, sg := range stepped {
+		if compareServed(sg, least) == 0 {
+			names = append(names, sg.Spec.Service)
+		}
+	}
+	return rollout.WaitsForOthers + ": " + strings.Join(limit.First(names, maxBlocking, "components"), ", ")
+}
+
+// compareServed orders groups by the part of their replicas that serves the new generation.
+func compareServed(a, b *trellisv1alpha1.ScalingGroup) int {
+	return cmp.Compare(
+		int64(a.Status.UpdatedAvailableReplicas)*int64(b.Spec.Replicas), int64(b.Status.UpdatedAvailableReplicas)*int64(a.Spec.Replicas))
 }
 
 // refusalOf finds what the scheduler said of a replica that an update waits for. A replica that it has not looked at yet has only just
@@ -104,7 +204,7 @@ func rollingComponents(o observed, wanted *render.Graph) (rolling map[string]boo
 		if revision == "" {
 			revision = sg.Spec.Revision
 		}
-		if sg.Status.Revision != "" && sg.Status.Revision != revision {
+		if sg.Status.Revision != "" && sg.Status.Revision != revision || hasOthers(sg) {
 			rolling[name] = true
 			begun = begun || sg.Spec.Revision == revision
 		}

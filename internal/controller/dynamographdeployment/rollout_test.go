@@ -18,6 +18,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
 	"github.com/trellis-k8s/trellis/internal/render"
+	"github.com/trellis-k8s/trellis/internal/rollout"
 )
 
 func rolledOut(sg *trellisv1alpha1.ScalingGroup, is bool, reason string, at time.Time) {
@@ -127,7 +128,7 @@ func TestRolloutCondition(t *testing.T) {
 			o := fine()
 			o.groups["work"].Spec.Provider = specs.Gates.Name
 			c.change(&o)
-			got := rolloutCondition(o)
+			got := rolloutCondition(o, nil, time.Now())
 			if c.reason == "" {
 				if got != nil {
 					t.Errorf("got %+v, want no condition", got)
@@ -138,5 +139,24 @@ func TestRolloutCondition(t *testing.T) {
 				t.Errorf("got %+v, want False/%s: %s", got, c.reason, c.message)
 			}
 		})
+	}
+}
+
+// TestWhichComponentBlocksAStep: the message names the workers that the others wait for.
+func TestWhichComponentBlocksAStep(t *testing.T) {
+	o := disaggregated(t)
+	edit(o)
+	written(t, &o)
+	count(o, "prefill", 1, 1)
+	count(o, "decode", 4, 0)
+	written(t, &o)
+	sg := o.groups["prefill"]
+	meta.SetStatusCondition(&sg.Status.Conditions, metav1.Condition{
+		Type: trellisv1alpha1.ConditionRolledOut, Status: metav1.ConditionFalse, Reason: trellisv1alpha1.ReasonRollingOut,
+		Message: "1 of 2 replicas serve the current revision, 2 serve in all; " + rollout.WaitsForOthers,
+	})
+	want := "prefill: 1 of 2 replicas serve the current revision, 2 serve in all; waits for the other workers of its generation: decode"
+	if got := rolloutCondition(o, nil, time.Now()); got == nil || got.message != want {
+		t.Errorf("got %+v, want %s", got, want)
 	}
 }

@@ -57,7 +57,7 @@ func summaries(replicas map[int32]*replica) []rollout.Replica {
 	for _, ordinal := range slices.Sorted(maps.Keys(replicas)) {
 		r := replicas[ordinal]
 		state, why := r.state()
-		out = append(out, rollout.Replica{Ordinal: int(ordinal), State: state, Outdated: r.outdated, Born: r.born(), Why: why})
+		out = append(out, rollout.Replica{Ordinal: int(ordinal), State: state, Outdated: r.outdated, Generation: r.generation, Born: r.born(), Why: why})
 	}
 	return out
 }

@@ -21,6 +21,8 @@ type replica struct {
 	// size is how many pods make it whole, outdated that it has to be replaced.
 	size     int
 	outdated bool
+	// generation of workers that the pods are of; "" for none.
+	generation string
 	// pods that live, by index; terminating ones are in leaving, ended ones (Failed, Succeeded) and those whose node is gone in lost.
 	pods          map[int32]*corev1.Pod
 	leaving, lost []*corev1.Pod
@@ -67,6 +69,7 @@ func replicasOf(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod, nodeGone f
 		}
 		r.size = max(r.size, render.ReplicaSize(sg, pod))
 		r.outdated = r.outdated || render.Outdated(sg, pod)
+		r.generation = pod.Labels[render.LabelWorkerHash]
 		switch {
 		case nodeGone(pod), pod.DeletionTimestamp == nil && ended(pod):
 			r.lost = append(r.lost, pod)

@@ -42,6 +42,7 @@ func statusOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, nex
 		count(&status.AvailableReplicas, r.all(render.PodReady))
 		count(&status.UpdatedAvailableReplicas, !r.outdated && r.all(render.PodReady))
 	}
+	status.Generations = generationsOf(sg, replicas)
 	cut := gang.DefaultPlacementBudget.Cut(placementsOf(sg, replicas, nodeLabels))
 	status.Placements, status.FurtherPlacements = cut.Listed, cut.Further
 	if c := placementsCondition(sg, cut); c != nil {
@@ -53,6 +54,7 @@ func statusOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, nex
 	if rolledOut.Status == metav1.ConditionTrue {
 		status.Revision = sg.Spec.Revision
 	}
+	status.Progress = progressOf(sg, &status, rolledOut.Status == metav1.ConditionTrue, metav1.Now())
 	meta.SetStatusCondition(&status.Conditions, podsCondition(sg, failure))
 	meta.SetStatusCondition(&status.Conditions, rolledOut)
 	return status

@@ -1,0 +1,163 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamographdeployment
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/internal/render"
+	"github.com/trellis-k8s/trellis/internal/rollout"
+)
+
+// historyLimit is how many generations of workers are stored for a deployment.
+const historyLimit = 5
+
+// +kubebuilder:rbac:groups=apps,resources=controllerrevisions,verbs=create;delete;list;patch;watch
+
+// historyOf are the stored generations of a deployment's workers, the newest first.
+func (r *Reconciler) historyOf(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) ([]*appsv1.ControllerRevision, error) {
+	list := &appsv1.ControllerRevisionList{}
+	if err := r.Client.List(ctx, list, client.InNamespace(dgd.Namespace), client.MatchingLabels{render.LabelGraph: render.LabelValue(dgd.Name)}); err != nil {
+		return nil, fmt.Errorf("listing the stored generations: %w", err)
+	}
+	var out []*appsv1.ControllerRevision
+	for i := range list.Items {
+		if metav1.IsControlledBy(&list.Items[i], dgd) {
+			out = append(out, &list.Items[i])
+		}
+	}
+	slices.SortFunc(out, func(a, b *appsv1.ControllerRevision) int {
+		return cmp.Or(cmp.Compare(b.Revision, a.Revision), b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	})
+	return out, nil
+}
+
+// rollbackOf is where the workers return to while the generation that the deployment asks for is aborted: the one that was rolled out last, or else the
+// newest other one. It is nil when none is aborted.
+func rollbackOf(o observed) *render.Rollback {
+	control, _ := rollout.ControlOf(o.dgd)
+	if control.Aborted == "" || !specs.Named(o.provider.Name).Planned {
+		return nil
+	}
+	back := &render.Rollback{Aborted: control.Aborted}
+	last := o.dgd.Annotations[render.AnnotationWorkerHash]
+	candidates := slices.Clone(o.history)
+	slices.SortStableFunc(candidates, func(a, b *appsv1.ControllerRevision) int {
+		return compareBool(generationIn(b) == last, generationIn(a) == last)
+	})
+	for _, revision := range candidates {
+		if generationIn(revision) == control.Aborted {
+			continue
+		}
+		if stored, err := render.StoredIn(revision); err == nil {
+			back.To = stored
+			return back
+		}
+	}
+	return back
+}
+
+// compareBool orders false before true.
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	}
+	return -1
+}
+
+func generationIn(revision *appsv1.ControllerRevision) string {
+	return revision.Labels[render.LabelWorkerHash]
+}
+
+// keepHistory stores the generation that runs and the one that is wanted, which becomes the newest, and deletes the oldest ones.
+func (r *Reconciler) keepHistory(ctx context.Context, o observed, wanted *render.Graph) error {
+	if !specs.Named(o.provider.Name).Planned {
+		return nil
+	}
+	h := history{r, o.dgd, slices.Clone(o.history), map[string]bool{}}
+	var failures []error
+	if running, one := render.GenerationIn(o.groups, wanted.Workers()); one {
+		failures = append(failures, h.store(ctx, running, false))
+	}
+	if stored, one := wanted.Stored(); one {
+		failures = append(failures, h.store(ctx, stored, true))
+	}
+	failures = append(failures, h.prune(ctx))
+	return errors.Join(failures...)
+}
+
+// history is what is stored of a deployment, the newest first. needed are the names of those that stay.
+type history struct {
+	*Reconciler
+	dgd    *nvidiav1beta1.DynamoGraphDeployment
+	stored []*appsv1.ControllerRevision
+	needed map[string]bool
+}
+
+func (h *history) next() int64 {
+	if len(h.stored) == 0 {
+		return 1
+	}
+	return h.stored[0].Revision + 1
+}
+
+// store a generation, and have it be the newest where that is wanted.
+func (h *history) store(ctx context.Context, generation *render.StoredGeneration, newest bool) error {
+	revision, err := generation.ControllerRevision(h.dgd, h.next())
+	if err != nil { // an update need not wait for that, and an abort says that nothing is stored
+		log.FromContext(ctx).V(1).Info("a generation is not stored", "why", err.Error())
+		return nil
+	}
+	h.needed[revision.Name] = true
+	at := slices.IndexFunc(h.stored, func(r *appsv1.ControllerRevision) bool { return r.Name == revision.Name })
+	switch {
+	case at < 0:
+		revision.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(h.dgd, nvidiav1beta1.GroupVersion.WithKind("DynamoGraphDeployment"))}
+		err = h.Client.Create(ctx, revision, client.FieldOwner(render.FieldOwner))
+	case newest && at > 0:
+		before := h.stored[at]
+		revision = before.DeepCopy()
+		revision.Revision = h.next()
+		h.stored = slices.Delete(h.stored, at, at+1)
+		err = h.Client.Patch(ctx, revision, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(render.FieldOwner))
+	default:
+		return nil
+	}
+	h.stored = slices.Insert(h.stored, 0, revision)
+	if err == nil || apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) || apierrors.IsNotFound(err) { // the cache lags behind
+		return nil
+	}
+	return fmt.Errorf("storing a generation as ControllerRevision %s: %w", revision.Name, err)
+}
+
+// prune deletes the oldest generations, but for those that run, are wanted or were rolled out last.
+func (h *history) prune(ctx context.Context) error {
+	var failures []error
+	for i, revision := range h.stored {
+		if i < historyLimit || h.needed[revision.Name] || generationIn(revision) == h.dgd.Annotations[render.AnnotationWorkerHash] {
+			continue
+		}
+		uid := revision.UID
+		err := h.Client.Delete(ctx, revision, client.Preconditions{UID: &uid})
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			failures = append(failures, fmt.Errorf("deleting ControllerRevision %s: %w", revision.Name, err))
+		}
+	}
+	return errors.Join(failures...)
+}

@@ -1,0 +1,260 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamographdeployment
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/internal/render"
+	"github.com/trellis-k8s/trellis/internal/rollout"
+	"github.com/trellis-k8s/trellis/test/testutil/apiserver"
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
+)
+
+// annotated has the deployment with one more annotation.
+func annotated(o observed, key, value string) {
+	metav1.SetMetaDataAnnotation(&o.dgd.ObjectMeta, key, value)
+}
+
+// TestPausedUpdate: while an update is paused, no component replaces a replica, also a single worker and what is no worker, and each makes what it lacks.
+func TestPausedUpdate(t *testing.T) {
+	o := disaggregated(t)
+	paused := func() map[string][2]int32 {
+		t.Helper()
+		g := resolvedFrom(t, o)
+		for _, s := range g.Components {
+			if s.Step != nil && !s.Step.Paused {
+				t.Errorf("%s is not paused: %+v", s.Name, s.Step)
+			}
+		}
+		return stepsIn(g)
+	}
+	check := func(title string, want map[string][2]int32) {
+		t.Helper()
+		if diff := cmp.Diff(want, paused()); diff != "" {
+			t.Errorf("%s: keep and make (-want +got):\n%s", title, diff)
+		}
+	}
+	annotated(o, rollout.AnnotationPaused, "true")
+	const everything = math.MaxInt32
+	check("nothing to do", map[string][2]int32{})
+	edit(o)
+	o.dgd.Spec.Components[0].ModelRef = &nvidiav1beta1.ModelReference{Name: "another"}
+	all := map[string][2]int32{"frontend": {everything, 0}, "prefill": {everything, 0}, "decode": {everything, 0}}
+	check("edited", all)
+	written(t, &o)
+	count(o, "frontend", 1, 0)
+	count(o, "prefill", 2, 0)
+	count(o, "decode", 3, 0)
+	check("a decode replica is lost", map[string][2]int32{"frontend": {everything, 0}, "prefill": {everything, 0}, "decode": {everything, 1}})
+	delete(o.dgd.Annotations, rollout.AnnotationPaused)
+	if got := stepsIn(resolvedFrom(t, o)); len(got) != 2 || got["prefill"][0] == everything {
+		t.Errorf("resumed: %v", got)
+	}
+}
+
+// TestWhereWorkersReturnTo: the generation that was rolled out last, or else the newest other one.
+func TestWhereWorkersReturnTo(t *testing.T) {
+	o := disaggregated(t)
+	o.provider.Name = specs.Gates.Name
+	for i, name := range []string{"cccccccc", "bbbbbbbb", "aaaaaaaa", ""} {
+		stored := &render.StoredGeneration{Generation: name}
+		revision, err := stored.ControllerRevision(o.dgd, int64(9-i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.history = append(o.history, revision)
+	}
+	cases := map[string]struct{ aborted, last, want string }{
+		"the last one":                          {"cccccccc", "aaaaaaaa", "aaaaaaaa"},
+		"the last one is aborted":               {"cccccccc", "cccccccc", "bbbbbbbb"},
+		"the last one is not stored any more":   {"cccccccc", "dddddddd", "bbbbbbbb"},
+		"the last one has no name":              {"cccccccc", "", ""},
+		"what is aborted is not stored, either": {"eeeeeeee", "bbbbbbbb", "bbbbbbbb"},
+	}
+	for name, c := range cases {
+		o.dgd.Annotations = map[string]string{rollout.AnnotationAborted: c.aborted}
+		if c.last != "" {
+			annotated(o, render.AnnotationWorkerHash, c.last)
+		}
+		if back := rollbackOf(o); back == nil || back.To == nil || back.To.Generation != c.want || back.Aborted != c.aborted {
+			t.Errorf("%s: %+v", name, back)
+		}
+	}
+	o.dgd.Annotations = nil
+	if back := rollbackOf(o); back != nil {
+		t.Errorf("nothing is aborted: %+v", back)
+	}
+	annotated(o, rollout.AnnotationAborted, "cccccccc")
+	o.provider.Name = specs.Grove.Name
+	if back := rollbackOf(o); back != nil {
+		t.Errorf("Grove replaces the pods: %+v", back)
+	}
+}
+
+// TestAbortedUpdate: the condition says that the update was aborted, while the workers return and afterwards, and what there is to do about it.
+func TestAbortedUpdate(t *testing.T) {
+	o := disaggregated(t)
+	o.provider.Name, o.settled = specs.Gates.Name, o.dgd
+	first, _ := render.GenerationIn(o.groups, []string{"prefill", "decode"})
+	edit(o)
+	written(t, &o)
+	aborted := resolvedFrom(t, o).Generation
+	annotated(o, rollout.AnnotationAborted, aborted)
+	resolve := func() *render.Graph {
+		t.Helper()
+		g, err := render.Resolve(o.dgd, render.Inputs{Provider: specs.Gates.Name, Groups: o.groups, Rollback: rollbackOf(o)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stepWorkers(o, g)
+		return g
+	}
+	count(o, "prefill", 1, 1)
+	count(o, "decode", 2, 2)
+	failing := &o.groups["decode"].Status
+	failing.Conditions = append(failing.Conditions, metav1.Condition{Type: trellisv1alpha1.ConditionRolledOut, Status: metav1.ConditionFalse, Message: "2 of 4 replicas serve"})
+	wanted := resolve()
+	if got := stepsIn(wanted); got["decode"] != [2]int32{math.MaxInt32, 2} {
+		t.Errorf("nothing is stored to return to: %v", got)
+	}
+	if c := rolloutCondition(o, wanted, time.Now()); c == nil || c.reason != nvidiav1beta1.ReasonRolloutPaused || !strings.Contains(c.message, "no other generation is stored") {
+		t.Errorf("nothing is stored to return to: %+v", c)
+	}
+	revision, err := first.ControllerRevision(o.dgd, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.history = []*appsv1.ControllerRevision{revision}
+	wanted = resolve()
+	if !wanted.RolledBack || len(stepsIn(wanted)) != 2 {
+		t.Errorf("rolled back %v, steps %v", wanted.RolledBack, stepsIn(wanted))
+	}
+	lead := fmt.Sprintf("generation %s was aborted: the workers are of generation %s until they are changed again, or the annotation trellis.dev/rollout-aborted is removed",
+		aborted, first.Generation)
+	for _, want := range []string{lead + ". decode: 2 of 4 replicas serve", lead} {
+		c := rolloutCondition(o, wanted, time.Now())
+		if c == nil || c.reason != nvidiav1beta1.ReasonRolledBack || c.message != want {
+			t.Errorf("got %+v, want %s", c, want)
+		}
+		failing.Conditions = nil
+	}
+	o.dgd.Status.Conditions = []metav1.Condition{{Type: nvidiav1beta1.ConditionRolledOut, Status: metav1.ConditionFalse, Reason: nvidiav1beta1.ReasonRolledBack}}
+	followRollout(&o.dgd.Status, o, nil)
+	if len(o.dgd.Status.Conditions) != 1 {
+		t.Error("the condition goes while the deployment is invalid")
+	}
+}
+
+// TestProgressDeadline: an update that does not come further in any component is reported once, and while it is paused it has all the time it needs.
+func TestProgressDeadline(t *testing.T) {
+	start := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	progress := func(after time.Duration, paused bool) *trellisv1alpha1.RolloutProgress {
+		return &trellisv1alpha1.RolloutProgress{Time: metav1.NewTime(start.Add(after)), Paused: paused}
+	}
+	cases := map[string]struct {
+		deadline        string
+		prefill, decode *trellisv1alpha1.RolloutProgress
+		after           time.Duration
+		overdue         bool
+		due             time.Duration
+	}{
+		"no deadline":             {"", progress(0, false), nil, time.Hour, false, 0},
+		"nothing is rolled out":   {"10m", nil, nil, time.Hour, false, 0},
+		"in time":                 {"10m", progress(0, false), nil, 4 * time.Minute, false, 6 * time.Minute},
+		"the other comes further": {"10m", progress(0, false), progress(5*time.Minute, false), 11 * time.Minute, false, 4 * time.Minute},
+		"overdue":                 {"10m", progress(0, false), progress(time.Minute, false), 11 * time.Minute, true, 0},
+		"paused":                  {"10m", progress(0, true), progress(0, false), time.Hour, false, 0},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			o := disaggregated(t)
+			if c.deadline != "" {
+				annotated(o, rollout.AnnotationProgressDeadline, c.deadline)
+			}
+			o.groups["prefill"].Status.Progress, o.groups["decode"].Status.Progress = c.prefill, c.decode
+			now := start.Add(c.after)
+			if due := progressDueIn(o, now); overdue(o, now) != c.overdue || due != c.due {
+				t.Errorf("overdue %v, due in %s; want %v, %s", overdue(o, now), due, c.overdue, c.due)
+			}
+			rolledOut(o.groups["decode"], false, trellisv1alpha1.ReasonRollingOut, start)
+			condition := rolloutCondition(o, nil, now)
+			if got := condition.reason == nvidiav1beta1.ReasonProgressDeadlineExceeded; got != c.overdue {
+				t.Errorf("the reason is %s", condition.reason)
+			}
+			if c.overdue && !strings.HasPrefix(condition.message, "no further replica has become available since 2026-05-01T12:01:00Z, longer than 10m0s. decode: ") {
+				t.Errorf("the message is %s", condition.message)
+			}
+		})
+	}
+}
+
+var _ = Describe("The history of a deployment", func() {
+	It("keeps the last five generations, and those that run or are wanted", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+		dgd := &nvidiav1beta1.DynamoGraphDeployment{}
+		dgd.Namespace, dgd.Name, dgd.UID = apiserver.Namespace(GinkgoTB(), api), "llm", types.UID("1b9c0b4e-0b1a-4e0e-9f0a-0d8f0a7f0001")
+		dgd.Spec.Components = []nvidiav1beta1.ComponentSpec{{Name: "decode", Type: nvidiav1beta1.ComponentTypeDecode}}
+		r := &Reconciler{Client: api, Live: api}
+		o := observed{dgd: dgd, groups: map[string]*trellisv1alpha1.ScalingGroup{}}
+		o.provider.Name = specs.Gates.Name
+		turn := func(model string) string {
+			GinkgoHelper()
+			dgd.Spec.Components[0].ModelRef = &nvidiav1beta1.ModelReference{Name: model}
+			wanted, err := render.Resolve(dgd, render.Inputs{Provider: specs.Gates.Name, Groups: o.groups})
+			Expect(err).NotTo(HaveOccurred())
+			for range 2 { // the second time there is nothing to do
+				o.history, err = r.historyOf(ctx, dgd)
+				Expect(err).NotTo(HaveOccurred())
+				Expect(r.keepHistory(ctx, o, wanted)).To(Succeed())
+			}
+			before := o.history
+			o.history, err = r.historyOf(ctx, dgd)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(o.history).To(Equal(before), "what is as wanted was written")
+			for _, sg := range wanted.ScalingGroups() {
+				o.groups[sg.Spec.Service] = sg
+			}
+			return wanted.Generation
+		}
+		numbers := func() map[string]int64 {
+			out := map[string]int64{}
+			for _, revision := range o.history {
+				out[generationIn(revision)] = revision.Revision
+			}
+			return out
+		}
+		first := turn("1")
+		annotated(o, render.AnnotationWorkerHash, first)
+		Expect(numbers()).To(Equal(map[string]int64{first: 1}))
+		var later []string
+		for i := range 6 {
+			later = append(later, turn(fmt.Sprint(2+i)))
+		}
+		Expect(numbers()).To(HaveLen(6), "the five newest, and the one that was rolled out last")
+		Expect(numbers()).To(HaveKey(first))
+		Expect(numbers()).NotTo(HaveKey(later[0]))
+		Expect(turn("1")).To(Equal(first))
+		Expect(generationIn(o.history[0])).To(Equal(first), "what is wanted is the newest")
+		Expect(numbers()[first]).To(Equal(int64(8)))
+
+		stored, err := render.StoredIn(o.history[0])
+		Expect(err).NotTo(HaveOccurred())
+		Expect(stored.Workers["decode"].Revision).To(Equal(o.groups["decode"].Spec.Revision))
+		Expect(metav1.IsControlledBy(o.history[0], dgd)).To(BeTrue(), "it goes with the deployment")
+	})
+})

@@ -1,0 +1,166 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+)
+
+// MaxStoredGeneration is the size of the pods of a generation, as JSON in bytes, up to which they are stored. An API server takes objects of 1.5 MiB.
+const MaxStoredGeneration = 1 << 20
+
+// StoredGeneration is what the pods of all workers of a deployment are in one generation.
+type StoredGeneration struct {
+	// Generation, or "" for workers without one.
+	Generation string `json:"generation"`
+	// Workers by component.
+	Workers map[string]StoredWorker `json:"workers"`
+}
+
+// StoredWorker is what a ScalingGroup says of the pods of one component.
+type StoredWorker struct {
+	Roles    []trellisv1alpha1.Role         `json:"roles"`
+	Revision string                         `json:"revision"`
+	Input    *trellisv1alpha1.TemplateInput `json:"input,omitempty"`
+}
+
+// GenerationIn is the generation that all these workers are of. There is none while one of them is missing, or they are of different ones.
+func GenerationIn(groups map[string]*trellisv1alpha1.ScalingGroup, workers []string) (*StoredGeneration, bool) {
+	out := &StoredGeneration{Workers: map[string]StoredWorker{}}
+	for i, name := range workers {
+		sg := groups[name]
+		if sg == nil || i > 0 && GenerationOf(sg) != out.Generation {
+			return nil, false
+		}
+		out.Generation = GenerationOf(sg)
+		out.Workers[name] = StoredWorker{sg.Spec.Roles, sg.Spec.Revision, sg.Spec.Input}
+	}
+	return out, len(workers) > 0
+}
+
+// Workers are the names of the components that generations are made of.
+func (g *Graph) Workers() []string {
+	var names []string
+	for i := range g.Components {
+		if g.Components[i].Worker() {
+			names = append(names, g.Components[i].Name)
+		}
+	}
+	return names
+}
+
+// Stored is the generation that the graph wants.
+func (g *Graph) Stored() (*StoredGeneration, bool) {
+	groups := map[string]*trellisv1alpha1.ScalingGroup{}
+	for i := range g.Components {
+		s := &g.Components[i]
+		groups[s.Name] = &trellisv1alpha1.ScalingGroup{Spec: trellisv1alpha1.ScalingGroupSpec{Roles: s.Roles, Revision: s.Revision, Input: s.Input}}
+	}
+	return GenerationIn(groups, g.Workers())
+}
+
+// holds says that the generation has these workers, and no others.
+func (s *StoredGeneration) holds(workers []string) bool {
+	return slices.Equal(slices.Sorted(maps.Keys(s.Workers)), slices.Sorted(slices.Values(workers)))
+}
+
+// identity tells generations of a deployment apart, also those without a name.
+func (s *StoredGeneration) identity() string {
+	if s.Generation != "" {
+		return s.Generation
+	}
+	var all strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(s.Workers)) {
+		all.WriteString(name + " " + s.Workers[name].Revision + "\n")
+	}
+	return "none-" + shortHash(all.String())
+}
+
+// ControllerRevision stores the generation as the given revision number of a deployment, which the caller makes its owner. The name differs for another
+// deployment of the same name. The error says that the pods are too large.
+func (s *StoredGeneration) ControllerRevision(dgd *nvidiav1beta1.DynamoGraphDeployment, number int64) (*appsv1.ControllerRevision, error) {
+	raw, err := json.Marshal(s)
+	if err != nil {
+		return nil, fmt.Errorf("writing generation %s: %w", s.identity(), err)
+	}
+	if len(raw) > MaxStoredGeneration {
+		return nil, fmt.Errorf("generation %s is not stored: its pods take %d bytes, of which %d can be stored", s.identity(), len(raw), MaxStoredGeneration)
+	}
+	labels := map[string]string{LabelGraph: LabelValue(dgd.Name), LabelManagedBy: ManagedBy}
+	setIf(labels, LabelWorkerHash, s.Generation)
+	return &appsv1.ControllerRevision{
+		TypeMeta:   metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "ControllerRevision"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: dgd.Namespace, Name: s.revisionName(dgd), Labels: labels},
+		Data:       runtime.RawExtension{Raw: raw}, Revision: number,
+	}, nil
+}
+
+func (s *StoredGeneration) revisionName(dgd *nvidiav1beta1.DynamoGraphDeployment) string {
+	return hashed(dgd.Name, string(dgd.UID)+"/"+s.identity(), validation.DNS1123SubdomainMaxLength)
+}
+
+// StoredIn reads a generation from a ControllerRevision.
+func StoredIn(revision *appsv1.ControllerRevision) (*StoredGeneration, error) {
+	out := &StoredGeneration{}
+	if err := json.Unmarshal(revision.Data.Raw, out); err != nil {
+		return nil, fmt.Errorf("reading the generation in ControllerRevision %s: %w", revision.Name, err)
+	}
+	return out, nil
+}
+
+// Rollback has workers return to an earlier generation.
+type Rollback struct {
+	// Aborted generation: the workers return while it is what the deployment asks for.
+	Aborted string
+	// To is where they return to; nil where nothing is stored.
+	To *StoredGeneration
+}
+
+// applies says that a generation is aborted, and that there is one to return to.
+func (b *Rollback) applies(generation string, components []*rendering) bool {
+	if b == nil || b.To == nil || b.Aborted == "" || b.Aborted != generation {
+		return false
+	}
+	var workers []string
+	for _, r := range components {
+		if r.worker() {
+			workers = append(workers, r.name)
+		}
+	}
+	return b.To.holds(workers)
+}
+
+// pods of a component in that generation.
+func (s *StoredGeneration) pods(component string) replicaPods {
+	worker := s.Workers[component]
+	return replicaPods{roles: worker.Roles, revision: worker.Revision, input: worker.Input}
+}
+
+// Images of the workers' main containers, by component.
+func (s *StoredGeneration) Images() map[string]string {
+	out := map[string]string{}
+	for component, worker := range s.Workers {
+		if len(worker.Roles) == 0 {
+			continue
+		}
+		for _, c := range worker.Roles[0].Template.Spec.Containers {
+			if c.Name == mainContainerName {
+				out[component] = c.Image
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,66 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"fmt"
+	"regexp"
+	"time"
+
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+)
+
+// Annotations by which users control an update that runs. They count on the deployment itself.
+const (
+	// AnnotationPaused is "true" while no replica is replaced.
+	AnnotationPaused = "trellis.dev/rollout-paused"
+	// AnnotationAborted names a generation of workers that is not rolled out: the workers return to the one before.
+	AnnotationAborted = "trellis.dev/rollout-aborted"
+	// AnnotationProgressDeadline is how long an update may take from one replica that becomes available to the next, before it is reported.
+	AnnotationProgressDeadline = "trellis.dev/rollout-progress-deadline"
+)
+
+// MinProgressDeadline is the least that AnnotationProgressDeadline may say: pods need some seconds to start.
+const MinProgressDeadline = 10 * time.Second
+
+// Control is what users say of an update that runs.
+type Control struct {
+	Paused bool
+	// Aborted generation; "" for none.
+	Aborted string
+	// ProgressDeadline; 0 for none.
+	ProgressDeadline time.Duration
+}
+
+var generationName = regexp.MustCompile("^[0-9a-f]{8}$")
+
+// ControlOf reads the annotations of a deployment. What cannot be followed is a problem, and counts as absent.
+func ControlOf(dgd *nvidiav1beta1.DynamoGraphDeployment) (Control, []Problem) {
+	var c Control
+	var problems []Problem
+	problem := func(key, message string) {
+		problems = append(problems, Problem{key, dgd.Annotations[key], message})
+	}
+	switch dgd.Annotations[AnnotationPaused] {
+	case "true":
+		c.Paused = true
+	case "", "false":
+	default:
+		problem(AnnotationPaused, `must be "true" or "false"`)
+	}
+	if value, set := dgd.Annotations[AnnotationAborted]; set {
+		if c.Aborted = value; !generationName.MatchString(value) {
+			c.Aborted = ""
+			problem(AnnotationAborted, `must be a generation of workers: 8 hexadecimal digits, like "3f2a9c01"`)
+		}
+	}
+	if value, set := dgd.Annotations[AnnotationProgressDeadline]; set {
+		deadline, err := time.ParseDuration(value)
+		if c.ProgressDeadline = deadline; err != nil || deadline < MinProgressDeadline {
+			c.ProgressDeadline = 0
+			problem(AnnotationProgressDeadline, fmt.Sprintf(`must be a duration of at least %s, like "30m"`, MinProgressDeadline))
+		}
+	}
+	return c, problems
+}

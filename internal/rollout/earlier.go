@@ -1,0 +1,96 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"math/big"
+	"slices"
+)
+
+// served is how much of the graph one generation serves.
+type served struct {
+	generation string
+	part       part
+}
+
+// earlierOf are the generations that serve and are being replaced, the one that serves most first.
+func earlierOf(components []Component) []served {
+	var out []served
+	for _, c := range components {
+		for _, e := range c.Earlier {
+			if slices.ContainsFunc(out, func(s served) bool { return s.generation == e.Generation }) {
+				continue
+			}
+			if p := least(components, func(c Component) int { return c.available(e.Generation) }); !p.zero() {
+				out = append(out, served{e.Generation, p})
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(a, b served) int { return compareBool(a.part.less(b.part), b.part.less(a.part)) })
+	return out
+}
+
+// available replicas of an earlier generation.
+func (c Component) available(generation string) int {
+	for _, e := range c.Earlier {
+		if e.Generation == generation {
+			return e.Available
+		}
+	}
+	return 0
+}
+
+// keeping says of which earlier generations the kept replicas are. Replicas of different generations do not serve together: 1 prefill of one and 2 decode
+// of another serve nothing. So the generation that serves most keeps what it serves, as far as that is needed, then the next one, until all of them
+// together serve what has to stay.
+//
+// Each generation rounds up to whole replicas, so several need more of them than one that serves as much. A component keeps these only as far as its
+// surge has space for them and one new replica; otherwise the update would not proceed. There the last generations serve less.
+func keeping(components []Component, earlier []served, keep part, steps []Step) {
+	left := big.NewRat(keep.n, keep.d)
+	for _, generation := range earlier {
+		if left.Sign() <= 0 {
+			break
+		}
+		taken := big.NewRat(generation.part.n, generation.part.d)
+		if taken.Cmp(left) > 0 {
+			taken.Set(left)
+		}
+		left.Sub(left, taken)
+		for i, c := range components {
+			replicas := min(roundedUp(taken, c.Replicas), max(0, c.mostKept(steps[i].Keep)-sumOf(steps[i].Of)))
+			steps[i].Of = append(steps[i].Of, Kept{generation.generation, replicas})
+		}
+	}
+	for i := range steps {
+		step := &steps[i]
+		if len(step.Of) > 0 { // what does not serve yet stays for as long as nothing else does
+			step.Of[0].Replicas += max(0, step.Keep-sumOf(step.Of))
+			step.Keep = sumOf(step.Of)
+		}
+	}
+}
+
+// mostKept is how many replicas of earlier generations a component keeps at most, where one generation alone would keep so many.
+func (c Component) mostKept(alone int) int {
+	return max(alone, c.Replicas+c.MaxSurge-c.NewAvailable-1)
+}
+
+func sumOf(kept []Kept) int {
+	n := 0
+	for _, k := range kept {
+		n += k.Replicas
+	}
+	return n
+}
+
+// roundedUp is that part of a number of replicas.
+func roundedUp(p *big.Rat, replicas int) int {
+	all := new(big.Rat).Mul(p, big.NewRat(int64(replicas), 1))
+	quotient, rest := new(big.Int).QuoRem(all.Num(), all.Denom(), new(big.Int))
+	if rest.Sign() > 0 {
+		return int(quotient.Int64()) + 1
+	}
+	return int(quotient.Int64())
+}
