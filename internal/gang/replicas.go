@@ -170,6 +170,9 @@ func (r *Request) addReplica(g *groupView, component *placement.Component, state
 	}
 	if len(state.open) > 0 {
 		replica.Anchor = state.path
+		for _, pod := range state.open {
+			replica.On = append(replica.On, topology.PodID(pod))
+		}
 		r.halves[Key{component.Name, state.ordinal}] = state
 	}
 	if level := g.lost.blocks(r.Graph.Anchor != nil, component.Anchor != nil || len(state.open) > 0); level != "" {

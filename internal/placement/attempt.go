@@ -125,7 +125,7 @@ func (a *attempt) replicaGroup(si, ri int) *Group {
 	r := &s.Waiting[ri]
 	g := &Group{
 		Name: s.Name + "-" + strconv.Itoa(r.Ordinal), Required: s.Required, Preferred: s.Preferred,
-		Hint: r.Hint, Within: r.Anchor, Pods: r.Pods, near: a.used[si],
+		Hint: r.Hint, Within: r.Anchor, Apart: s.Apart, On: r.On, Pods: r.Pods, near: a.used[si],
 	}
 	if s.one() && len(r.Anchor) == 0 {
 		g.Within = a.unit[si]

@@ -148,7 +148,7 @@ func (s *search) packPart(u *unit, d topology.DomainID) int {
 		}
 	}
 	for _, dm := range u.own {
-		holds += s.some(dm, d, s.scopeOf(u, d, topology.Root), min(len(dm.pods), dm.view.Fit(d)))
+		holds += s.some(dm, d, s.scopeOf(u, d, topology.Root), min(len(dm.pods), dm.fit(s.tree, d)))
 	}
 	return holds
 }

@@ -16,8 +16,11 @@ type Group struct {
 	Required, Preferred int
 	// Within is a domain that must hold the group (an anchor); nil: the parent's. Hint is tried first.
 	Within, Hint topology.Path
-	Pods         []Pod
-	Groups       []*Group
+	// Apart: each of Pods goes to a host of its own, and to none of those that the pods with the IDs in On have.
+	Apart  bool
+	On     []string
+	Pods   []Pod
+	Groups []*Group
 
 	// near are domains in use that a preferred level tries first, and want are replicas to come that the choice of a domain looks ahead to.
 	near []topology.Path

@@ -88,7 +88,7 @@ func (r *Refusal) Asks() string {
 		return r.waitsText()
 	case r.Code == CodeBudgetExhausted || r.short() && r.Closest != nil:
 		bare := Refusal{
-			Code: r.Code, Need: r.Need, Level: r.Level, LevelName: r.LevelName, Within: r.Within, Elsewhere: r.Elsewhere, Steps: r.Steps, Compared: r.Compared,
+			Code: r.Code, Need: r.Need, Apart: r.Apart, Level: r.Level, LevelName: r.LevelName, Within: r.Within, Elsewhere: r.Elsewhere, Steps: r.Steps, Compared: r.Compared,
 			Beside: r.Beside, NodeSelector: r.NodeSelector, Never: r.Never,
 		}
 		return bare.sentence()

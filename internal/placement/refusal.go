@@ -39,8 +39,9 @@ type Refusal struct {
 	LevelName string
 	// Within is the domain that bounds the search: the graph domain or an anchor; empty: the whole cluster.
 	Within topology.Path
-	// Need is what the gang asks for, scarcest shape first.
-	Need []Need
+	// Need is what the gang asks for, scarcest shape first. Apart: its pods go to hosts of their own.
+	Need  []Need
+	Apart bool
 	// Closest is the domain that comes nearest; nil when there is none.
 	Closest *Closest
 	// OthersEqual and OthersFewer count the other domains of the level that hold no fewer pods than the closest one, and fewer.
@@ -105,7 +106,7 @@ func (s *search) refusal(u *unit, at topology.DomainID) *Refusal {
 	if s.options.left(s.cluster) == 0 {
 		return unplanned(s.cluster, t, u.group, max(u.required, t.LevelOf(at)), s.options)
 	}
-	r := &Refusal{Code: CodeInsufficientCapacity, Gang: u.group.Name, Need: needs(u), Ruled: u.ruled()}
+	r := &Refusal{Code: CodeInsufficientCapacity, Gang: u.group.Name, Need: needs(u), Apart: u.apart != nil, Ruled: u.ruled()}
 	switch {
 	case s.spent && s.shareSpent():
 		r.Code, r.Compared = CodeBudgetExhausted, s.options.planBudget(s.cluster)

@@ -71,7 +71,7 @@ func (s *search) place(u *unit, at topology.DomainID) bool {
 	s.free, s.views = true, nil
 	s.cluster.Spend(u.size)
 	u.all(func(x *unit) {
-		s.free = s.free && x.within == topology.Nowhere && x.hint == topology.Nowhere && len(x.near) == 0
+		s.free = s.free && x.within == topology.Nowhere && x.hint == topology.Nowhere && len(x.near) == 0 && (x.apart == nil || !x.apart.tied)
 	})
 	for _, c := range u.total {
 		s.views = append(s.views, c.view)
@@ -209,7 +209,7 @@ func mix(x uint64) uint64 {
 // hosts places the pods of a demand.
 func (s *search) hosts(g *goal) bool {
 	n := len(g.demand.pods)
-	if !s.step() || g.demand.view.Fit(g.at) < n {
+	if !s.step() || g.demand.fit(s.tree, g.at) < n {
 		return false
 	}
 	mark, together := len(s.taken), g.demand.together()
@@ -239,6 +239,7 @@ func (s *search) take(dm *demand, n topology.NodeID, k int) {
 
 func (s *search) takeIn(dm *demand, n topology.NodeID, scope topology.DomainID, k int) {
 	dm.view.Take(n, k)
+	dm.apart.note(n, true)
 	s.taken = append(s.taken, take{dm, n, k, scope})
 }
 
@@ -247,6 +248,7 @@ func (s *search) giveBack(mark int) {
 	for len(s.taken) > mark {
 		last := s.taken[len(s.taken)-1]
 		last.demand.view.Give(last.node, last.pods)
+		last.demand.apart.note(last.node, false)
 		s.taken = s.taken[:len(s.taken)-1]
 	}
 }

@@ -23,6 +23,8 @@ type unit struct {
 	near   []topology.DomainID
 	own    []*demand
 	subs   []*unit
+	// apart is set when the unit's own pods go to hosts of their own.
+	apart *apart
 	// total is everything in the unit by shape, scarcest first; want is the replicas still to come.
 	total []count
 	want  []kind
@@ -35,6 +37,8 @@ type unit struct {
 type demand struct {
 	view *topology.View
 	pods []Pod
+	// apart is that of the unit.
+	apart *apart
 	// hosts has one entry per pod once placed.
 	hosts []topology.NodeID
 }
@@ -67,6 +71,7 @@ func prepare(t *topology.Tree, g *Group) *unit {
 			u.near = append(u.near, d)
 		}
 	}
+	u.apart = apartOf(t, g)
 	u.gather(t, g)
 	return u
 }
@@ -82,7 +87,7 @@ func (u *unit) gather(t *topology.Tree, g *Group) {
 		s := prepare(t, sub)
 		u.subs = append(u.subs, s)
 		u.size += s.size
-		for _, c := range s.total {
+		for _, c := range s.sharing(t) {
 			u.total = addCount(u.total, c.view, c.pods)
 		}
 	}
@@ -97,14 +102,14 @@ func (u *unit) gather(t *topology.Tree, g *Group) {
 func (u *unit) addPod(t *topology.Tree, p Pod) {
 	u.size++
 	for _, d := range u.own {
-		if d.view.Shape() == p.Shape || d.view.Shape().Key() == p.Shape.Key() {
+		if d.shape() == p.Shape || d.shape().Key() == p.Shape.Key() {
 			d.pods = append(d.pods, p)
 			u.total = addCount(u.total, d.view, 1)
 			return
 		}
 	}
-	view := t.View(p.Shape)
-	u.own = append(u.own, &demand{view: view, pods: []Pod{p}})
+	view := t.View(u.apart.shape(p.Shape))
+	u.own = append(u.own, &demand{view: view, pods: []Pod{p}, apart: u.apart})
 	u.total = addCount(u.total, view, 1)
 }
 

@@ -62,6 +62,9 @@ func NotActedOn(dgd *nvidiav1beta1.DynamoGraphDeployment, alpha nvidiav1alpha1.A
 				paths = append(paths, Ignored{path.Key(key), provider.Name})
 			}
 		}
+		if annotations[AnnotationDistinctHosts] == "true" && !provider.Planned {
+			paths = append(paths, Ignored{path.Key(AnnotationDistinctHosts), provider.Name})
+		}
 		_, set := annotations[AnnotationGenerations]
 		add(set && path != ownAnnotations, path.Key(AnnotationGenerations))
 		for _, key := range rollout.SharedAnnotations {
@@ -85,6 +88,8 @@ func NotActedOn(dgd *nvidiav1beta1.DynamoGraphDeployment, alpha nvidiav1alpha1.A
 		component := PathOf(dgd, c.Name)
 		if c.PodTemplate != nil {
 			annotations(component.Child("podTemplate", "metadata", "annotations"), c.PodTemplate.Annotations)
+			add(c.Multinode == nil && c.PodTemplate.Annotations[AnnotationDistinctHosts] == "true",
+				component.Child("podTemplate", "metadata", "annotations").Key(AnnotationDistinctHosts))
 		}
 		own := alpha.Services[c.Name]
 		floor := c.MinAvailable != nil && *c.MinAvailable > 1 && !provider.Overrides && !placedAsGang(dgd, c)

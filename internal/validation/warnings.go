@@ -23,6 +23,7 @@ var graphWarnings = []struct {
 	{"topology without placement", topologyWithoutPlacement},
 	{"preferred key without effect", preferredKeyWithoutEffect},
 	{"multinode on one host", multinodeOnHost},
+	{"pods of one host network", sharedHostNetwork},
 	{"multinode without a type", multinodeWithoutType},
 	{"nodes outside of the topology", nodesOutside},
 	{"mounts of unlisted claims", unlistedClaims},
