@@ -187,6 +187,7 @@ func (r *Request) addComponent(sg *trellisv1alpha1.ScalingGroup, states []replic
 		component.Required = r.Graph.Levels.Index(t.PackDomain)
 		component.Preferred = r.Graph.Levels.Index(t.PreferredPackDomain)
 	}
+	component.Spread = r.spreadOf(sg.Spec.Topology, states)
 	for _, state := range states {
 		if len(state.open) == 0 {
 			continue

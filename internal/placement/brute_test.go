@@ -154,6 +154,9 @@ func (b *brute) solve(items []item) bool {
 		return b.pod(it, rest)
 	}
 	g := it.group
+	if len(g.Within) > len(it.within) {
+		it.within = g.Within
+	}
 	for _, p := range b.domains(g.Required, it.within) {
 		inside := make([]item, 0, len(rest)+len(g.Pods)+len(g.Groups))
 		for _, sub := range g.Groups {

@@ -42,6 +42,8 @@ type Component struct {
 	Required, Preferred int
 	// Apart: the pods of each replica are on hosts of their own. Replicas may share hosts.
 	Apart bool
+	// Spread says over which domains the replicas are spread; nil: over none.
+	Spread *Spread
 	// Anchor is the domain of a single-node service's living replicas; nil when there are none. Multinode replicas carry anchors of their own.
 	Anchor topology.Path
 	// InUse are domains where living replicas sit, which a preferred level of the component or the graph tries first; never a rule

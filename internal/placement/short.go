@@ -17,7 +17,7 @@ func (r *Refusal) short() bool { return r.Code == CodeInsufficientCapacity || r.
 // or its topology's node selector. A reader who has it can act; so it comes before the numbers, in the whole message and in the short one.
 func (r *Refusal) causes() string {
 	causes := ""
-	for _, text := range []string{r.WhyNever(), r.elsewhereText(), r.innermost().besideText()} {
+	for _, text := range []string{r.WhyNever(), r.spreadText(), r.elsewhereText(), r.innermost().besideText()} {
 		if text != "" {
 			causes += text + "; "
 		}

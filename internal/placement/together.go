@@ -233,7 +233,7 @@ func (s *search) unallowed(u *unit, d topology.DomainID, view *topology.View, co
 	if at < 0 {
 		return
 	}
-	dm, scope, mark := u.own[at], s.scopeOf(u, d, topology.Root), len(s.taken)
+	dm, scope, before := u.own[at], s.scopeOf(u, d, topology.Root), s.here()
 	var open []topology.NodeID
 	s.tree.AllNodes(d, func(n topology.NodeID) bool {
 		if dm.view.NodeFit(n) > 0 {
@@ -247,5 +247,5 @@ func (s *search) unallowed(u *unit, d topology.DomainID, view *topology.View, co
 			counts[topology.Exclusion{Kind: topology.KindRule, Detail: why}]++
 		}
 	}
-	s.giveBack(mark)
+	s.back(before)
 }

@@ -23,6 +23,7 @@ type unit struct {
 	near   []topology.DomainID
 	own    []*demand
 	subs   []*unit
+	spread *spreading
 	// apart is set when the unit's own pods go to hosts of their own.
 	apart *apart
 	// total is everything in the unit by shape, scarcest first; want is the replicas still to come.
@@ -51,7 +52,9 @@ type count struct {
 
 // prepare resolves a group and everything in it.
 func prepare(t *topology.Tree, g *Group) *unit {
-	u := &unit{group: g, required: g.Required, preferred: topology.NoLevel, within: topology.Nowhere, hint: topology.Nowhere}
+	u := &unit{
+		group: g, required: g.Required, preferred: topology.NoLevel, within: topology.Nowhere, hint: topology.Nowhere, spread: g.spread,
+	}
 	if len(t.Levels()) == 0 {
 		u.required = topology.NoLevel
 	} else if g.Preferred > g.Required && g.Preferred < len(t.Levels()) {
@@ -209,6 +212,11 @@ func (u *unit) pressure() int {
 		most = max(most, c.pods*1_000_000/max(c.view.Fit(topology.Root), 1))
 	}
 	return most
+}
+
+// spreads says that replicas in the unit must be spread.
+func (u *unit) spreads() bool {
+	return u.spread != nil && u.spread.hard || slices.ContainsFunc(u.subs, (*unit).spreads)
 }
 
 // ruled says that more than what each node has by itself binds some of the unit's pods.

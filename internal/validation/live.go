@@ -28,6 +28,7 @@ func GraphTopology(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1al
 	}
 	errs := unknownDomains(dgd, topology)
 	errs = append(errs, broaderComponents(dgd, topology)...)
+	errs = append(errs, misplacedSpread(dgd, topology)...)
 	return append(errs, distinctOnHost(dgd, topology)...)
 }
 

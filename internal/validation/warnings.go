@@ -20,6 +20,7 @@ var graphWarnings = []struct {
 	run  func(Written, *grovev1alpha1.ClusterTopology) []field.Text
 }{
 	{"preferred domain without effect", preferredWithoutEffect},
+	{"spread without effect", spreadWithoutEffect},
 	{"topology without placement", topologyWithoutPlacement},
 	{"preferred key without effect", preferredKeyWithoutEffect},
 	{"multinode on one host", multinodeOnHost},
