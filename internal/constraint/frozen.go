@@ -48,7 +48,7 @@ func frozenBase(frozen map[string]*trellisv1alpha1.ResolvedTopology, dgd *nvidia
 		some = some || ok
 		if base == nil && topology != nil {
 			base = topology.DeepCopy()
-			base.PackDomain, base.PreferredPackDomain = "", ""
+			base.PackDomain, base.PreferredPackDomain, base.SpreadDomain, base.PreferredSpreadDomain = "", "", "", ""
 		}
 	}
 	return base, some

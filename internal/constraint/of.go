@@ -82,12 +82,17 @@ func Of(dgd *nvidiav1beta1.DynamoGraphDeployment, stated Statement, s Sources) R
 		out[c.Name] = resolved
 		if resolved.Automatic {
 			preferNarrowest(resolved, c)
-		} else if own := c.TopologyConstraint; own != nil {
+			continue
+		}
+		if own := c.TopologyConstraint; own != nil {
 			resolved.PackDomain, resolved.PreferredPackDomain = own.PackDomain, own.PreferredPackDomain
 			path := field.Component(i, c.Name).Child("topologyConstraint")
 			problems = append(problems, unknownDomain(resolved, path, "packDomain", resolved.PackDomain)...)
 			problems = append(problems, unknownDomain(resolved, path, "preferredPackDomain", resolved.PreferredPackDomain)...)
+			problems = append(problems, unknownDomain(resolved, path, "spreadDomain", own.SpreadDomain)...)
+			problems = append(problems, unknownDomain(resolved, path, "preferredSpreadDomain", own.PreferredSpreadDomain)...)
 		}
+		spread(resolved, dgd, c)
 	}
 	return Resolved{out, problems}
 }
@@ -131,7 +136,9 @@ func baseOfFields(dgd *nvidiav1beta1.DynamoGraphDeployment, s Sources) (*trellis
 	base := newBase(s.Topology)
 	base.GraphPackDomain, base.GraphPreferredPackDomain = asked.PackDomain, asked.PreferredPackDomain
 	problems := unknownDomain(base, pathConstraint, "packDomain", base.GraphPackDomain)
-	return base, append(problems, unknownDomain(base, pathConstraint, "preferredPackDomain", base.GraphPreferredPackDomain)...)
+	problems = append(problems, unknownDomain(base, pathConstraint, "preferredPackDomain", base.GraphPreferredPackDomain)...)
+	problems = append(problems, unknownDomain(base, pathConstraint, "spreadDomain", asked.SpreadDomain)...)
+	return base, append(problems, unknownDomain(base, pathConstraint, "preferredSpreadDomain", asked.PreferredSpreadDomain)...)
 }
 
 // baseOfAnnotations turns label keys into domains.

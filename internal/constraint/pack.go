@@ -76,7 +76,8 @@ func BaseGang(groups []*trellisv1alpha1.ScalingGroup) bool {
 
 // Packed says whether the group's replicas are gangs or constrained. The pods of other groups are independent of each other.
 func Packed(sg *trellisv1alpha1.ScalingGroup) bool {
-	return sg.Spec.Multinode || !OfGraph(sg.Spec.Topology).Empty() || !OfComponent(sg.Spec.Topology).Empty()
+	t := sg.Spec.Topology
+	return sg.Spec.Multinode || !OfGraph(t).Empty() || !OfComponent(t).Empty() || Spread(t)
 }
 
 // TopologyOf returns a frozen topology of the graph for what all its groups share: profile, levels and the deployment level. Nil without any.

@@ -32,16 +32,19 @@ func LevelsOfProfile(profile *grovev1alpha1.ClusterTopology) topology.Levels {
 
 // lostLevels are the required levels of one component that the ClusterTopology does not offer any more (docs/placement.md#when-something-breaks); "" when it still does.
 type lostLevels struct {
-	graph, component string
+	graph, component, spread string
 }
 
 // blocks names the lost level that keeps a replica without a live anchor from being placed, or "".
-func (l lostLevels) blocks(graphAnchored, unitAnchored bool) string {
+func (l lostLevels) blocks(graphAnchored, unitAnchored, replicaAnchored bool) string {
 	if l.graph != "" && !graphAnchored {
 		return l.graph
 	}
 	if l.component != "" && !unitAnchored {
 		return l.component
+	}
+	if !replicaAnchored {
+		return l.spread
 	}
 	return ""
 }
@@ -57,6 +60,9 @@ func lostLevel(frozen *trellisv1alpha1.ResolvedTopology, profile *grovev1alpha1.
 	}
 	if !Available(frozen, profile, frozen.PackDomain) {
 		lost.component = frozen.PackDomain
+	}
+	if !Available(frozen, profile, frozen.SpreadDomain) {
+		lost.spread = frozen.SpreadDomain
 	}
 	return lost
 }

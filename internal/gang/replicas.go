@@ -170,9 +170,12 @@ func (r *Request) addReplica(g *groupView, component *placement.Component, state
 	}
 	if len(state.open) > 0 {
 		replica.Anchor = state.path
+		for _, pod := range state.open {
+			replica.On = append(replica.On, topology.PodID(pod))
+		}
 		r.halves[Key{component.Name, state.ordinal}] = state
 	}
-	if level := g.lost.blocks(r.Graph.Anchor != nil, component.Anchor != nil || len(state.open) > 0); level != "" {
+	if level := g.lost.blocks(r.Graph.Anchor != nil, component.Anchor != nil || len(state.open) > 0, len(state.open) > 0); level != "" {
 		r.Blocked = append(r.Blocked, Waiting{
 			Component: component.Name, Ordinal: state.ordinal, Code: placement.CodeLevelGone,
 			Message: fmt.Sprintf("level '%s' is not available in ClusterTopology %q; nothing is placed without it, so it waits until the level is back", level, g.sg.Spec.Topology.Profile),

@@ -181,11 +181,13 @@ func (r *Request) addComponent(sg *trellisv1alpha1.ScalingGroup, states []replic
 	component := placement.Component{
 		Name: sg.Spec.Service, Multinode: sg.Spec.Multinode,
 		Required: topology.NoLevel, Preferred: topology.NoLevel, MinAvailable: int(render.MinAvailable(sg)),
+		Apart: render.DistinctHosts(sg),
 	}
 	if t := sg.Spec.Topology; t != nil {
 		component.Required = r.Graph.Levels.Index(t.PackDomain)
 		component.Preferred = r.Graph.Levels.Index(t.PreferredPackDomain)
 	}
+	component.Spread = r.spreadOf(sg.Spec.Topology, states)
 	for _, state := range states {
 		if len(state.open) == 0 {
 			continue

@@ -22,6 +22,8 @@ type attempt struct {
 	soft []topology.Path
 	used [][]topology.Path
 	unit []topology.Path
+	// spreads are the levels that each component is spread over.
+	spreads [][]*spreading
 }
 
 func newAttempt(p *planner, bound topology.DomainID) *attempt {
@@ -29,10 +31,12 @@ func newAttempt(p *planner, bound topology.DomainID) *attempt {
 	a.results = make([][]ReplicaResult, len(p.components))
 	a.used = make([][]topology.Path, len(p.components))
 	a.unit = make([]topology.Path, len(p.components))
+	a.spreads = make([][]*spreading, len(p.components))
 	for si, s := range p.components {
 		a.results[si] = make([]ReplicaResult, len(s.Waiting))
 		a.used[si] = slices.Clone(s.InUse)
 		a.unit[si] = s.Anchor
+		a.spreads[si] = p.spreadings(s)
 		for _, path := range s.InUse {
 			a.soft = addPath(a.soft, path)
 		}
@@ -125,7 +129,7 @@ func (a *attempt) replicaGroup(si, ri int) *Group {
 	r := &s.Waiting[ri]
 	g := &Group{
 		Name: s.Name + "-" + strconv.Itoa(r.Ordinal), Required: s.Required, Preferred: s.Preferred,
-		Hint: r.Hint, Within: r.Anchor, Pods: r.Pods, near: a.used[si],
+		Hint: r.Hint, Within: r.Anchor, Apart: s.Apart, On: r.On, Pods: r.Pods, near: a.used[si],
 	}
 	if s.one() && len(r.Anchor) == 0 {
 		g.Within = a.unit[si]
@@ -141,7 +145,7 @@ func (a *attempt) gangOf(si, ri int) *Group {
 			g.want = append(g.want, s.Waiting[i].Pods)
 		}
 	}
-	return g
+	return a.spread(si, ri, g)
 }
 
 // placeReplica places one replica as a gang of its own.
@@ -160,6 +164,7 @@ func (a *attempt) placeReplica(si, ri int) {
 		a.refuse(si, ri, a.p.unplanned(g, max(s.Required, a.p.graph.Required)))
 		return
 	}
+	anchored := len(g.Within) > 0
 	if g = a.gangOf(si, ri); a.p.gone(s.Required) {
 		g.Required = topology.NoLevel
 	}
@@ -174,8 +179,8 @@ func (a *attempt) placeReplica(si, ri int) {
 	}
 	u, search := prepare(t, outer), newSearch(a.p.cluster, t, a.p.options)
 	if !search.place(u, a.bound) {
-		r := search.refused(inner(u), a.bound)
-		if len(a.p.graph.Anchor) > 0 && len(g.Within) == 0 && r.Code == CodeInsufficientCapacity {
+		r := search.refused(spokenFor(u), a.bound)
+		if len(a.p.graph.Anchor) > 0 && !anchored && r.Code == CodeInsufficientCapacity {
 			r.Elsewhere = search.elsewhere(inner(u), a.bound)
 		}
 		a.refuse(si, ri, r)
@@ -188,18 +193,13 @@ func (a *attempt) placeReplica(si, ri int) {
 	a.settle(si, ri, inner(u))
 }
 
-// inner is the unit with the pods.
-func inner(u *unit) *unit {
-	if len(u.subs) == 1 && len(u.own) == 0 {
-		return u.subs[0]
-	}
-	return u
-}
-
 // refusedBefore returns the refusal of an earlier replica that asked for the same under the same terms: capacity has not grown since.
 func (a *attempt) refusedBefore(si, ri int) *Refusal {
 	s := a.p.components[si]
 	for i := ri - 1; i >= 0; i-- {
+		if len(a.spreads[si]) > 0 && len(a.results[si][i].Pods) > 0 {
+			return nil // since then there is one more that others are compared with
+		}
 		if r := a.results[si][i].Refusal; r != nil && s.of[i] == s.of[ri] && s.Waiting[i].Anchor.Equal(s.Waiting[ri].Anchor) {
 			return r
 		}
@@ -223,10 +223,12 @@ func addPath(paths []topology.Path, p topology.Path) []topology.Path {
 
 // settle writes down where a replica went.
 func (a *attempt) settle(si, ri int, u *unit) {
+	u = inner(u)
 	s, path := a.p.components[si], a.p.tree.Path(u.domain)
 	r := &a.results[si][ri]
 	r.Domain, r.Pods = path, podResults(a.p.cluster, u)
 	a.placed++
+	a.noteSpread(si, ri, path)
 	if s.one() && len(a.unit[si]) == 0 {
 		a.unit[si] = path.Truncate(s.Required)
 	}

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -129,6 +130,8 @@ func needOf(s *topology.Shape) need {
 type brute struct {
 	w        *world
 	gpu, cpu []int
+	// on are the nodes of groups whose pods are apart.
+	on map[*Group]map[int]bool
 }
 
 type item struct {
@@ -138,7 +141,7 @@ type item struct {
 }
 
 func (w *world) brute(g *Group) bool {
-	b := &brute{w: w, gpu: append([]int(nil), w.gpu...), cpu: append([]int(nil), w.cpu...)}
+	b := &brute{w: w, gpu: append([]int(nil), w.gpu...), cpu: append([]int(nil), w.cpu...), on: map[*Group]map[int]bool{}}
 	return b.solve([]item{{group: g}})
 }
 
@@ -151,13 +154,16 @@ func (b *brute) solve(items []item) bool {
 		return b.pod(it, rest)
 	}
 	g := it.group
+	if len(g.Within) > len(it.within) {
+		it.within = g.Within
+	}
 	for _, p := range b.domains(g.Required, it.within) {
 		inside := make([]item, 0, len(rest)+len(g.Pods)+len(g.Groups))
 		for _, sub := range g.Groups {
 			inside = append(inside, item{group: sub, within: p})
 		}
 		for i := range g.Pods {
-			inside = append(inside, item{pod: &g.Pods[i], within: p})
+			inside = append(inside, item{group: g, pod: &g.Pods[i], within: p})
 		}
 		if b.solve(append(inside, rest...)) {
 			return true
@@ -181,16 +187,30 @@ func (b *brute) domains(level int, within topology.Path) []topology.Path {
 	return list
 }
 
+// used lists the groups of apart pods that have one on a node.
+func (b *brute) used(node int) (names []string) {
+	for g, on := range b.on {
+		if g.Apart && on[node] {
+			names = append(names, g.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
 func (b *brute) pod(it item, rest []item) bool {
 	n := needOf(it.pod.Shape)
 	tried := map[string]bool{}
 	for i, p := range b.w.paths {
 		// Two nodes with the same path and the same capacity are the same.
-		key := fmt.Sprint(p, b.gpu[i], b.cpu[i])
-		if !it.within.Contains(p) || tried[key] || b.gpu[i] < n.gpu || b.cpu[i] < n.cpu {
+		key := fmt.Sprint(p, b.gpu[i], b.cpu[i], b.used(i))
+		if !it.within.Contains(p) || it.group.Apart && b.on[it.group][i] || tried[key] || b.gpu[i] < n.gpu || b.cpu[i] < n.cpu {
 			continue
 		}
-		tried[key] = true
+		if tried[key] = true; b.on[it.group] == nil {
+			b.on[it.group] = map[int]bool{}
+		}
+		b.on[it.group][i] = true
 		b.gpu[i] -= n.gpu
 		b.cpu[i] -= n.cpu
 		if b.solve(rest) {
@@ -198,6 +218,7 @@ func (b *brute) pod(it item, rest []item) bool {
 		}
 		b.gpu[i] += n.gpu
 		b.cpu[i] += n.cpu
+		b.on[it.group][i] = false
 	}
 	return false
 }
@@ -213,7 +234,12 @@ func (w *world) check(t *rapid.T, g *Group, r *GroupResult) {
 		if !within.Contains(r.Domain) || r.Domain.Level() < g.Required {
 			t.Fatalf("%s in %q, outside of %q or above level %d", g.Name, r.Domain, within, g.Required)
 		}
+		on := map[string]bool{}
 		for i, p := range r.Pods {
+			if on[p.Node] && g.Apart {
+				t.Fatalf("two pods of %s on %s", g.Name, p.Node)
+			}
+			on[p.Node] = true
 			n, err := strconv.Atoi(p.Node[1:])
 			if err != nil || !r.Domain.Contains(w.paths[n]) {
 				t.Fatalf("%s on %s, not in %q", p.Name, p.Node, r.Domain)

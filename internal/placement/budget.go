@@ -63,7 +63,7 @@ func (p *planner) unplanned(g *Group, level int) *Refusal {
 
 func unplanned(c *topology.Cluster, t *topology.Tree, g *Group, level int, o Options) *Refusal {
 	return &Refusal{
-		Code: CodeBudgetExhausted, Gang: g.Name, Need: needsOf(g), Level: level, LevelName: t.Levels().Name(level), Compared: o.planBudget(c),
+		Code: CodeBudgetExhausted, Gang: g.Name, Need: needsOf(g), Apart: g.Apart, Level: level, LevelName: t.Levels().Name(level), Compared: o.planBudget(c),
 	}
 }
 

@@ -43,6 +43,13 @@ func (s *search) choices(u *unit, at topology.DomainID) *choices {
 	return c
 }
 
+// spreadOver replaces the domains to try by those that the unit is spread over.
+func (c *choices) spreadOver(scope topology.DomainID) {
+	if c.level >= topology.NoLevel {
+		c.queue, c.level = c.s.spreadOver(c.u, c.bound, scope), topology.NoLevel-1
+	}
+}
+
 // next returns the next domain to try; Nowhere when there is none left.
 func (c *choices) next() topology.DomainID {
 	for {

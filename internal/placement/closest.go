@@ -33,16 +33,16 @@ func (s *search) closest(r *Refusal, u *unit, domains []topology.DomainID) {
 	if s.listing {
 		s.list(r, u, best, domains, bounds)
 	}
-	mark := len(s.taken)
+	before := s.here()
 	part := s.part(u, best)
 	if part == nil {
-		s.giveBack(mark)
+		s.back(before)
 		s.shortage(r.Closest, u, best)
 		s.beside(r, u)
 		return
 	}
 	r.Cause = s.refusal(part, best)
-	s.giveBack(mark)
+	s.back(before)
 }
 
 // maxCompared is how many domains that are alike otherwise are compared by what is free on their hosts; the first ones in path order.
@@ -132,9 +132,9 @@ func atMost(u *unit, d topology.DomainID) int {
 
 // partial packs as much of a unit into a domain as goes: parts that need a domain of their own whole or not at all, loose pods one by one.
 func (s *search) partial(u *unit, d topology.DomainID) int {
-	mark := len(s.taken)
+	before := s.here()
 	holds := s.packPart(u, d)
-	s.giveBack(mark)
+	s.back(before)
 	return holds
 }
 
@@ -148,7 +148,7 @@ func (s *search) packPart(u *unit, d topology.DomainID) int {
 		}
 	}
 	for _, dm := range u.own {
-		holds += s.some(dm, d, s.scopeOf(u, d, topology.Root), min(len(dm.pods), dm.view.Fit(d)))
+		holds += s.some(dm, d, s.scopeOf(u, d, topology.Root), min(len(dm.pods), dm.fit(s.tree, d)))
 	}
 	return holds
 }

@@ -22,8 +22,9 @@ func (s *search) elsewhere(u *unit, anchor topology.DomainID) topology.Path {
 		if d == anchor || atMost(u, d) < u.size {
 			continue
 		}
-		mark, fits := len(s.taken), s.fits(u, d)
-		s.giveBack(mark)
+		before := s.here()
+		fits := s.fits(u, d)
+		s.back(before)
 		if fits {
 			return s.tree.Path(d)
 		}

@@ -13,15 +13,19 @@ import (
 // fill spreads n pods of a demand over as few sub-domains as it can, level by level, down to the hosts: the tightest one that holds them
 // all, else the fullest, and so on with the rest (docs/placement.md#which-domain). The domain must hold n.
 func (s *search) fill(dm *demand, at topology.DomainID, n int) {
-	if n > 0 && n == dm.view.Fit(at) {
+	if n > 0 && n == dm.fit(s.tree, at) {
 		s.fillUp(dm, at)
 		return
 	}
+	closed := dm.closed(s.tree, at)
 	for n > 0 {
-		child, node, fit := tightest(s.tree, dm.view, at, n)
+		child, node, fit := tightest(s.tree, dm, closed, at, n)
 		k := min(n, fit)
-		if child != topology.Nowhere {
+		if mark := len(s.taken); child != topology.Nowhere {
 			s.fill(dm, child, k)
+			for i := mark; closed != nil && i < len(s.taken); i++ {
+				dm.close(s.tree, closed, at, s.taken[i].node)
+			}
 		} else {
 			s.take(dm, node, k)
 		}
@@ -33,26 +37,30 @@ func (s *search) fill(dm *demand, at topology.DomainID, n int) {
 func (s *search) fillUp(dm *demand, at topology.DomainID) {
 	begin := len(s.taken)
 	s.tree.AllNodes(at, func(n topology.NodeID) bool {
-		if fit := dm.view.NodeFit(n); fit > 0 {
+		if fit := dm.nodeFit(n); fit > 0 {
 			s.taken = append(s.taken, take{dm, n, fit, topology.Root})
 		}
 		return true
 	})
 	for _, t := range s.taken[begin:] {
 		dm.view.Take(t.node, t.pods)
+		dm.apart.note(t.node, true)
 	}
 }
 
-// tightest picks the child domain or node of at that holds n pods with least to spare, or the one that holds most.
-func tightest(t *topology.Tree, v *topology.View, at topology.DomainID, n int) (topology.DomainID, topology.NodeID, int) {
+// tightest picks the child domain or node of at that holds n pods with least to spare, or the one that holds most. closed is what the view counts in
+// children on hosts that take no more of the pods.
+func tightest(
+	t *topology.Tree, dm *demand, closed map[topology.DomainID]int, at topology.DomainID, n int,
+) (topology.DomainID, topology.NodeID, int) {
 	child, node, best := topology.Nowhere, topology.NodeID(-1), 0
 	for _, c := range t.Children(at) {
-		if fit := v.Fit(c); better(fit, best, n) {
+		if fit := dm.view.Fit(c) - closed[c]; better(fit, best, n) {
 			child, best = c, fit
 		}
 	}
 	for _, h := range t.Nodes(at) {
-		if fit := v.NodeFit(h); better(fit, best, n) {
+		if fit := dm.nodeFit(h); better(fit, best, n) {
 			child, node, best = topology.Nowhere, h, fit
 		}
 	}
@@ -118,7 +126,7 @@ func (s *search) every(g *goal) bool {
 		if h := s.tree.Home(n); h != last {
 			home, last = home+1, h
 		}
-		if fit := g.demand.view.NodeFit(n); fit > 0 {
+		if fit := g.demand.nodeFit(n); fit > 0 {
 			hosts = append(hosts, candidateHost{node: n, fit: fit, home: home, alike: s.nodeMark(n)})
 		}
 		return true

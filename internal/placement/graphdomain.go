@@ -39,6 +39,9 @@ func (p *planner) quick(base bool, s *search) *attempt {
 	var all []count
 	replicas := 0
 	for _, component := range p.components {
+		if component.Spread != nil {
+			return nil
+		}
 		for i := range component.Waiting {
 			replicas++
 			if r := &component.Waiting[i]; len(r.Hint) > 0 || len(r.Anchor) > 0 {
@@ -80,13 +83,14 @@ func (p *planner) candidates(base bool) []candidate {
 		}
 	}
 	s := newSearch(p.cluster, p.tree, p.options)
+	s.begin(u)
 	former := p.former()
 	var list []candidate
 	for _, d := range p.tree.Domains(p.graph.Required, topology.Root) {
 		if base && !s.holds(u, d) {
 			continue
 		}
-		one := candidate{choice: s.rank(u, d), former: former == d}
+		one := candidate{choice: s.rank(u, d), former: former == d, breadth: s.breadth(u, d)}
 		one.ahead = p.atMost(d)
 		if one.ahead > 0 {
 			list = append(list, one)
@@ -108,9 +112,14 @@ type candidate struct {
 	choice
 	// former: replicas that wait sat there before.
 	former bool
+	// breadth is over how many domains in there replicas can be spread.
+	breadth int
 }
 
 func compareCandidates(a, b candidate) int {
+	if a.ahead == b.ahead && a.breadth != b.breadth {
+		return b.breadth - a.breadth
+	}
 	if a.ahead == b.ahead && a.former != b.former {
 		return b2i(b.former) - b2i(a.former)
 	}

@@ -16,12 +16,18 @@ type Group struct {
 	Required, Preferred int
 	// Within is a domain that must hold the group (an anchor); nil: the parent's. Hint is tried first.
 	Within, Hint topology.Path
-	Pods         []Pod
-	Groups       []*Group
+	// Apart: each of Pods goes to a host of its own, and to none of those that the pods with the IDs in On have.
+	Apart  bool
+	On     []string
+	Pods   []Pod
+	Groups []*Group
 
 	// near are domains in use that a preferred level tries first, and want are replicas to come that the choice of a domain looks ahead to.
 	near []topology.Path
 	want [][]Pod
+	// spread is set on a group that chooses a domain for a replica that is spread, and members on one whose groups are the replicas of one component.
+	spread  *spreading
+	members bool
 }
 
 // PlanGroup places one group, all or nothing, and leaves its pods' reservations in the cluster.

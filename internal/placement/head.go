@@ -45,7 +45,7 @@ func (a *attempt) headGroup(si, n int) *Group {
 		return a.gangOf(si, 0)
 	}
 	s := a.p.components[si]
-	g := &Group{Name: s.Name, Required: topology.NoLevel, Preferred: topology.NoLevel}
+	g := &Group{Name: s.Name, Required: topology.NoLevel, Preferred: topology.NoLevel, members: true}
 	if s.one() {
 		g.Required, g.Preferred, g.Within, g.near = s.Required, s.Preferred, a.unit[si], a.used[si]
 		g.Hint = s.Waiting[0].Hint.Truncate(s.Required)
@@ -58,7 +58,7 @@ func (a *attempt) headGroup(si, n int) *Group {
 		if s.one() {
 			replica.Required, replica.Preferred, replica.Within = topology.NoLevel, topology.NoLevel, nil
 		}
-		g.Groups = append(g.Groups, replica)
+		g.Groups = append(g.Groups, a.spread(si, ri, replica))
 	}
 	return g
 }
@@ -66,7 +66,7 @@ func (a *attempt) headGroup(si, n int) *Group {
 // settleHead writes down where a head went, and calls note for the result of each of its replicas.
 func (a *attempt) settleHead(si int, u *unit, note func(*ReplicaResult)) {
 	members := u.group.Groups
-	if len(members) == 0 {
+	if !u.group.members {
 		a.settle(si, 0, u)
 		note(&a.results[si][0])
 		return

@@ -88,8 +88,8 @@ func (r *Refusal) Asks() string {
 		return r.waitsText()
 	case r.Code == CodeBudgetExhausted || r.short() && r.Closest != nil:
 		bare := Refusal{
-			Code: r.Code, Need: r.Need, Level: r.Level, LevelName: r.LevelName, Within: r.Within, Elsewhere: r.Elsewhere, Steps: r.Steps, Compared: r.Compared,
-			Beside: r.Beside, NodeSelector: r.NodeSelector, Never: r.Never,
+			Code: r.Code, Need: r.Need, Apart: r.Apart, Level: r.Level, LevelName: r.LevelName, Within: r.Within, Elsewhere: r.Elsewhere, Steps: r.Steps, Compared: r.Compared,
+			Beside: r.Beside, NodeSelector: r.NodeSelector, Never: r.Never, Spreading: r.Spreading,
 		}
 		return bare.sentence()
 	}

@@ -121,6 +121,9 @@ func (r *Refusal) needText() string {
 	case r.Level == r.Within.Level():
 		where = " in " + pathText(r.Within)
 	}
+	if r.Apart {
+		where = " on hosts of their own" + where
+	}
 	return "needs " + strings.Join(parts, " + ") + where
 }
 

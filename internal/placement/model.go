@@ -40,6 +40,10 @@ type Component struct {
 	Name                string
 	Multinode           bool
 	Required, Preferred int
+	// Apart: the pods of each replica are on hosts of their own. Replicas may share hosts.
+	Apart bool
+	// Spread says over which domains the replicas are spread; nil: over none.
+	Spread *Spread
 	// Anchor is the domain of a single-node service's living replicas; nil when there are none. Multinode replicas carry anchors of their own.
 	Anchor topology.Path
 	// InUse are domains where living replicas sit, which a preferred level of the component or the graph tries first; never a rule
@@ -59,6 +63,8 @@ type Replica struct {
 	Ordinal int
 	// Anchor: some of its pods are already pinned there and the rest must follow (a release that was cut short); nil otherwise.
 	Anchor topology.Path
+	// On are the IDs of its pods that have hosts already, which the rest keeps off where the pods are to be apart.
+	On []string
 	// Hint is the domain it sat in before; tried first, never a rule.
 	Hint topology.Path
 	// Avoid are hosts that its pods go to only when there is no other capacity, the worst first.

@@ -32,6 +32,7 @@ type Never struct {
 
 // refused is why a unit does not fit inside a domain, and whether it would ever.
 func (s *search) refused(u *unit, at topology.DomainID) *Refusal {
+	s.begin(u)
 	r := s.refusal(u, at)
 	if !r.short() && r.Code != CodeBudgetExhausted || r.Closest == nil {
 		return r

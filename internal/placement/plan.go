@@ -176,7 +176,7 @@ func (p *planner) result(a *attempt) Result {
 		missing := 0
 		for ri := range s.now() {
 			r := a.results[si][ri]
-			r.PinHosts = r.Refusal == nil && (r.Preempts != nil || p.pinHosts(&s.Waiting[ri], r.Domain, mixed) || p.claims(&s.Waiting[ri], r.Pods))
+			r.PinHosts = r.Refusal == nil && (r.Preempts != nil || s.Apart || p.pinHosts(&s.Waiting[ri], r.Domain, mixed) || p.claims(&s.Waiting[ri], r.Pods))
 			out.Replicas = append(out.Replicas, r)
 			if r.Refusal != nil {
 				missing++

@@ -164,6 +164,9 @@ func (p *planner) freeCapacity(g *Group, level int, bound topology.DomainID) *fr
 
 func withoutPreference(g *Group) {
 	g.Preferred = topology.NoLevel
+	if g.spread != nil && !g.spread.hard {
+		g.spread = nil
+	}
 	for _, sub := range g.Groups {
 		withoutPreference(sub)
 	}
@@ -171,7 +174,7 @@ func withoutPreference(g *Group) {
 
 // nearest orders the domains of a level by how much of the unit they hold now.
 func (p *planner) nearest(u *unit, level int, bound topology.DomainID) []topology.DomainID {
-	list := slices.Clone(p.tree.Domains(level, bound))
+	list := p.spreadOnly(u, bound, slices.Clone(p.tree.Domains(level, bound)))
 	holds := make(map[topology.DomainID]int, len(list))
 	for _, d := range list {
 		holds[d] = atMost(u, d)

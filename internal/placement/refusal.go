@@ -39,8 +39,9 @@ type Refusal struct {
 	LevelName string
 	// Within is the domain that bounds the search: the graph domain or an anchor; empty: the whole cluster.
 	Within topology.Path
-	// Need is what the gang asks for, scarcest shape first.
-	Need []Need
+	// Need is what the gang asks for, scarcest shape first. Apart: its pods go to hosts of their own.
+	Need  []Need
+	Apart bool
 	// Closest is the domain that comes nearest; nil when there is none.
 	Closest *Closest
 	// OthersEqual and OthersFewer count the other domains of the level that hold no fewer pods than the closest one, and fewer.
@@ -56,7 +57,9 @@ type Refusal struct {
 	Domains, Outside []Domain
 	// Never says why no domain of today's nodes could hold the gang; set for [CodeNeverFits].
 	Never *Never
-	// Ruled says that rules about other pods, or volumes, bind the gang: more than free capacity may let it be placed.
+	// Spreading says where the spread of its component lets the replica go; nil: anywhere.
+	Spreading *Spreading
+	// Ruled says that rules about other pods, volumes, or the spread of replicas, bind the gang: more than free capacity may let it be placed.
 	Ruled bool
 	// Steps is how many search steps were allowed, when they ran out; Compared how many comparisons the plan was allowed, when these did.
 	Steps    int
@@ -105,7 +108,7 @@ func (s *search) refusal(u *unit, at topology.DomainID) *Refusal {
 	if s.options.left(s.cluster) == 0 {
 		return unplanned(s.cluster, t, u.group, max(u.required, t.LevelOf(at)), s.options)
 	}
-	r := &Refusal{Code: CodeInsufficientCapacity, Gang: u.group.Name, Need: needs(u), Ruled: u.ruled()}
+	r := &Refusal{Code: CodeInsufficientCapacity, Gang: u.group.Name, Need: needs(u), Apart: u.apart != nil, Ruled: u.ruled() || u.spreads()}
 	switch {
 	case s.spent && s.shareSpent():
 		r.Code, r.Compared = CodeBudgetExhausted, s.options.planBudget(s.cluster)
@@ -132,6 +135,6 @@ func (s *search) refusal(u *unit, at topology.DomainID) *Refusal {
 		r.Code = CodeNoDomain
 		return r
 	}
-	s.closest(r, u, domains)
+	s.closest(r, u, s.spreadOut(r, u, domains, at))
 	return r
 }

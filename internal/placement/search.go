@@ -37,6 +37,10 @@ type search struct {
 	free bool
 	// views are all shapes of the unit.
 	views []*topology.View
+	// puts are the replicas that are spread, by where the search has put them; open how many it has yet to put; eligible what it knows of domains.
+	puts     map[spreadPut]int
+	open     map[*spreading]int
+	eligible map[eligibleIn][]topology.DomainID
 }
 
 // take is capacity tried for pods on one node.
@@ -69,9 +73,10 @@ const planShare = 4
 // place finds capacity for u inside a domain and leaves it taken.
 func (s *search) place(u *unit, at topology.DomainID) bool {
 	s.free, s.views = true, nil
+	s.begin(u)
 	s.cluster.Spend(u.size)
 	u.all(func(x *unit) {
-		s.free = s.free && x.within == topology.Nowhere && x.hint == topology.Nowhere && len(x.near) == 0
+		s.free = s.free && x.within == topology.Nowhere && x.hint == topology.Nowhere && len(x.near) == 0 && (x.apart == nil || !x.apart.tied)
 	})
 	for _, c := range u.total {
 		s.views = append(s.views, c.view)
@@ -124,6 +129,9 @@ func (s *search) domain(g *goal) bool {
 	var seen []uint64
 	failed := false
 	choices := s.choices(u, g.at)
+	if u.spread != nil {
+		choices.spreadOver(g.scope)
+	}
 	for d := choices.next(); d != topology.Nowhere; d = choices.next() {
 		if !s.step() {
 			return false
@@ -132,9 +140,11 @@ func (s *search) domain(g *goal) bool {
 			continue
 		}
 		u.domain = d
+		s.put(u, d, 1)
 		if s.solve(contents(u, d, s.scopeOf(u, d, g.scope), g.next)) {
 			return true
 		}
+		s.put(u, d, -1)
 		if s.spent {
 			return false
 		}
@@ -164,7 +174,10 @@ func (s *search) alike(seen *[]uint64, d topology.DomainID, g *goal) bool {
 		return false
 	}
 	s.steps -= s.tree.Size(d) / 16
-	mark := s.mark(d)
+	mark, comparable := s.spreadMark(s.mark(d), d)
+	if !comparable {
+		return false
+	}
 	if g.next != nil {
 		mark = mix(mark ^ uint64(s.tree.Parent(d)+1))
 	}
@@ -209,7 +222,7 @@ func mix(x uint64) uint64 {
 // hosts places the pods of a demand.
 func (s *search) hosts(g *goal) bool {
 	n := len(g.demand.pods)
-	if !s.step() || g.demand.view.Fit(g.at) < n {
+	if !s.step() || g.demand.fit(s.tree, g.at) < n {
 		return false
 	}
 	mark, together := len(s.taken), g.demand.together()
@@ -239,6 +252,7 @@ func (s *search) take(dm *demand, n topology.NodeID, k int) {
 
 func (s *search) takeIn(dm *demand, n topology.NodeID, scope topology.DomainID, k int) {
 	dm.view.Take(n, k)
+	dm.apart.note(n, true)
 	s.taken = append(s.taken, take{dm, n, k, scope})
 }
 
@@ -247,6 +261,7 @@ func (s *search) giveBack(mark int) {
 	for len(s.taken) > mark {
 		last := s.taken[len(s.taken)-1]
 		last.demand.view.Give(last.node, last.pods)
+		last.demand.apart.note(last.node, false)
 		s.taken = s.taken[:len(s.taken)-1]
 	}
 }

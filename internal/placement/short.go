@@ -17,7 +17,7 @@ func (r *Refusal) short() bool { return r.Code == CodeInsufficientCapacity || r.
 // or its topology's node selector. A reader who has it can act; so it comes before the numbers, in the whole message and in the short one.
 func (r *Refusal) causes() string {
 	causes := ""
-	for _, text := range []string{r.WhyNever(), r.elsewhereText(), r.innermost().besideText()} {
+	for _, text := range []string{r.WhyNever(), r.spreadText(), r.elsewhereText(), r.innermost().besideText()} {
 		if text != "" {
 			causes += text + "; "
 		}
@@ -53,7 +53,7 @@ func (r *Refusal) Short(most int) string {
 
 // shorter are forms of the message, the longest first.
 func (r *Refusal) shorter(causes string) []string {
-	bare := Refusal{Need: r.Need, Level: r.Level, LevelName: r.LevelName, Within: r.Within}
+	bare := Refusal{Need: r.Need, Apart: r.Apart, Level: r.Level, LevelName: r.LevelName, Within: r.Within}
 	if c := r.Closest; c != nil && r.Code != CodeNeverFits {
 		bare.Closest = &Closest{Domain: c.Domain, Holds: c.Holds, Of: c.Of}
 	}
@@ -62,7 +62,7 @@ func (r *Refusal) shorter(causes string) []string {
 		return forms
 	}
 	if len(r.Elsewhere) > 0 && r.Level > r.Within.Level() { // the cause names the domain
-		anywhere := Refusal{Need: r.Need, Level: r.Level, LevelName: r.LevelName, Within: topology.Path{}}
+		anywhere := Refusal{Need: r.Need, Apart: r.Apart, Level: r.Level, LevelName: r.LevelName, Within: topology.Path{}}
 		forms = append(forms, causes+anywhere.needText())
 	}
 	forms = append(forms, strings.TrimSuffix(causes, "; "))

@@ -92,7 +92,7 @@ func (s *search) oneByOne(dm *demand, at, scope topology.DomainID, n int) (place
 			return placed
 		}
 		last = s.tree.Home(node)
-		for placed < n && dm.view.NodeFit(node) > 0 && s.excluded(dm, node, scope) == "" {
+		for placed < n && dm.nodeFit(node) > 0 && s.excluded(dm, node, scope) == "" {
 			s.takeIn(dm, node, scope, 1)
 			placed++
 		}
@@ -108,7 +108,7 @@ func (s *search) oneByOne(dm *demand, at, scope topology.DomainID, n int) (place
 func (s *search) bestAllowed(dm *demand, at, scope topology.DomainID, left int, last topology.DomainID) topology.NodeID {
 	best, most, near := topology.NodeID(-1), 0, false
 	s.tree.AllNodes(at, func(n topology.NodeID) bool {
-		fit := dm.view.NodeFit(n)
+		fit := dm.nodeFit(n)
 		same := s.tree.Home(n) == last
 		if fit == 0 || near && !same || near == same && !better(fit, most, left) || s.excluded(dm, n, scope) != "" {
 			return true
@@ -233,7 +233,7 @@ func (s *search) unallowed(u *unit, d topology.DomainID, view *topology.View, co
 	if at < 0 {
 		return
 	}
-	dm, scope, mark := u.own[at], s.scopeOf(u, d, topology.Root), len(s.taken)
+	dm, scope, before := u.own[at], s.scopeOf(u, d, topology.Root), s.here()
 	var open []topology.NodeID
 	s.tree.AllNodes(d, func(n topology.NodeID) bool {
 		if dm.view.NodeFit(n) > 0 {
@@ -247,5 +247,5 @@ func (s *search) unallowed(u *unit, d topology.DomainID, view *topology.View, co
 			counts[topology.Exclusion{Kind: topology.KindRule, Detail: why}]++
 		}
 	}
-	s.giveBack(mark)
+	s.back(before)
 }

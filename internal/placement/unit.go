@@ -23,6 +23,9 @@ type unit struct {
 	near   []topology.DomainID
 	own    []*demand
 	subs   []*unit
+	spread *spreading
+	// apart is set when the unit's own pods go to hosts of their own.
+	apart *apart
 	// total is everything in the unit by shape, scarcest first; want is the replicas still to come.
 	total []count
 	want  []kind
@@ -35,6 +38,8 @@ type unit struct {
 type demand struct {
 	view *topology.View
 	pods []Pod
+	// apart is that of the unit.
+	apart *apart
 	// hosts has one entry per pod once placed.
 	hosts []topology.NodeID
 }
@@ -47,7 +52,9 @@ type count struct {
 
 // prepare resolves a group and everything in it.
 func prepare(t *topology.Tree, g *Group) *unit {
-	u := &unit{group: g, required: g.Required, preferred: topology.NoLevel, within: topology.Nowhere, hint: topology.Nowhere}
+	u := &unit{
+		group: g, required: g.Required, preferred: topology.NoLevel, within: topology.Nowhere, hint: topology.Nowhere, spread: g.spread,
+	}
 	if len(t.Levels()) == 0 {
 		u.required = topology.NoLevel
 	} else if g.Preferred > g.Required && g.Preferred < len(t.Levels()) {
@@ -67,6 +74,7 @@ func prepare(t *topology.Tree, g *Group) *unit {
 			u.near = append(u.near, d)
 		}
 	}
+	u.apart = apartOf(t, g)
 	u.gather(t, g)
 	return u
 }
@@ -82,7 +90,7 @@ func (u *unit) gather(t *topology.Tree, g *Group) {
 		s := prepare(t, sub)
 		u.subs = append(u.subs, s)
 		u.size += s.size
-		for _, c := range s.total {
+		for _, c := range s.sharing(t) {
 			u.total = addCount(u.total, c.view, c.pods)
 		}
 	}
@@ -97,14 +105,14 @@ func (u *unit) gather(t *topology.Tree, g *Group) {
 func (u *unit) addPod(t *topology.Tree, p Pod) {
 	u.size++
 	for _, d := range u.own {
-		if d.view.Shape() == p.Shape || d.view.Shape().Key() == p.Shape.Key() {
+		if d.shape() == p.Shape || d.shape().Key() == p.Shape.Key() {
 			d.pods = append(d.pods, p)
 			u.total = addCount(u.total, d.view, 1)
 			return
 		}
 	}
-	view := t.View(p.Shape)
-	u.own = append(u.own, &demand{view: view, pods: []Pod{p}})
+	view := t.View(u.apart.shape(p.Shape))
+	u.own = append(u.own, &demand{view: view, pods: []Pod{p}, apart: u.apart})
 	u.total = addCount(u.total, view, 1)
 }
 
@@ -204,6 +212,11 @@ func (u *unit) pressure() int {
 		most = max(most, c.pods*1_000_000/max(c.view.Fit(topology.Root), 1))
 	}
 	return most
+}
+
+// spreads says that replicas in the unit must be spread.
+func (u *unit) spreads() bool {
+	return u.spread != nil && u.spread.hard || slices.ContainsFunc(u.subs, (*unit).spreads)
 }
 
 // ruled says that more than what each node has by itself binds some of the unit's pods.

@@ -73,7 +73,7 @@ func (a *attempt) wholeGroup() (*Group, []wholeMember) {
 	for si, s := range a.p.components {
 		if !s.one() {
 			for ri := range s.Waiting {
-				members = append(members, wholeMember{a.replicaGroup(si, ri), si, ri})
+				members = append(members, wholeMember{a.spread(si, ri, a.replicaGroup(si, ri)), si, ri})
 			}
 			continue
 		}
@@ -81,7 +81,7 @@ func (a *attempt) wholeGroup() (*Group, []wholeMember) {
 		for ri := range s.Waiting {
 			replica := a.replicaGroup(si, ri)
 			replica.Required, replica.Preferred = topology.NoLevel, topology.NoLevel
-			unit.Groups = append(unit.Groups, replica)
+			unit.Groups = append(unit.Groups, a.spread(si, ri, replica))
 		}
 		members = append(members, wholeMember{unit, si, 0})
 	}

@@ -56,9 +56,9 @@ func NotActedOn(dgd *nvidiav1beta1.DynamoGraphDeployment, alpha nvidiav1alpha1.A
 			acted := path == ownAnnotations && (key == specs.AnnotationWorkloadProvider || key == AnnotationQueue && provider.Queued || slices.Contains(provider.ActsOn, key))
 			add(set && !acted, path.Key(key))
 		}
-		for _, key := range rollout.Annotations { // who makes the pods replaces them
+		for _, key := range append([]string{AnnotationDistinctHosts}, rollout.Annotations...) { // who makes the pods places and replaces them
 			value, set := annotations[key]
-			if set && !provider.Planned && value != rollout.StrategyRollingUpdate {
+			if set && !provider.Planned && value != rollout.StrategyRollingUpdate && value != "false" {
 				paths = append(paths, Ignored{path.Key(key), provider.Name})
 			}
 		}
@@ -74,6 +74,9 @@ func NotActedOn(dgd *nvidiav1beta1.DynamoGraphDeployment, alpha nvidiav1alpha1.A
 	}
 	annotations(ownAnnotations, dgd.Annotations)
 	annotations(field.NewPath("spec", "annotations"), dgd.Spec.Annotations)
+	if whole := dgd.Spec.TopologyConstraint; whole != nil && whole.PreferredSpreadDomain != "" && !provider.Planned {
+		paths = append(paths, spreadIgnored(field.NewPath("spec"), provider))
+	}
 	ignored := func(path *field.Path) bool {
 		return slices.Contains(alpha.Ignored, path.In(nvidiav1alpha1.GroupVersion.Version))
 	}
@@ -85,10 +88,15 @@ func NotActedOn(dgd *nvidiav1beta1.DynamoGraphDeployment, alpha nvidiav1alpha1.A
 		component := PathOf(dgd, c.Name)
 		if c.PodTemplate != nil {
 			annotations(component.Child("podTemplate", "metadata", "annotations"), c.PodTemplate.Annotations)
+			add(c.Multinode == nil && c.PodTemplate.Annotations[AnnotationDistinctHosts] == "true",
+				component.Child("podTemplate", "metadata", "annotations").Key(AnnotationDistinctHosts))
 		}
 		own := alpha.Services[c.Name]
 		floor := c.MinAvailable != nil && *c.MinAvailable > 1 && !provider.Overrides && !placedAsGang(dgd, c)
 		add(floor, component.Child("minAvailable"))
+		if own := c.TopologyConstraint; own != nil && own.PreferredSpreadDomain != "" && !provider.Planned {
+			paths = append(paths, spreadIgnored(component, provider))
+		}
 		within := func(set bool, path *field.Path) { add(set || ignored(path), path) }
 		componentNotActedOn(c, &own, component, within)
 		overridesNotActedOn(c, provider.Overrides, component, within)
@@ -96,12 +104,17 @@ func NotActedOn(dgd *nvidiav1beta1.DynamoGraphDeployment, alpha nvidiav1alpha1.A
 	return paths
 }
 
+// spreadIgnored is the preferred spread below a path, which only planned providers act on.
+func spreadIgnored(path *field.Path, provider specs.Spec) Ignored {
+	return Ignored{path.Child("topologyConstraint", "preferredSpreadDomain"), provider.Name}
+}
+
 // placedAsGang says that the replicas of a component wait until they have a place, under the providers that plan here.
 func placedAsGang(dgd *nvidiav1beta1.DynamoGraphDeployment, c *nvidiav1beta1.ComponentSpec) bool {
 	_, multinode := c.PodsPerReplica()
 	whole := dgd.Spec.TopologyConstraint
 	return multinode || c.TopologyConstraint != nil || constraint.FromAnnotations(dgd).Set() ||
-		whole != nil && (whole.PackDomain != "" || whole.PreferredPackDomain != "")
+		whole != nil && (whole.PackDomain != "" || whole.PreferredPackDomain != "" || whole.SpreadDomain != "" || whole.PreferredSpreadDomain != "")
 }
 
 func componentNotActedOn(spec *nvidiav1beta1.ComponentSpec, alpha *nvidiav1alpha1.AlphaOnlyService, path *field.Path, add func(set bool, path *field.Path)) {

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/constraint"
 )
 
 // A packed pod can tell where it is: its domain's path is on it as labels, one a level, and inside it as files and variables made of them.
@@ -118,9 +119,10 @@ func addFiles(spec *corev1.PodSpec, files *corev1.DownwardAPIVolumeSource) {
 	}
 }
 
-// packs says that a constraint, required or preferred, holds the pods of a group together.
+// packs says that a constraint, required or preferred, holds the pods of a group together or spreads its replicas.
 func packs(t *trellisv1alpha1.ResolvedTopology) bool {
-	return t != nil && (t.GraphPackDomain != "" || t.GraphPreferredPackDomain != "" || t.PackDomain != "" || t.PreferredPackDomain != "")
+	packed := t != nil && (t.GraphPackDomain != "" || t.GraphPreferredPackDomain != "" || t.PackDomain != "" || t.PreferredPackDomain != "")
+	return packed || constraint.Spread(t)
 }
 
 // TopologyLabels are the labels that tell a pod its place, given the node labels it is pinned to. Pods that were not prepared for it get none.

@@ -50,6 +50,14 @@ func (t *Tree) Home(n NodeID) DomainID {
 	return t.home[n]
 }
 
+// HostOf returns the node that a pod is bound to or has reserved; false for a pod that has none.
+func (t *Tree) HostOf(id string) (NodeID, bool) {
+	if r := t.cluster.pods[id]; r != nil {
+		return r.node.id, true
+	}
+	return 0, false
+}
+
 // At returns the domain of a level around d; Nowhere when d lies above that level.
 func (t *Tree) At(d DomainID, level int) DomainID {
 	for d != Nowhere && t.LevelOf(d) > level {

@@ -52,7 +52,7 @@ func (v *View) whenEmpty() *emptyCounts {
 		if _, mismatch := c.labelsMismatch(n, v.shape); mismatch {
 			continue
 		}
-		fit := v.empty.count(c, n, v.held)
+		fit := v.empty.count(c, n, v.held, v.shape)
 		v.empty.sum[t.Home(n.id)] += int64(fit)
 	}
 	for d := len(v.empty.sum) - 1; d > int(Root); d-- { // a domain comes after the one around it
@@ -62,7 +62,7 @@ func (v *View) whenEmpty() *emptyCounts {
 }
 
 // count notes one node.
-func (e *emptyCounts) count(c *Cluster, n *node, h *held) int32 {
+func (e *emptyCounts) count(c *Cluster, n *node, h *held, s *Shape) int32 {
 	fit := int64(math.MaxInt32)
 	for i := range h.wants {
 		w := &h.wants[i]
@@ -83,8 +83,9 @@ func (e *emptyCounts) count(c *Cluster, n *node, h *held) int32 {
 		fit = min(fit, 1)
 	}
 	e.matching++
-	e.most = max(e.most, int32(fit))
-	return int32(fit)
+	pods := s.most(int32(fit))
+	e.most = max(e.most, pods)
+	return pods
 }
 
 // Allocatable is what the nodes of a domain offer of a resource together, whoever uses it; false where some node need not offer what is asked of it,

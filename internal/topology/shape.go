@@ -32,6 +32,8 @@ type Shape struct {
 	uncounted       []string
 	// binds says that the pod has rules of its own that binders count.
 	binds bool
+	// apart: see Apart.
+	apart bool
 	// avoid are hosts that such pods are kept off, in order.
 	avoid []string
 	// rules are what binders added, and plain is the shape without them; nil: this one.

@@ -34,6 +34,8 @@ func annotations(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	errs := oneOf(path, dgd.Annotations, annotationExecutorBackend, "mp", "ray")
 	errs = append(errs, oneOf(path, dgd.Annotations, annotationDiscoveryMode, "pod", "container")...)
 	errs = append(errs, oneOf(path, dgd.Annotations, render.AnnotationGenerations, "true", "false")...)
+	errs = append(errs, oneOf(path, dgd.Annotations, render.AnnotationDistinctHosts, "true", "false")...)
+	errs = append(errs, oneOf(specPath.Child("annotations"), dgd.Spec.Annotations, render.AnnotationDistinctHosts, "true", "false")...)
 	if value, ok := dgd.Annotations[annotationOriginVersion]; ok {
 		if !likeVersion(value) {
 			errs = append(errs, badValue(field.ErrorTypeInvalid, path.Key(annotationOriginVersion), value, "must be valid semver, e.g. 1.1.0"))

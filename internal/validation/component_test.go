@@ -36,6 +36,10 @@ func TestServiceRules(t *testing.T) {
 			change: worker(func(s *componentSpec) { s.Annotations = map[string]string{annotationExecutorBackend: ""} }),
 			want:   []string{`spec.services[Worker].annotations[nvidia.com/vllm-distributed-executor-backend]: Unsupported value: "": must be "mp" or "ray"`},
 		},
+		"distinct hosts: value": {
+			change: distinctWorker("yes"),
+			want:   []string{`spec.services[Worker].annotations[trellis.dev/distinct-hosts]: Unsupported value: "yes": must be "true" or "false"`},
+		},
 		"replicas: negative": {
 			change: worker(func(s *componentSpec) { s.Replicas, s.MinAvailable = ptr.To[int32](-1), ptr.To[int32](0) }),
 			want: []string{

@@ -47,24 +47,26 @@ type domainRef struct {
 // domainRefs lists them: the deployment's, then the services' by name.
 func domainRefs(dgd *nvidiav1beta1.DynamoGraphDeployment) []domainRef {
 	var refs []domainRef
-	add := func(path *field.Path, packDomain, preferred string) {
-		if packDomain != "" {
-			refs = append(refs, domainRef{path.Child("packDomain"), "packDomain", packDomain})
-		}
-		if preferred != "" {
-			refs = append(refs, domainRef{path.Child("preferredPackDomain"), "preferredPackDomain", preferred})
+	add := func(path *field.Path, domains ...string) {
+		for i, name := range domainFields {
+			if domains[i] != "" {
+				refs = append(refs, domainRef{path.Child(name), name, domains[i]})
+			}
 		}
 	}
 	if c := dgd.Spec.TopologyConstraint; c != nil {
-		add(constraintPath, c.PackDomain, c.PreferredPackDomain)
+		add(constraintPath, c.PackDomain, c.PreferredPackDomain, c.SpreadDomain, c.PreferredSpreadDomain)
 	}
 	for _, s := range componentsOf(dgd) {
 		if c := s.TopologyConstraint; c != nil {
-			add(s.path.Child("topologyConstraint"), c.PackDomain, c.PreferredPackDomain)
+			add(s.path.Child("topologyConstraint"), c.PackDomain, c.PreferredPackDomain, c.SpreadDomain, c.PreferredSpreadDomain)
 		}
 	}
 	return refs
 }
+
+// domainFields are the fields of a constraint that name a level.
+var domainFields = []string{"packDomain", "preferredPackDomain", "spreadDomain", "preferredSpreadDomain"}
 
 // topologyProfile asks for the profile wherever there is a constraint.
 func topologyProfile(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
@@ -88,9 +90,9 @@ func deploymentConstraint(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorL
 	if c == nil {
 		return nil
 	}
-	errs := domainFormat(constraintPath, c.PackDomain, c.PreferredPackDomain)
+	errs := domainFormat(constraintPath, c.PackDomain, c.PreferredPackDomain, c.SpreadDomain, c.PreferredSpreadDomain)
 	onComponent := slices.ContainsFunc(componentsOf(dgd), func(s component) bool { return s.TopologyConstraint != nil })
-	if c.PackDomain == "" && c.PreferredPackDomain == "" && !onComponent {
+	if c.PackDomain+c.PreferredPackDomain+c.SpreadDomain+c.PreferredSpreadDomain == "" && !onComponent {
 		errs = append(errs, field.Required(constraintPath.Child("packDomain"),
 			"packDomain is required when no %[1]s topologyConstraint is set: name a level here or on a %[1]s", field.WordComponent))
 	}
@@ -103,24 +105,24 @@ func componentConstraint(s component) field.ErrorList {
 		return nil
 	}
 	path := s.path.Child("topologyConstraint")
-	errs := domainFormat(path, c.PackDomain, c.PreferredPackDomain)
+	errs := domainFormat(path, c.PackDomain, c.PreferredPackDomain, c.SpreadDomain, c.PreferredSpreadDomain)
 	if own := s.alpha.TopologyConstraint; own != nil && own.TopologyProfile != "" {
 		errs = append(errs, badValue(field.ErrorTypeForbidden, path.Child("topologyProfile"), own.TopologyProfile,
 			"topologyProfile must not be set on a %s: it is inherited from %s; remove it here", field.WordComponent, profilePath))
 	}
-	if c.PackDomain == "" && c.PreferredPackDomain == "" {
+	if c.PackDomain+c.PreferredPackDomain+c.SpreadDomain+c.PreferredSpreadDomain == "" {
 		errs = append(errs, field.Required(path.Child("packDomain"),
 			"%s is required: set packDomain or preferredPackDomain, or remove topologyConstraint", path.Child("packDomain")))
 	}
 	return errs
 }
 
-// domainFormat checks both level names of a constraint, as far as they are set.
-func domainFormat(path *field.Path, packDomain, preferred string) field.ErrorList {
+// domainFormat checks the level names of a constraint, as far as they are set.
+func domainFormat(path *field.Path, domains ...string) field.ErrorList {
 	var errs field.ErrorList
-	for _, d := range []struct{ name, value string }{{"packDomain", packDomain}, {"preferredPackDomain", preferred}} {
-		if d.value != "" && !validDomain(d.value) {
-			errs = append(errs, badValue(field.ErrorTypeInvalid, path.Child(d.name), d.value, notADomain(d.name, d.value)))
+	for i, name := range domainFields {
+		if value := domains[i]; value != "" && !validDomain(value) {
+			errs = append(errs, badValue(field.ErrorTypeInvalid, path.Child(name), value, notADomain(name, value)))
 		}
 	}
 	return errs

@@ -30,6 +30,7 @@ var graphChecks = []struct {
 	{"restart order", restartOrder},
 	{"topology profile", topologyProfile},
 	{"deployment constraint", deploymentConstraint},
+	{"distinct hosts on one host", func(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList { return distinctOnHost(dgd, nil) }},
 }
 
 // componentChecks are the rules about each component.
@@ -39,6 +40,7 @@ var componentChecks = []struct {
 }{
 	{"service name", componentName},
 	{"service annotations", componentAnnotations},
+	{"distinct hosts", distinctHosts},
 	{"replicas", replicas},
 	{"node count", nodeCount},
 	{"roles", roles},

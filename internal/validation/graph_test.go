@@ -37,6 +37,14 @@ func TestGraphRules(t *testing.T) {
 			want: []string{`metadata.generateName: Invalid value: "-llm-": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', ` +
 				`and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')`},
 		},
+		"distinct hosts on one host: both": {
+			change: func(d *deployment) {
+				distinctWorker("true")(d)
+				d.Spec.Services["Worker"].TopologyConstraint.PackDomain = "host"
+			},
+			want: []string{`spec.services[Worker].topologyConstraint.packDomain: Invalid value: "host": holds each replica on one host, and the annotation ` +
+				`trellis.dev/distinct-hosts its pods on hosts of their own; pack into a broader domain or remove the annotation`},
+		},
 		"provider: value": {
 			change: func(d *deployment) { d.Annotations = map[string]string{render.AnnotationProvider: "Volcano"} },
 			want:   []string{`metadata.annotations[trellis.dev/provider]: Unsupported value: "Volcano": must be "auto" or "Gates" or "PodGroup" or "KAI" or "Grove"`},

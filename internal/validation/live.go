@@ -27,7 +27,9 @@ func GraphTopology(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1al
 		return unknownKeys(dgd, topology)
 	}
 	errs := unknownDomains(dgd, topology)
-	return append(errs, broaderComponents(dgd, topology)...)
+	errs = append(errs, broaderComponents(dgd, topology)...)
+	errs = append(errs, misplacedSpread(dgd, topology)...)
+	return append(errs, distinctOnHost(dgd, topology)...)
 }
 
 // profilePathOf is where the deployment names its topology.

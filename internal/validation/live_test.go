@@ -68,6 +68,49 @@ func TestGraphTopology(t *testing.T) {
 			want: []string{`spec.services[Worker].topologyConstraint.packDomain: Invalid value: "zone": hierarchy violation: topologyConstraint.packDomain "zone" is broader than ` +
 				`spec-level "rack"; service constraints must be equal to or narrower than the deployment-level constraint; use one of [rack, host]`},
 		},
+		"spread in its place": {
+			change: func(d *deployment) {
+				d.Spec.TopologyConstraint.SpreadDomain, d.Spec.TopologyConstraint.PreferredSpreadDomain = "block", "rack"
+				d.Spec.Services["Worker"].TopologyConstraint.SpreadDomain = "rack"
+				d.Spec.Services["Frontend"].TopologyConstraint = &nvidiav1alpha1.ServiceTopologyConstraint{PackDomain: "block", SpreadDomain: "rack"}
+			},
+		},
+		"unknown spread": {
+			change: func(d *deployment) {
+				d.Spec.TopologyConstraint.PreferredSpreadDomain = "row"
+				d.Spec.Services["Worker"].TopologyConstraint.SpreadDomain = "numa"
+			},
+			want: []string{
+				`spec.topologyConstraint.preferredSpreadDomain: Not found: "row": preferredSpreadDomain not found in cluster topology: domain "row" does not exist in ` +
+					`ClusterTopology "gb200"; available domains: [zone, block, rack, host]`,
+				`spec.services[Worker].topologyConstraint.spreadDomain: Not found: "numa": spreadDomain not found in cluster topology: domain "numa" does not exist in ` +
+					`ClusterTopology "gb200"; available domains: [zone, block, rack, host]`,
+			},
+		},
+		"spread over the deployment's domain": {
+			change: func(d *deployment) {
+				d.Spec.TopologyConstraint.SpreadDomain = "zone"
+				d.Spec.Services["Worker"].TopologyConstraint.PreferredSpreadDomain = "zone"
+			},
+			want: []string{
+				`spec.topologyConstraint.spreadDomain: Invalid value: "zone": hierarchy violation: all pods are in one domain of the spec-level packDomain "zone"; ` +
+					`use a narrower level to spread replicas: one of [block, rack, host]`,
+				`spec.services[Worker].topologyConstraint.preferredSpreadDomain: Invalid value: "zone": hierarchy violation: all pods are in one domain of the ` +
+					`spec-level packDomain "zone"; use a narrower level to spread replicas: one of [block, rack, host]`,
+			},
+		},
+		"spread inside a replica": {
+			change: worker(func(s *componentSpec) { s.TopologyConstraint.SpreadDomain = "host" }),
+			want: []string{`spec.services[Worker].topologyConstraint.spreadDomain: Invalid value: "host": hierarchy violation: it is narrower than packDomain "rack", ` +
+				`so one replica may be in several of its domains; use packDomain or a broader level: one of [block, rack]`},
+		},
+		"spread over the domain of all replicas": {
+			change: func(d *deployment) {
+				d.Spec.Services["Frontend"].TopologyConstraint = &nvidiav1alpha1.ServiceTopologyConstraint{PackDomain: "rack", SpreadDomain: "rack"}
+			},
+			want: []string{`spec.services[Frontend].topologyConstraint.spreadDomain: Invalid value: "rack": hierarchy violation: all replicas of a single-node service ` +
+				`are in one domain of packDomain "rack"; use a narrower level to spread them: one of [host]`},
+		},
 		"service broader than what is only preferred": {
 			change: func(d *deployment) {
 				d.Spec.TopologyConstraint.PackDomain, d.Spec.TopologyConstraint.PreferredPackDomain = "", "rack"

@@ -20,7 +20,7 @@ func nodesOutside(dgd Written, topology *grovev1alpha1.ClusterTopology) []field.
 	}
 	whole := constraint.FromAnnotations(dgd.DynamoGraphDeployment).Set()
 	if c := dgd.Spec.TopologyConstraint; c != nil {
-		whole = c.PackDomain != "" || c.PreferredPackDomain != ""
+		whole = c.PackDomain+c.PreferredPackDomain+c.SpreadDomain+c.PreferredSpreadDomain != ""
 	}
 	var lines []field.Text
 	for _, key := range slices.Sorted(maps.Keys(topology.Spec.NodeSelector)) {

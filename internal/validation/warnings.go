@@ -20,9 +20,11 @@ var graphWarnings = []struct {
 	run  func(Written, *grovev1alpha1.ClusterTopology) []field.Text
 }{
 	{"preferred domain without effect", preferredWithoutEffect},
+	{"spread without effect", spreadWithoutEffect},
 	{"topology without placement", topologyWithoutPlacement},
 	{"preferred key without effect", preferredKeyWithoutEffect},
 	{"multinode on one host", multinodeOnHost},
+	{"pods of one host network", sharedHostNetwork},
 	{"multinode without a type", multinodeWithoutType},
 	{"nodes outside of the topology", nodesOutside},
 	{"mounts of unlisted claims", unlistedClaims},

@@ -103,6 +103,25 @@ func TestGraphWarnings(t *testing.T) {
 				`spec.services[Worker].topologyConstraint.preferredPackDomain "zone" has no effect: it is not narrower than the required packDomain "block"`,
 			},
 		},
+		"preferred spread as broad as the required": {
+			change: func(d *deployment) {
+				d.Spec.TopologyConstraint.SpreadDomain, d.Spec.TopologyConstraint.PreferredSpreadDomain = "block", "block"
+				d.Spec.Services["Worker"].TopologyConstraint.SpreadDomain = "rack"
+				d.Spec.Services["Worker"].TopologyConstraint.PreferredSpreadDomain = "block"
+			},
+			want: []string{
+				`spec.topologyConstraint.preferredSpreadDomain "block" has no effect: it is not narrower than spreadDomain "block"`,
+				`spec.services[Worker].topologyConstraint.preferredSpreadDomain "block" has no effect: it is not narrower than spreadDomain "rack"`,
+			},
+		},
+		"a spread that does not suit a service": {
+			change: func(d *deployment) {
+				d.Spec.TopologyConstraint.SpreadDomain = "rack"
+				d.Spec.Services["Worker"].TopologyConstraint.PackDomain = "block"
+				d.Spec.Services["Frontend"].TopologyConstraint = &nvidiav1alpha1.ServiceTopologyConstraint{PackDomain: "rack"}
+			},
+			want: []string{`the spread of spec.topologyConstraint has no effect on services whose packDomain it does not suit; set spreadDomain there (Frontend, Worker)`},
+		},
 		"preferred narrower": {
 			change: func(d *deployment) {
 				d.Spec.TopologyConstraint.PreferredPackDomain = "rack"

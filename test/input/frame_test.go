@@ -64,6 +64,8 @@ var beside = map[string]string{
 	"spec.topologyConstraint.packDomain":                       `{spec: {topologyConstraint: {topologyProfile: a, packDomain: zone}}}`,
 	"spec.components[].topologyConstraint":                     `{spec: {topologyConstraint: {clusterTopologyName: a, packDomain: zone}}}`,
 	"spec.topologyConstraint.preferredPackDomain":              `{spec: {topologyConstraint: {topologyProfile: a, packDomain: zone}}}`,
+	"spec.topologyConstraint.spreadDomain":                     `{spec: {topologyConstraint: {topologyProfile: a, packDomain: zone}}}`,
+	"spec.topologyConstraint.preferredSpreadDomain":            `{spec: {topologyConstraint: {topologyProfile: a, packDomain: zone}}}`,
 	"spec.components[].topologyConstraint.preferredPackDomain": `{spec: {topologyConstraint: {clusterTopologyName: a, packDomain: zone}}}`,
 }
 

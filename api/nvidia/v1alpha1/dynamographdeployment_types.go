@@ -16,7 +16,7 @@ import (
 //
 // +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || !has(self.restart)",optionalOldSelf=true,fieldPath=".restart",reason=FieldValueForbidden,message="spec.restart must be unset on create; set spec.restart.id after creation to request a restart: apply the object without it, then set it"
 // +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || has(self.topologyConstraint) || self.services.all(name, !has(self.services[name].topologyConstraint))",optionalOldSelf=true,fieldPath=".topologyConstraint",reason=FieldValueRequired,message="spec.topologyConstraint with topologyProfile is required when any topology constraint is set (at spec or service level)"
-// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || !has(self.topologyConstraint) || has(self.topologyConstraint.packDomain) || has(self.topologyConstraint.preferredPackDomain) || self.services.exists(name, has(self.services[name].topologyConstraint))",optionalOldSelf=true,fieldPath=".topologyConstraint.packDomain",reason=FieldValueRequired,message="packDomain is required when no service sets a topologyConstraint"
+// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || !has(self.topologyConstraint) || has(self.topologyConstraint.packDomain) || has(self.topologyConstraint.preferredPackDomain) || has(self.topologyConstraint.spreadDomain) || has(self.topologyConstraint.preferredSpreadDomain) || self.services.exists(name, has(self.services[name].topologyConstraint))",optionalOldSelf=true,fieldPath=".topologyConstraint.packDomain",reason=FieldValueRequired,message="packDomain is required when no service sets a topologyConstraint"
 // +kubebuilder:validation:XValidation:rule="has(self.topologyConstraint) == has(oldSelf.topologyConstraint) && (!has(self.topologyConstraint) || self.topologyConstraint == oldSelf.topologyConstraint)",fieldPath=".topologyConstraint",reason=FieldValueForbidden,message="spec.topologyConstraint is immutable and cannot be added, removed, or changed after creation; delete and recreate the DynamoGraphDeployment to change topology constraints"
 // +kubebuilder:validation:XValidation:rule="has(self.backendFramework) == has(oldSelf.backendFramework) && (!has(self.backendFramework) || self.backendFramework == oldSelf.backendFramework)",fieldPath=".backendFramework",reason=FieldValueForbidden,message="spec.backendFramework is immutable and cannot be changed after creation"
 // +kubebuilder:validation:XValidation:rule="!has(self.restart) || !has(self.restart.strategy) || !has(self.restart.strategy.order) || self.restart.strategy.order.all(name, name in self.services)",fieldPath=".restart.strategy.order",message="order contains unknown service: every entry must be a key of spec.services"
@@ -34,8 +34,7 @@ type DynamoGraphDeploymentSpec struct {
 	// +listMapKey=name
 	// +optional
 	PVCs []PVC `json:"pvcs,omitempty"`
-	// Services of the graph by name: 1 to 25. A name becomes a label and, in lower case with '-' for '.', a part of the pods'
-	// names: at most 63 letters, digits, '-' and '.'. The set of services is immutable; replicas and pod settings of each are not.
+	// Services of the graph by name: 1 to 25, of at most 63 letters, digits, '-' and '.'. The set of services is immutable.
 	// +kubebuilder:validation:MaxProperties=25
 	// +kubebuilder:validation:XValidation:rule="self.size() > 0",reason=FieldValueRequired,message="spec.services must have at least one service"
 	// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || self.all(name, name.size() <= 63 && name.matches('^[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?$'))",optionalOldSelf=true,message="service names must have 1 to 63 letters, digits, '-' or '.', and begin and end with a letter or digit: the name becomes a label and a part of the names of the service's pods"
@@ -52,8 +51,7 @@ type DynamoGraphDeploymentSpec struct {
 	// Restart asks for one restart of the graph's services each time its id changes. It must be unset when the object is created.
 	// +optional
 	Restart *Restart `json:"restart,omitempty"`
-	// TopologyConstraint names the ClusterTopology and how tightly the whole graph is packed. Immutable: adding, removing and
-	// changing it are refused.
+	// TopologyConstraint names the ClusterTopology and how the graph is packed and spread. Immutable.
 	// +optional
 	TopologyConstraint *SpecTopologyConstraint `json:"topologyConstraint,omitempty"`
 	// PriorityClassName of every pod that does not name one itself. From Dynamo 1.5.

@@ -133,8 +133,7 @@ type ServiceSpec struct {
 	// Failover keeps shadow providers ready to take over.
 	// +optional
 	Failover *Failover `json:"failover,omitempty"`
-	// TopologyConstraint of the service, equal to or narrower than the deployment's. Immutable: adding, removing and changing it
-	// are refused.
+	// TopologyConstraint of the service. Immutable.
 	// +optional
 	TopologyConstraint *ServiceTopologyConstraint `json:"topologyConstraint,omitempty"`
 	// ProviderOverride is a fragment of the provider's own object, from Dynamo 1.5. The provider Grove acts on its topology constraint.
@@ -192,8 +191,7 @@ const (
 
 // MultinodeSpec is how many nodes a replica spans.
 type MultinodeSpec struct {
-	// NodeCount is the number of pods of one replica, usually each with a whole node's GPUs: one leader and the rest workers. 2 to
-	// 4096; it may change, within multinode.
+	// NodeCount is the number of pods of one replica: one leader, and workers. 2 to 4096; it may change, within multinode.
 	// +kubebuilder:default=2
 	// +kubebuilder:validation:Minimum=2
 	// +kubebuilder:validation:Maximum=4096

@@ -45,8 +45,7 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.minAvailable) || (has(self.minAvailable) && self.minAvailable == oldSelf.minAvailable)",fieldPath=".minAvailable",reason=FieldValueForbidden,message="minAvailable is immutable after creation"
 // +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || self.name.size() <= 63 && self.name.matches('^[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?$')",optionalOldSelf=true,fieldPath=".name",message="a component name must have 1 to 63 letters, digits or '-', and begin and end with a letter or digit: the name becomes a label and a part of the names of the component's pods"
 type ComponentSpec struct {
-	// Name of the component, unique in the graph. It becomes a label and, in lower case, a part of the pods' names: at most 63 letters,
-	// digits and '-'. Components written in v1alpha1 may also have '.' in it.
+	// Name of the component, unique in the graph: at most 63 letters, digits and '-'. Components written in v1alpha1 may also have '.'.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
@@ -108,8 +107,7 @@ type ComponentSpec struct {
 	// CompilationCache is the claim on which the framework keeps its compiled kernels.
 	// +optional
 	CompilationCache *CompilationCache `json:"compilationCache,omitempty"`
-	// TopologyConstraint of the component, equal to or narrower than the deployment's. Immutable: adding, removing and changing it
-	// are refused.
+	// TopologyConstraint of the component. Immutable.
 	// +optional
 	TopologyConstraint *TopologyConstraint `json:"topologyConstraint,omitempty"`
 	// ProviderOverride configures the object that the provider of the workloads makes for the component.
@@ -142,8 +140,7 @@ type ProviderOverride struct {
 
 // MultinodeSpec is how many nodes a replica spans.
 type MultinodeSpec struct {
-	// NodeCount is the number of pods of one replica, usually each with a whole node's GPUs: one leader and the rest workers. 2 or more;
-	// it may change, within multinode.
+	// NodeCount is the number of pods of one replica: one leader, and workers. 2 or more; it may change, within multinode.
 	// +kubebuilder:default=2
 	// +kubebuilder:validation:Minimum=2
 	// +kubebuilder:validation:Maximum=4096

@@ -15,7 +15,7 @@ import (
 //
 // +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || !has(self.restart)",optionalOldSelf=true,fieldPath=".restart",reason=FieldValueForbidden,message="spec.restart must be unset on create; set spec.restart.id after creation to request a restart: apply the object without it, then set it"
 // +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || has(self.topologyConstraint) || !has(self.components) || self.components.all(c, !has(c.topologyConstraint))",optionalOldSelf=true,fieldPath=".topologyConstraint",reason=FieldValueRequired,message="spec.topologyConstraint with clusterTopologyName is required when any topology constraint is set (at spec or component level)"
-// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || !has(self.topologyConstraint) || has(self.topologyConstraint.packDomain) || has(self.topologyConstraint.preferredPackDomain) || (has(self.components) && self.components.exists(c, has(c.topologyConstraint)))",optionalOldSelf=true,fieldPath=".topologyConstraint.packDomain",reason=FieldValueRequired,message="packDomain is required when no component sets a topologyConstraint"
+// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || !has(self.topologyConstraint) || has(self.topologyConstraint.packDomain) || has(self.topologyConstraint.preferredPackDomain) || has(self.topologyConstraint.spreadDomain) || has(self.topologyConstraint.preferredSpreadDomain) || (has(self.components) && self.components.exists(c, has(c.topologyConstraint)))",optionalOldSelf=true,fieldPath=".topologyConstraint.packDomain",reason=FieldValueRequired,message="packDomain is required when no component sets a topologyConstraint"
 // +kubebuilder:validation:XValidation:rule="has(self.topologyConstraint) == has(oldSelf.topologyConstraint) && (!has(self.topologyConstraint) || self.topologyConstraint == oldSelf.topologyConstraint)",fieldPath=".topologyConstraint",reason=FieldValueForbidden,message="spec.topologyConstraint is immutable and cannot be added, removed, or changed after creation; delete and recreate the DynamoGraphDeployment to change topology constraints"
 // +kubebuilder:validation:XValidation:rule="has(self.backendFramework) == has(oldSelf.backendFramework) && (!has(self.backendFramework) || self.backendFramework == oldSelf.backendFramework)",fieldPath=".backendFramework",reason=FieldValueForbidden,message="spec.backendFramework is immutable and cannot be changed after creation"
 // +kubebuilder:validation:XValidation:rule="!has(self.restart) || !has(self.restart.strategy) || !has(self.restart.strategy.order) || !has(self.components) || self.restart.strategy.order.all(name, self.components.exists(c, c.name == name))",fieldPath=".restart.strategy.order",message="order contains an unknown component: every entry must be the name of an entry of spec.components"
@@ -34,8 +34,7 @@ type DynamoGraphDeploymentSpec struct {
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	PriorityClassName string `json:"priorityClassName,omitempty"`
-	// Components of the graph in the order they were written: 1 to 25, names unique without regard to case. The set of components is
-	// immutable; replicas and pod settings of each are not.
+	// Components of the graph: 1 to 25, names unique without regard to case. The set of components is immutable.
 	// +kubebuilder:validation:MaxItems=25
 	// +kubebuilder:validation:XValidation:rule="self.size() > 0",reason=FieldValueRequired,message="spec.components must have at least one component"
 	// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || self.all(a, self.exists_one(b, a.name.lowerAscii() == b.name.lowerAscii()))",optionalOldSelf=true,message="component names must be unique case-insensitively: they become names of pods and Services"
@@ -55,8 +54,7 @@ type DynamoGraphDeploymentSpec struct {
 	// Restart asks for one restart of the graph's components each time its id changes. It must be unset when the object is created.
 	// +optional
 	Restart *Restart `json:"restart,omitempty"`
-	// TopologyConstraint names the ClusterTopology and how tightly the whole graph is packed. Immutable: adding, removing and
-	// changing it are refused.
+	// TopologyConstraint names the ClusterTopology and how the graph is packed and spread. Immutable.
 	// +optional
 	TopologyConstraint *SpecTopologyConstraint `json:"topologyConstraint,omitempty"`
 	// Experimental settings of the graph, whose form may change.

@@ -242,8 +242,7 @@ type ComponentStatus struct {
 	// RuntimeNamespace is the Dynamo namespace of the component's pods.
 	// +optional
 	RuntimeNamespace string `json:"runtimeNamespace,omitempty"`
-	// GPUsPerEngine is the number of GPUs of the main containers of one replica, of all its pods together. 0: it has none. Absent: it is
-	// unknown for the current spec.
+	// GPUsPerEngine is the number of GPUs of the main containers of one replica together. Absent: unknown for the current spec.
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	GPUsPerEngine *int64 `json:"gpusPerEngine,omitempty"`
@@ -251,8 +250,7 @@ type ComponentStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	GPUsPerReplica *int64 `json:"gpusPerReplica,omitempty"`
-	// Placements says where each replica sits; at most 64 are listed, lowest ordinals first, and fewer where all
-	// of the deployment's take more than 256 KiB: see the condition PlacementsComplete.
+	// Placements says where each replica sits; at most 64, lowest ordinals first. See the condition PlacementsComplete.
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=map
 	// +listMapKey=replica

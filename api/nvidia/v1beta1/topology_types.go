@@ -7,37 +7,50 @@ package v1beta1
 //
 // +kubebuilder:validation:XValidation:rule="has(self.clusterTopologyName) && self.clusterTopologyName.size() > 0",fieldPath=".clusterTopologyName",reason=FieldValueRequired,message="spec.topologyConstraint.clusterTopologyName is required when any topology constraint is set: name the ClusterTopology that defines the domains"
 type SpecTopologyConstraint struct {
-	// ClusterTopologyName is the name of the ClusterTopology that defines the levels. Required, also when only components set a
-	// packDomain; every component inherits it.
+	// ClusterTopologyName is the ClusterTopology that defines the levels. Required; every component inherits it.
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	ClusterTopologyName string `json:"clusterTopologyName"`
-	// PackDomain is the level inside one domain of which all pods of the graph must sit, e.g. "zone". Optional when a component
-	// sets a constraint of its own.
+	// PackDomain is the level inside one domain of which all pods of the graph must sit.
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`
 	// +optional
 	PackDomain string `json:"packDomain,omitempty"`
-	// PreferredPackDomain is a level narrower than packDomain that is tried first for the whole graph and never blocks it.
+	// PreferredPackDomain is a narrower level that is tried first and never blocks.
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`
 	// +optional
 	PreferredPackDomain string `json:"preferredPackDomain,omitempty"`
+	// SpreadDomain is the default of the components.
+	// +kubebuilder:validation:MaxLength=63
+	// +optional
+	SpreadDomain string `json:"spreadDomain,omitempty"`
+	// PreferredSpreadDomain is the default of the components.
+	// +kubebuilder:validation:MaxLength=63
+	// +optional
+	PreferredSpreadDomain string `json:"preferredSpreadDomain,omitempty"`
 }
 
 // TopologyConstraint is a component's own constraint, equal to or narrower than the deployment's.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.packDomain) || has(self.preferredPackDomain)",fieldPath=".packDomain",reason=FieldValueRequired,message="topologyConstraint.packDomain is required: set packDomain (must) or preferredPackDomain (best effort)"
+// +kubebuilder:validation:XValidation:rule="has(self.packDomain) || has(self.preferredPackDomain) || has(self.spreadDomain) || has(self.preferredSpreadDomain)",fieldPath=".packDomain",reason=FieldValueRequired,message="topologyConstraint.packDomain is required: set packDomain (must) or preferredPackDomain (best effort)"
 type TopologyConstraint struct {
-	// PackDomain is the level inside one domain of which each replica of a multinode component, or all replicas of a single-node
-	// component, must sit. Equal to or narrower than the deployment's.
+	// PackDomain is the level inside one domain of which each multinode replica, or all other replicas, must sit.
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`
 	// +optional
 	PackDomain string `json:"packDomain,omitempty"`
-	// PreferredPackDomain is a level narrower than packDomain that is tried first and never blocks.
+	// PreferredPackDomain is a narrower level that is tried first and never blocks.
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`
 	// +optional
 	PreferredPackDomain string `json:"preferredPackDomain,omitempty"`
+	// SpreadDomain is the level over which replicas spread: domains differ by at most 1.
+	// +kubebuilder:validation:MaxLength=63
+	// +optional
+	SpreadDomain string `json:"spreadDomain,omitempty"`
+	// PreferredSpreadDomain is the level over which replicas spread as far as capacity allows.
+	// +kubebuilder:validation:MaxLength=63
+	// +optional
+	PreferredSpreadDomain string `json:"preferredSpreadDomain,omitempty"`
 }

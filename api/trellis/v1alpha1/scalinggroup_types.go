@@ -173,6 +173,14 @@ type ResolvedTopology struct {
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	PreferredPackDomain string `json:"preferredPackDomain,omitempty"`
+	// SpreadDomain: the replicas of this service are spread over the domains of this level.
+	// +kubebuilder:validation:MaxLength=63
+	// +optional
+	SpreadDomain string `json:"spreadDomain,omitempty"`
+	// PreferredSpreadDomain: they are, as far as there is capacity.
+	// +kubebuilder:validation:MaxLength=63
+	// +optional
+	PreferredSpreadDomain string `json:"preferredSpreadDomain,omitempty"`
 	// Automatic: the graph states no constraint, and this is what the cluster's default topology gives it.
 	// +optional
 	Automatic bool `json:"automatic,omitempty"`

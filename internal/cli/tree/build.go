@@ -233,7 +233,7 @@ func constraints(groups []*trellisv1alpha1.ScalingGroup) []string {
 		if sg.Spec.Multinode {
 			who = "each replica"
 		}
-		text := within(who, t.PackDomain, t.PreferredPackDomain)
+		text := strings.Join(slices.DeleteFunc([]string{within(who, t.PackDomain, t.PreferredPackDomain), spreadOver(t)}, func(s string) bool { return s == "" }), ", ")
 		if text == "" {
 			continue
 		}
@@ -246,6 +246,21 @@ func constraints(groups []*trellisv1alpha1.ScalingGroup) []string {
 		texts = append(texts, strings.Join(components[text], ", ")+": "+text)
 	}
 	return texts
+}
+
+// spreadOver is "replicas spread over zones, over racks if possible".
+func spreadOver(t *trellisv1alpha1.ResolvedTopology) string {
+	var parts []string
+	if t.SpreadDomain != "" {
+		parts = append(parts, "over "+t.SpreadDomain+"s")
+	}
+	if t.PreferredSpreadDomain != "" {
+		parts = append(parts, "over "+t.PreferredSpreadDomain+"s if possible")
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "replicas spread " + strings.Join(parts, ", ")
 }
 
 // within is "all pods in one zone, in one rack if possible".

@@ -132,7 +132,7 @@ func lostLevels(o observed) []string {
 		if t == nil {
 			continue
 		}
-		for _, domain := range []string{t.GraphPackDomain, t.GraphPreferredPackDomain, t.PackDomain, t.PreferredPackDomain} {
+		for _, domain := range []string{t.GraphPackDomain, t.GraphPreferredPackDomain, t.PackDomain, t.PreferredPackDomain, t.SpreadDomain, t.PreferredSpreadDomain} {
 			if !gang.Available(t, o.profile, domain) {
 				lost = append(lost, domain)
 			}

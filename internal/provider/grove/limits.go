@@ -27,6 +27,9 @@ func Problems(g Input, d Schema) []string {
 			if len(spec.TopologySpreadConstraints) > 0 {
 				out = append(out, fmt.Sprintf("component %q has topologySpreadConstraints, which Grove refuses; remove them", sg.Spec.Service))
 			}
+			if t := sg.Spec.Topology; t != nil && t.SpreadDomain != "" {
+				out = append(out, fmt.Sprintf("component %q has spreadDomain, which Grove cannot keep; remove it, or choose another provider", sg.Spec.Service))
+			}
 			if spec.NodeName != "" {
 				out = append(out, fmt.Sprintf("component %q has nodeName, which Grove refuses; remove it", sg.Spec.Service))
 			}

@@ -49,6 +49,8 @@ var _ = Describe("The topology constraint of a DynamoGraphDeployment", func() {
 		"preferred only":       {graph: `{topologyProfile: p, preferredPackDomain: rack}`},
 		"service prefers only": {graph: `{topologyProfile: p}`, worker: `{preferredPackDomain: rack}`},
 		"both kinds":           {graph: `{topologyProfile: p, packDomain: zone, preferredPackDomain: rack}`, worker: `{packDomain: block, preferredPackDomain: host}`},
+		"spread only":          {graph: `{topologyProfile: p, spreadDomain: zone}`},
+		"service spreads only": {graph: `{topologyProfile: p}`, worker: `{preferredSpreadDomain: rack}`},
 		"one-letter domain":    {graph: `{topologyProfile: p, packDomain: z}`},
 		"digit first":          {graph: `{topologyProfile: p, packDomain: 1st-hop}`},
 
@@ -112,6 +114,8 @@ var _ = Describe("A stored DynamoGraphDeployment", func() {
 		"profile changed":          {base: packed, change: `spec: {topologyConstraint: {topologyProfile: q}}`, want: atSpec},
 		"domain changed":           {base: packed, change: `spec: {topologyConstraint: {packDomain: block}}`, want: atSpec},
 		"domain removed":           {base: packed, change: `spec: {topologyConstraint: {packDomain: null}}`, want: atSpec},
+		"spread domain added":      {base: packed, change: `spec: {topologyConstraint: {spreadDomain: rack}}`, want: atSpec},
+		"service's spread set":     {base: packed, change: `spec: {services: {Worker: {topologyConstraint: {preferredSpreadDomain: rack}}}}`, want: atComponent},
 		"preferred domain added":   {base: packed, change: `spec: {topologyConstraint: {preferredPackDomain: rack}}`, want: atSpec},
 		"constraint removed":       {base: packed, change: `spec: {topologyConstraint: null}`, want: atSpec},
 		"constraint added":         {change: `spec: {topologyConstraint: {topologyProfile: p, packDomain: zone}}`, want: atSpec},

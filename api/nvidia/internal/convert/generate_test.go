@@ -130,7 +130,7 @@ var (
 		"containers": named([]string{"main", "sidecar-frontend", "log", "proxy"}, 3, fields(container)), "volumes": volumes,
 		"tolerations": oneOf([]any{object{"operator": "Exists"}}), "priorityClassName": oneOf("high"), "securityContext": oneOf(object{"fsGroup": number("0")}),
 	}
-	topology = fields(map[string]generator{"packDomain": oneOf("rack"), "preferredPackDomain": oneOf("host")})
+	topology = fields(map[string]generator{"packDomain": oneOf("rack"), "preferredPackDomain": oneOf("host"), "spreadDomain": oneOf("zone"), "preferredSpreadDomain": oneOf("block")})
 	replicas = oneOf(number("0"), number("1"), number("3"))
 	picker   = fields(map[string]generator{"config": oneOf(object{"plugins": []any{}}), "configMapRef": oneOf(object{"key": "k"})})
 	restart  = oneOf(object{"id": "1", "strategy": object{"order": []any{}}})
@@ -170,7 +170,7 @@ func alphaSpec() generator {
 	return fields(map[string]generator{
 		"annotations": texts, "labels": texts, "pvcs": named([]string{"p", "q"}, 2, fields(map[string]generator{"size": quantity})),
 		"envs": anyEnvs, "backendFramework": oneOf("vllm"), "restart": restart, "priorityClassName": oneOf("p"), "providerOverride": free, "experimental": free,
-		"topologyConstraint": with(object{"topologyProfile": "t"}, map[string]generator{"packDomain": oneOf("zone")}),
+		"topologyConstraint": with(object{"topologyProfile": "t"}, map[string]generator{"packDomain": oneOf("zone"), "spreadDomain": oneOf("block")}),
 		"services": func(t *rapid.T) any {
 			services := mapOf([]string{"Frontend", "Worker", "w.2"}, alphaService())(t).(object)
 			if rapid.IntRange(0, 9).Draw(t, "null") == 0 {
@@ -200,7 +200,7 @@ func betaSpec() generator {
 		"annotations": texts, "labels": texts, "env": anyEnvs, "backendFramework": oneOf("vllm"), "restart": restart, "priorityClassName": oneOf("p"),
 		"providerOverride":   override,
 		"experimental":       oneOf(object{}, object{"kvTransferPolicy": object{"domain": "rack", "labelKey": "a/b"}}),
-		"topologyConstraint": with(object{"clusterTopologyName": "t"}, map[string]generator{"packDomain": oneOf("zone")}),
+		"topologyConstraint": with(object{"clusterTopologyName": "t"}, map[string]generator{"packDomain": oneOf("zone"), "spreadDomain": oneOf("block")}),
 		"components":         named([]string{"Worker", "Frontend", "b", "a.1"}, 4, betaComponent()),
 	})
 }

@@ -1,0 +1,80 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package constraint
+
+import (
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+)
+
+// SpreadOf returns over which domains the replicas of a component are spread: as the component states, or as the deployment states for its components.
+// inherited says that it is the deployment's.
+func SpreadOf(dgd *nvidiav1beta1.DynamoGraphDeployment, c *nvidiav1beta1.ComponentSpec) (spread Domains, inherited bool) {
+	if own := c.TopologyConstraint; own != nil && (own.SpreadDomain != "" || own.PreferredSpreadDomain != "") {
+		return Domains{own.SpreadDomain, own.PreferredSpreadDomain}, false
+	}
+	if whole := dgd.Spec.TopologyConstraint; whole != nil {
+		return Domains{whole.SpreadDomain, whole.PreferredSpreadDomain}, true
+	}
+	return Domains{}, false
+}
+
+// Spread says that the replicas of a component are spread.
+func Spread(t *trellisv1alpha1.ResolvedTopology) bool {
+	return t != nil && (t.SpreadDomain != "" || t.PreferredSpreadDomain != "")
+}
+
+// spread writes down how the replicas of a component are spread, where that has an effect.
+func spread(t *trellisv1alpha1.ResolvedTopology, dgd *nvidiav1beta1.DynamoGraphDeployment, c *nvidiav1beta1.ComponentSpec) {
+	_, multinode := c.PodsPerReplica()
+	stated, _ := SpreadOf(dgd, c)
+	packed := [2]int{level(t, t.GraphPackDomain), level(t, t.PackDomain)}
+	if SpreadProblem(level(t, stated.Required), packed[0], packed[1], multinode) == SpreadFits {
+		t.SpreadDomain = stated.Required
+	}
+	if SpreadProblem(level(t, stated.Preferred), packed[0], packed[1], multinode) == SpreadFits {
+		t.PreferredSpreadDomain = narrower(t, stated.Preferred, t.SpreadDomain)
+	}
+}
+
+// level is the position of a domain among the levels; -1 for none.
+func level(t *trellisv1alpha1.ResolvedTopology, domain string) int {
+	if domain == "" {
+		return -1
+	}
+	return Level(t, domain)
+}
+
+// Misfit says why replicas cannot be spread over a level.
+type Misfit int
+
+// The places of a spread in the hierarchy (docs/placement.md#spreading-replicas).
+const (
+	// SpreadFits: it can.
+	SpreadFits Misfit = iota
+	// SpreadNowhere: there is no such level.
+	SpreadNowhere
+	// SpreadOfOne: all pods of the deployment are in one of its domains.
+	SpreadOfOne
+	// SpreadOfPacked: all replicas of a single-node component are in one of its domains.
+	SpreadOfPacked
+	// SpreadInReplica: a replica of a multinode component may have pods in several of its domains.
+	SpreadInReplica
+)
+
+// SpreadProblem compares a level with those that the deployment and the component require to be packed into. Levels are positions, the broadest is 0;
+// below 0: none.
+func SpreadProblem(spread, graph, component int, multinode bool) Misfit {
+	switch {
+	case spread < 0:
+		return SpreadNowhere
+	case graph >= spread:
+		return SpreadOfOne
+	case component >= 0 && multinode && component < spread:
+		return SpreadInReplica
+	case component >= spread && !multinode:
+		return SpreadOfPacked
+	}
+	return SpreadFits
+}

@@ -1,0 +1,67 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gang
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/placement"
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// spreadOver is a group of replicas of two pods, in one rack each, that are spread over zones.
+func spreadOver(replicas int32) *trellisv1alpha1.ScalingGroup {
+	sg := newGroup("work", replicas, 2, frozen("", "rack"))
+	sg.Spec.Topology.SpreadDomain = "zone"
+	return sg
+}
+
+// TestSpreadRequest: replicas count where they are pinned, unless they are recreated or still to be placed.
+func TestSpreadRequest(t *testing.T) {
+	sg := spreadOver(4)
+	leaving := newPod(sg, 1, 0, "b", "s")
+	leaving.DeletionTimestamp = ptr.To(metav1.Now())
+	o := Observation{
+		DGD:    &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g"}},
+		Groups: []*trellisv1alpha1.ScalingGroup{sg}, Profile: profile,
+		Pods: []*corev1.Pod{
+			newPod(sg, 0, 0, "a", "r"), newPod(sg, 0, 1, "a", "r"), // placed
+			leaving, newPod(sg, 1, 1, "b", "s"), // recreated
+			newPod(sg, 2, 0, "c", "t"), newPod(sg, 2, 1), // released in part
+			newPod(sg, 3, 0), newPod(sg, 3, 1), // waits
+		},
+	}
+	r := NewRequest(o)
+	want := &placement.Spread{Required: 0, Preferred: topology.NoLevel, At: []topology.Path{{"a", "r"}}}
+	if diff := cmp.Diff(want, r.Graph.Components[0].Spread); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestSpreadLevelLost: a replica waits for a level that is gone from the topology, and the rest of one that is released in part follows it.
+func TestSpreadLevelLost(t *testing.T) {
+	sg := spreadOver(2)
+	without := profile.DeepCopy()
+	without.Spec.Levels = without.Spec.Levels[1:]
+	o := Observation{
+		DGD:    &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g"}},
+		Groups: []*trellisv1alpha1.ScalingGroup{sg}, Profile: without,
+		Pods: []*corev1.Pod{newPod(sg, 0, 0, "a", "r"), newPod(sg, 0, 1), newPod(sg, 1, 0), newPod(sg, 1, 1)},
+	}
+	want := []string{
+		`graph anchor="" creating=false placed 0 of 2`,
+		`work required=1 anchor="" placed=0 waits(0 pods=1 anchor="a/r" hint="")`,
+		"blocked work-1 LevelGone",
+	}
+	if diff := cmp.Diff(want, lines(NewRequest(o))); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,0 +1,103 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// apart keeps the pods of one replica on hosts of their own (docs/placement.md#hosts-of-their-own). The views of its pods count hosts
+// ([topology.Shape.Apart]), which tells exactly which domains hold them; on tells which hosts the replica has taken. Groups around the replica count its
+// pods as any others, because several replicas may share hosts.
+//
+//	hosts of 8 GPUs, a replica of three pods of 2 GPUs: a rack of two hosts holds 2 of 3, a rack of four holds it and, three hosts of it, a second one
+type apart struct {
+	on map[topology.NodeID]bool
+	// tied says that some of its pods were placed before.
+	tied bool
+}
+
+func apartOf(t *topology.Tree, g *Group) *apart {
+	if !g.Apart {
+		return nil
+	}
+	a := &apart{on: map[topology.NodeID]bool{}, tied: len(g.On) > 0}
+	for _, id := range g.On {
+		if n, has := t.HostOf(id); has {
+			a.on[n] = true
+		}
+	}
+	return a
+}
+
+// shape is what the views of pods count by.
+func (a *apart) shape(s *topology.Shape) *topology.Shape {
+	if a == nil {
+		return s
+	}
+	return s.Apart()
+}
+
+// sharing is the total of a unit as those around it count it.
+func (u *unit) sharing(t *topology.Tree) []count {
+	if u.apart == nil {
+		return u.total
+	}
+	var total []count
+	for _, d := range u.own {
+		total = addCount(total, t.View(d.shape()), len(d.pods))
+	}
+	return total
+}
+
+// note takes hosts for the replica, or gives them back.
+func (a *apart) note(n topology.NodeID, taken bool) {
+	switch {
+	case a == nil:
+	case taken:
+		a.on[n] = true
+	default:
+		delete(a.on, n)
+	}
+}
+
+// nodeFit is how many more pods of a demand a node holds.
+func (d *demand) nodeFit(n topology.NodeID) int {
+	if d.apart != nil && d.apart.on[n] {
+		return 0
+	}
+	return d.view.NodeFit(n)
+}
+
+// fit is how many more pods of a demand a domain holds.
+func (d *demand) fit(t *topology.Tree, at topology.DomainID) int {
+	fit := d.view.Fit(at)
+	if d.apart == nil {
+		return fit
+	}
+	for n := range d.apart.on {
+		if home := t.Home(n); home != topology.Nowhere && t.Within(home, at) {
+			fit -= d.view.NodeFit(n)
+		}
+	}
+	return fit
+}
+
+// closed counts, for each child of a domain, what its view counts on hosts that the replica has taken; nil when the pods may share hosts.
+func (d *demand) closed(t *topology.Tree, at topology.DomainID) map[topology.DomainID]int {
+	if d.apart == nil {
+		return nil
+	}
+	in := map[topology.DomainID]int{}
+	for n := range d.apart.on {
+		d.close(t, in, at, n)
+	}
+	return in
+}
+
+func (d *demand) close(t *topology.Tree, in map[topology.DomainID]int, at topology.DomainID, n topology.NodeID) {
+	if home := t.Home(n); home != topology.Nowhere && home != at && t.Within(home, at) {
+		in[t.At(home, t.LevelOf(at)+1)] += d.view.NodeFit(n)
+	}
+}

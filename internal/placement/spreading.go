@@ -1,0 +1,294 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// Spread has the replicas of a component spread over the domains of a level (docs/placement.md#spreading-replicas).
+type Spread struct {
+	// Required is the level over whose domains the numbers of replicas may differ by 1 at most where a replica is placed; Preferred is one over whose
+	// domains they are to differ as little as there is capacity. [topology.NoLevel]: none.
+	Required, Preferred int
+	// At are the domains of the replicas that are placed and stay.
+	At []topology.Path
+}
+
+// A replica that is spread is a group of its own around the replica's group: first it chooses the domain of the spread level, then the replica's constraint
+// holds in there. The domains that have fewest replicas are tried first.
+//
+//	over zones, in one rack each:   decode-2 {zone: a has 1, b has 1, c has 0} > {rack} > pods
+//
+// When it is required, a group only goes where in the end no domain that got a replica has two more than another. Several replicas that are placed together
+// may take any order, so a domain may be ahead while enough of them are left to even it out.
+
+// spreading is one level over which the replicas of one component are spread, in one attempt.
+type spreading struct {
+	level int
+	hard  bool
+	// wanted is how many replicas wait.
+	wanted int
+	// counts has the replicas that are placed, by domain of the level.
+	counts map[topology.DomainID]int
+}
+
+// spreadings are the levels over which a component is spread, the broader first.
+func (p *planner) spreadings(s *component) []*spreading {
+	if s.Spread == nil || len(p.graph.Levels) == 0 {
+		return nil
+	}
+	var out []*spreading
+	add := func(level int, hard bool) {
+		if level < 0 || level >= len(p.graph.Levels) {
+			return
+		}
+		one := &spreading{level: level, hard: hard, wanted: len(s.Waiting), counts: map[topology.DomainID]int{}}
+		for _, path := range s.Spread.At {
+			one.add(p.tree, path)
+		}
+		for i := range s.Waiting {
+			one.add(p.tree, s.Waiting[i].Anchor)
+		}
+		out = append(out, one)
+	}
+	add(s.Spread.Required, true)
+	if s.Spread.Preferred != s.Spread.Required {
+		add(s.Spread.Preferred, false)
+	}
+	slices.SortFunc(out, func(a, b *spreading) int { return cmp.Compare(a.level, b.level) })
+	return out
+}
+
+func (sp *spreading) add(t *topology.Tree, path topology.Path) {
+	if len(path) <= sp.level {
+		return
+	}
+	if d, found := t.Find(path.Truncate(sp.level)); found {
+		sp.counts[d]++
+	}
+}
+
+// spread puts the groups around a replica's group that choose the domains it is spread to. A replica that is tied to a domain has no choice.
+func (a *attempt) spread(si, ri int, g *Group) *Group {
+	s := a.p.components[si]
+	if len(a.spreads[si]) == 0 || len(s.Waiting[ri].Anchor) > 0 {
+		return g
+	}
+	outer := g
+	if s.one() && g.Required != topology.NoLevel { // the domain of all replicas lies around those that they are spread to
+		pods := *g
+		pods.Required, pods.Preferred, pods.want = topology.NoLevel, topology.NoLevel, nil
+		outer, g = g, &pods
+		outer.Pods, outer.On, outer.Apart = nil, nil, false
+		outer.Groups = []*Group{a.around(si, g)}
+		return outer
+	}
+	return a.around(si, g)
+}
+
+func (a *attempt) around(si int, g *Group) *Group {
+	for _, sp := range slices.Backward(a.spreads[si]) {
+		around := &Group{
+			Name: g.Name, Required: topology.NoLevel, Preferred: topology.NoLevel, Within: g.Within, Hint: g.Hint.Truncate(sp.level),
+			Groups: []*Group{g}, spread: sp,
+		}
+		if sp.hard {
+			around.Required = sp.level
+		}
+		g = around
+	}
+	return g
+}
+
+// noteSpread counts a replica that is placed.
+func (a *attempt) noteSpread(si, ri int, path topology.Path) {
+	if len(a.p.components[si].Waiting[ri].Anchor) > 0 {
+		return // it is counted already
+	}
+	for _, sp := range a.spreads[si] {
+		sp.add(a.p.tree, path)
+	}
+}
+
+// spreadPut is a domain of a spreading.
+type spreadPut struct {
+	of *spreading
+	at topology.DomainID
+}
+
+// begin counts the groups of each spreading that a search is to place.
+func (s *search) begin(u *unit) {
+	s.puts, s.open, s.eligible = nil, nil, nil
+	u.all(func(x *unit) {
+		if x.spread == nil {
+			return
+		}
+		if s.open == nil {
+			s.puts, s.open, s.eligible = map[spreadPut]int{}, map[*spreading]int{}, map[eligibleIn][]topology.DomainID{}
+		}
+		s.open[x.spread]++
+	})
+}
+
+// put notes that a group goes to a domain, or, with -1, that it does not.
+func (s *search) put(u *unit, d topology.DomainID, k int) {
+	if u.spread == nil {
+		return
+	}
+	s.open[u.spread] -= k
+	if s.tree.LevelOf(d) == u.spread.level {
+		s.puts[spreadPut{u.spread, d}] += k
+	}
+}
+
+// point is how far a search has come, to return to.
+type point struct {
+	taken int
+	puts  map[spreadPut]int
+	open  map[*spreading]int
+}
+
+func (s *search) here() point { return point{len(s.taken), maps.Clone(s.puts), maps.Clone(s.open)} }
+
+func (s *search) back(to point) {
+	s.giveBack(to.taken)
+	s.puts, s.open = to.puts, to.open
+}
+
+// replicas is how many replicas a domain has.
+func (s *search) replicas(sp *spreading, d topology.DomainID) int {
+	return sp.counts[d] + s.puts[spreadPut{sp, d}]
+}
+
+// eligibleIn is a group and the domain that has to hold it.
+type eligibleIn struct {
+	unit  *unit
+	scope topology.DomainID
+}
+
+// eligibleFor are the domains of the level that count: those which have nodes that suit the replica's pods today and would hold it when they are empty.
+func (s *search) eligibleFor(u *unit, scope topology.DomainID) []topology.DomainID {
+	key := eligibleIn{u, scope}
+	list, known := s.eligible[key]
+	if known {
+		return list
+	}
+	for _, d := range s.tree.Domains(u.spread.level, scope) {
+		unsuited := slices.ContainsFunc(u.total, func(c count) bool { return c.view.Suiting(d) == 0 })
+		if !unsuited && s.couldHold(u, d) {
+			list = append(list, d)
+		}
+	}
+	s.eligible[key] = list
+	return list
+}
+
+// allows says whether a group may go to a domain: what is left to place can then make up for every domain that has fewer replicas.
+func (s *search) allows(u *unit, scope, d topology.DomainID) bool {
+	sp, eligible := u.spread, s.eligibleFor(u, scope)
+	if !slices.Contains(eligible, d) {
+		return false
+	}
+	most := s.replicas(sp, d) + 1
+	for put, k := range s.puts {
+		if put.of == sp && k > 0 {
+			most = max(most, s.replicas(sp, put.at))
+		}
+	}
+	missing := 0
+	for _, e := range eligible {
+		n := s.replicas(sp, e)
+		if e == d {
+			n++
+		}
+		missing += max(0, most-1-n)
+	}
+	return missing <= s.open[sp]-1
+}
+
+// spreadOver lists the domains for a group that is spread, best first: those with fewest replicas, then the former one, then as others are ranked. What is only
+// preferred ends with the whole domain that bounds the group.
+func (s *search) spreadOver(u *unit, bound, scope topology.DomainID) []topology.DomainID {
+	sp := u.spread
+	if s.tree.LevelOf(bound) >= sp.level {
+		return []topology.DomainID{bound}
+	}
+	type ranked struct {
+		choice
+		replicas int
+	}
+	var list []ranked
+	for _, d := range s.tree.Domains(sp.level, bound) {
+		if s.holds(u, d) && (!sp.hard || s.allows(u, scope, d)) {
+			list = append(list, ranked{s.rank(u, d), s.replicas(sp, d)})
+		}
+	}
+	slices.SortStableFunc(list, func(a, b ranked) int {
+		return cmp.Or(cmp.Compare(a.replicas, b.replicas), b2i(b.domain == u.hint)-b2i(a.domain == u.hint), compareChoices(&a.choice, &b.choice))
+	})
+	domains := make([]topology.DomainID, 0, len(list)+1)
+	for i := range list {
+		domains = append(domains, list[i].domain)
+	}
+	if !sp.hard {
+		domains = append(domains, bound)
+	}
+	return domains
+}
+
+// breadth is over how many domains inside of one the replicas of a unit can be spread: the least of its components.
+func (s *search) breadth(u *unit, d topology.DomainID) int {
+	least := -1
+	u.all(func(x *unit) {
+		if x.spread == nil || x.spread.level <= s.tree.LevelOf(d) {
+			return
+		}
+		if n := min(len(s.eligibleFor(x, d)), x.spread.wanted); least < 0 || n < least {
+			least = n
+		}
+	})
+	return least
+}
+
+// spreadMark tells apart domains that are alike and have different numbers of replicas; false when those inside of a domain may differ.
+func (s *search) spreadMark(mark uint64, d topology.DomainID) (uint64, bool) {
+	for sp := range s.open {
+		switch level := s.tree.LevelOf(d); {
+		case sp.level > level:
+			return 0, false
+		case sp.level == level:
+			mark ^= mix(uint64(sp.level)<<32 ^ uint64(s.replicas(sp, d)+1)) // in any order
+		}
+	}
+	return mark, true
+}
+
+// spreadOnly leaves out the domains of a list to which a group must not be spread. It is for those that are tried one by one.
+func (p *planner) spreadOnly(u *unit, bound topology.DomainID, list []topology.DomainID) []topology.DomainID {
+	s := newSearch(p.cluster, p.tree, p.options)
+	s.begin(u)
+	for x := u; x != nil && len(x.own) == 0 && len(x.subs) == 1; x = x.subs[0] {
+		if x.spread == nil || !x.spread.hard {
+			continue
+		}
+		list = slices.DeleteFunc(slices.Clone(list), func(d topology.DomainID) bool {
+			at := p.tree.At(d, x.spread.level)
+			return at != topology.Nowhere && at != bound && p.tree.LevelOf(bound) < x.spread.level && !s.allows(x, bound, at)
+		})
+	}
+	return list
+}
+
+// inner is the unit with the pods of a unit that holds one replica.
+func inner(u *unit) *unit {
+	for len(u.own) == 0 && len(u.subs) == 1 {
+		u = u.subs[0]
+	}
+	return u
+}

@@ -1,0 +1,64 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// Spreading is what keeps a replica from other domains: those have more replicas of its component.
+type Spreading struct {
+	// Level is the name of the level, and Domain the first of those that the replica may go to; Domains counts these.
+	Level   string
+	Domain  topology.Path
+	Domains int
+	// Replicas is how many they have, Most how many another one has.
+	Replicas, Most int
+}
+
+// spreadOut leaves out the domains to which a refused group must not go, and notes why.
+func (s *search) spreadOut(r *Refusal, u *unit, domains []topology.DomainID, scope topology.DomainID) []topology.DomainID {
+	sp := u.spread
+	if sp == nil || !sp.hard {
+		return domains
+	}
+	allowed := slices.DeleteFunc(slices.Clone(domains), func(d topology.DomainID) bool { return !s.allows(u, scope, d) })
+	eligible := s.eligibleFor(u, scope)
+	if len(allowed) == 0 || len(allowed) == len(eligible) {
+		return domains
+	}
+	r.Spreading = &Spreading{
+		Level: r.LevelName, Domain: s.tree.Path(allowed[0]), Domains: len(allowed), Replicas: s.replicas(sp, allowed[0]),
+	}
+	for _, d := range eligible {
+		r.Spreading.Most = max(r.Spreading.Most, s.replicas(sp, d))
+	}
+	return allowed
+}
+
+// spreadText is "spread over zones, it goes to b, which has 1 replica where another has 2".
+func (r *Refusal) spreadText() string {
+	s := r.Spreading
+	if s == nil {
+		return ""
+	}
+	where := pathText(s.Domain)
+	if s.Domains > 1 {
+		where = fmt.Sprintf("one of %d that have", s.Domains)
+	} else {
+		where += ", which has"
+	}
+	return fmt.Sprintf("spread over %ss, it goes to %s %s where another has %d", name(s.Level), where, plural(s.Replicas, "replica"), s.Most)
+}
+
+// spokenFor is the part of a unit that holds one replica which its refusal is about: the outermost that is bound to a domain.
+func spokenFor(u *unit) *unit {
+	for len(u.own) == 0 && len(u.subs) == 1 && u.required == topology.NoLevel && u.within == topology.Nowhere {
+		u = u.subs[0]
+	}
+	return u
+}

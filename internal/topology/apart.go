@@ -1,0 +1,21 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+// Apart returns the shape of pods of which no two go to one host. Its views count hosts: a node holds one such pod or none, whatever other pods are on it.
+// The views do not know which hosts the pods have taken already, because pods of the same shape that belong to others may share a host with them.
+func (s *Shape) Apart() *Shape {
+	out := *s
+	out.apart = true
+	out.key = s.key + "|apart"
+	return &out
+}
+
+// most bounds how many pods of the shape a node holds.
+func (s *Shape) most(fit int32) int32 {
+	if s.apart {
+		return min(fit, 1)
+	}
+	return fit
+}

@@ -1,0 +1,106 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package validation
+
+import (
+	"strings"
+
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/constraint"
+	"github.com/trellis-k8s/trellis/internal/field"
+)
+
+// spreadField is one field that spreads replicas.
+type spreadField struct {
+	name, domain string
+}
+
+func spreadFields(spread constraint.Domains) []spreadField {
+	return []spreadField{{"spreadDomain", spread.Required}, {"preferredSpreadDomain", spread.Preferred}}
+}
+
+// misplacedSpread finds levels over which replicas cannot be spread: their deployment, or all of them, are packed into one domain of the level, or each may
+// be in several (docs/placement.md#spreading-replicas). The deployment's is a default, which need not suit every component.
+func misplacedSpread(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology) field.ErrorList {
+	var errs field.ErrorList
+	whole := dgd.Spec.TopologyConstraint
+	graph := levelIndex(topology, whole.PackDomain)
+	for _, f := range spreadFields(constraint.Domains{Required: whole.SpreadDomain, Preferred: whole.PreferredSpreadDomain}) {
+		if constraint.SpreadProblem(levelIndex(topology, f.domain), graph, -1, false) == constraint.SpreadOfOne {
+			errs = append(errs, spreadOfOne(constraintPath, f, whole.PackDomain, domainNames(topology, graph+1)))
+		}
+	}
+	for _, s := range componentsOf(dgd) {
+		own := s.TopologyConstraint
+		if own == nil {
+			continue
+		}
+		path, packed := s.path.Child("topologyConstraint"), levelIndex(topology, own.PackDomain)
+		for _, f := range spreadFields(constraint.Domains{Required: own.SpreadDomain, Preferred: own.PreferredSpreadDomain}) {
+			switch constraint.SpreadProblem(levelIndex(topology, f.domain), graph, packed, s.multinode()) {
+			case constraint.SpreadOfOne:
+				errs = append(errs, spreadOfOne(path, f, whole.PackDomain, domainNames(topology, graph+1)))
+			case constraint.SpreadOfPacked:
+				errs = append(errs, badValue(field.ErrorTypeInvalid, path.Child(f.name), f.domain,
+					"hierarchy violation: all replicas of a single-node %s are in one domain of packDomain %q; use a narrower level to spread them: one of [%s]",
+					field.WordComponent, own.PackDomain, strings.Join(domainNames(topology, packed+1), ", ")))
+			case constraint.SpreadInReplica:
+				errs = append(errs, badValue(field.ErrorTypeInvalid, path.Child(f.name), f.domain,
+					"hierarchy violation: it is narrower than packDomain %q, so one replica may be in several of its domains; use packDomain or a broader level: one of [%s]",
+					own.PackDomain, strings.Join(domainNames(topology, graph+1)[:packed-graph], ", ")))
+			}
+		}
+	}
+	return errs
+}
+
+func spreadOfOne(path *field.Path, f spreadField, packed string, narrower []string) *field.Error {
+	return badValue(field.ErrorTypeInvalid, path.Child(f.name), f.domain,
+		"hierarchy violation: all pods are in one domain of the spec-level packDomain %q; use a narrower level to spread replicas: one of [%s]",
+		packed, strings.Join(narrower, ", "))
+}
+
+// spreadWithoutEffect: a preferred level that is not narrower than the required one, and a default that does not suit a component.
+func spreadWithoutEffect(dgd Written, topology *grovev1alpha1.ClusterTopology) []field.Text {
+	whole := dgd.Spec.TopologyConstraint
+	if whole == nil {
+		return nil
+	}
+	var lines []field.Text
+	say := func(path *field.Path, spread constraint.Domains) {
+		if spread.Required != "" && spread.Preferred != "" && !narrower(topology, spread.Preferred, spread.Required) {
+			lines = append(lines, line(field.Say("%s %q has no effect: it is not narrower than spreadDomain %q",
+				path.Child("preferredSpreadDomain"), short(spread.Preferred), short(spread.Required)), nil))
+		}
+	}
+	say(constraintPath, constraint.Domains{Required: whole.SpreadDomain, Preferred: whole.PreferredSpreadDomain})
+	var unsuited []string
+	for _, s := range componentsOf(dgd.DynamoGraphDeployment) {
+		spread, inherited := constraint.SpreadOf(dgd.DynamoGraphDeployment, s.ComponentSpec)
+		if !inherited {
+			say(s.path.Child("topologyConstraint"), spread)
+			continue
+		}
+		if s.TopologyConstraint != nil && topology != nil && unsuitedSpread(topology, spread, whole.PackDomain, s) {
+			unsuited = append(unsuited, short(s.name))
+		}
+	}
+	if len(unsuited) > 0 {
+		lines = append(lines, line(field.Say("the spread of %s has no effect on %s whose packDomain it does not suit; set spreadDomain there",
+			constraintPath, field.WordComponents), unsuited))
+	}
+	return lines
+}
+
+// unsuitedSpread says that the deployment's spread has no place beside the packDomain of a component.
+func unsuitedSpread(topology *grovev1alpha1.ClusterTopology, spread constraint.Domains, graph string, s component) bool {
+	for _, f := range spreadFields(spread) {
+		problem := constraint.SpreadProblem(levelIndex(topology, f.domain), levelIndex(topology, graph), levelIndex(topology, s.TopologyConstraint.PackDomain), s.multinode())
+		if problem == constraint.SpreadOfPacked || problem == constraint.SpreadInReplica {
+			return true
+		}
+	}
+	return false
+}
