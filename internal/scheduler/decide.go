@@ -135,7 +135,11 @@ func (l *ledger) plan(ctx context.Context, o gang.Observation, r *gang.Request, 
 	d.result.Waiting, d.result.Surplus = append(d.result.Waiting, answer.Waiting...), append(d.result.Surplus, answer.Surplus...)
 	d.waits.unmet, d.waits.ruled = answer.Unmet, planned.Ruled()
 	l.holds.end(l.cluster, r.Planned(&answer))
-	l.reserver.reserveDomain(ctx, o.DGD, r, &planned, d, l.clock.Now())
+	if capacityFor(trial) {
+		l.reserver.pause(d.graph) // a reserved domain would not help
+	} else {
+		l.reserver.reserveDomain(ctx, o.DGD, r, &planned, d, l.clock.Now())
+	}
 	if d.result.Domain == nil && o.Failing == "" {
 		d.result.Domain = planned.Domain
 	}

@@ -196,6 +196,16 @@ func (l *ledger) endedRefusals() []types.NamespacedName {
 	return graphs
 }
 
+// capacityFor says that a plan without refusals places a replica that is refused with them.
+func capacityFor(trial map[gang.Key]placement.ReplicaResult) bool {
+	for _, one := range trial {
+		if one.Refusal == nil {
+			return true
+		}
+	}
+	return false
+}
+
 // noteRefusals has replicas say that a scheduler refused them wherever they have capacity, place by place. trial is what a plan without refusals answers
 // to them: where that has no capacity either, its numbers are those that count.
 func (l *ledger) noteRefusals(r *gang.Request, trial map[gang.Key]placement.ReplicaResult, waiting []gang.Waiting, d *decision) {
