@@ -30,8 +30,7 @@ func (l *ledger) learnRefusals(o gang.Observation, gangs map[string]eviction, ev
 	round := lesson{graph: client.ObjectKeyFromObject(o.DGD), places: map[string]bool{}}
 	for _, pod := range o.Pods {
 		of := pod.Annotations[render.AnnotationGang]
-		e := gangs[of]
-		if !evicted[of] || e.reason != ReasonUnschedulable && e.reason != gang.CodeSchedulerRefuses {
+		if !evicted[of] || !gangs[of].refused() {
 			continue
 		}
 		said := l.refusalOf(o, pod)
@@ -44,10 +43,16 @@ func (l *ledger) learnRefusals(o gang.Observation, gangs map[string]eviction, ev
 		return
 	}
 	for of := range evicted {
-		e := gangs[of]
-		e.why += "; left out for such pods: " + strings.Join(round.names, ", ")
-		gangs[of] = e
+		if e := gangs[of]; e.refused() {
+			e.why += "; left out for such pods: " + strings.Join(round.names, ", ")
+			gangs[of] = e
+		}
 	}
+}
+
+// refused says that a gang is evicted because a scheduler does not bind it.
+func (e eviction) refused() bool {
+	return e.reason == ReasonUnschedulable || e.reason == gang.CodeSchedulerRefuses
 }
 
 // without are the hosts that others of the gang are not bound to: these refuse a pod for what its own gang takes. When there is no other host, it is all.

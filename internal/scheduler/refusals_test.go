@@ -34,7 +34,8 @@ type picky struct {
 }
 
 func newPicky(t *testing.T, refuses func(string) string) *picky {
-	p := &picky{bench: newBench(t, Options{RequeueAfter: 30 * time.Second}), placer: &objecting{}, all: graphs{}, refuses: refuses}
+	options := Options{RequeueAfter: 30 * time.Second, ReserveDomainAfter: 10 * time.Second, ReserveDomainFor: time.Hour, ReserveShare: 1}
+	p := &picky{bench: newBench(t, options), placer: &objecting{}, all: graphs{}, refuses: refuses}
 	p.s.objects.reader, p.s.providers = p.all, provider.New(provider.Options{}, provider.All{Placers: []provider.Placer{p.placer}})
 	return p
 }
@@ -271,4 +272,22 @@ func TestRefusalsDoNotHideAShortage(t *testing.T) {
 	p.taken("a0", "b0")
 	p.pass(time.Second)
 	p.expect("a host of each rack is taken", asking(1, 2, 0), "z/a holds 1 of 2")
+}
+
+// A gang that waits only for places that a scheduler refused it in gets no domain reservation, however long it waits: the hosts would serve nobody.
+func TestNoDomainIsReservedForARefusedGang(t *testing.T) {
+	p := newPicky(t, everywhere)
+	p.live(func() gang.Observation { return asking(1, 2, 0) }, time.Minute)
+	for _, list := range p.s.ledger.refusals[types.NamespacedName{Namespace: "ns", Name: "g1"}] {
+		for i := range list {
+			list[i].until = p.clock.Now().Add(time.Hour)
+		}
+	}
+	for range 4 {
+		p.pass(11 * time.Second)
+		p.expect("both racks are left out", asking(1, 2, 0), "it has capacity only where a scheduler refused it")
+	}
+	if p.s.ledger.reserver.current != nil {
+		t.Errorf("reserved: %+v", p.s.ledger.reserver.current)
+	}
 }
