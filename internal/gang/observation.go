@@ -11,6 +11,7 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/newpod"
+	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -35,6 +36,8 @@ type Observation struct {
 	NotEnding map[string]string
 	// Avoid are hosts that others have not left in time for a replica, by replica as [Of] names it.
 	Avoid map[string][]string
+	// Refused are the places that a scheduler refused pods in, by the key of their shape.
+	Refused map[string][]placement.RefusedPlace
 	// Failing is why releases of the graph fail time and again; "" when they do not.
 	Failing string
 	// Bars is why nothing of the graph is released now; "" when it may be. Objections are what the scheduler that is to bind the pods holds

@@ -78,7 +78,7 @@ func NewRequest(o Observation) *Request {
 		Gated: map[string]*corev1.Pod{}, incomplete: map[Key]bool{}, gangs: map[Key]string{}, replacing: map[string]bool{}, surplus: map[Key]bool{},
 		halves: map[Key]replicaState{}, left: map[Key]left{}, awaiting: map[Key]string{}, held: map[string]*corev1.Pod{},
 		objections: o.Objections, idle: o.Idle, failing: o.Failing, preempting: o.Preempting, notEnding: o.NotEnding, stayed: o.Avoid,
-		Graph: placement.Demand{Name: o.DGD.Name, Required: topology.NoLevel, Preferred: topology.NoLevel},
+		Graph: placement.Demand{Name: o.DGD.Name, Required: topology.NoLevel, Preferred: topology.NoLevel, Refused: o.Refused},
 	}
 	r.Creating = MissingGroups(o.DGD, o.Groups)
 	groups := slices.Clone(o.Groups)

@@ -33,6 +33,8 @@ const (
 	CodeWaitingForAdmission = "WaitingForAdmission"
 	// CodeReleaseRefused means that the replica has capacity, and that the API server refuses what its release writes, time and again.
 	CodeReleaseRefused = "ReleaseRefused"
+	// CodeRefusedEverywhere means that domains have capacity for the replica by Trellis' count, and that a scheduler refused it in each of them.
+	CodeRefusedEverywhere = "RefusedEverywhere"
 )
 
 // BeingCreated is the message of [CodeCreating].

@@ -25,14 +25,14 @@ func (g Demand) bounded() Demand {
 	return g
 }
 
-// avoids says whether any replica avoids a host.
+// avoids says whether any replica avoids a host, or a place that a scheduler refused it in.
 func (g Demand) avoids() bool {
-	return slices.ContainsFunc(g.Components, func(s Component) bool {
+	return len(g.Refused) > 0 || slices.ContainsFunc(g.Components, func(s Component) bool {
 		return slices.ContainsFunc(s.Waiting, func(r Replica) bool { return len(r.Avoid) > 0 })
 	})
 }
 
-// avoiding is the graph with pods that stay off the hosts which their replica avoids.
+// avoiding is the graph with pods that stay off the hosts which their replica avoids, and off the places that a scheduler refused such pods in.
 func (g Demand) avoiding() Demand {
 	if !g.avoids() {
 		return g
@@ -45,7 +45,7 @@ func (g Demand) avoiding() Demand {
 			shapes := map[*topology.Shape]*topology.Shape{}
 			for k, pod := range r.Pods {
 				if shapes[pod.Shape] == nil {
-					shapes[pod.Shape] = pod.Shape.Avoiding(r.Avoid)
+					shapes[pod.Shape] = pod.Shape.Avoiding(r.Avoid).Refusing(g.refused(pod.Shape, r.useLast))
 				}
 				r.Pods[k].Shape = shapes[pod.Shape]
 			}
@@ -54,7 +54,24 @@ func (g Demand) avoiding() Demand {
 	return out
 }
 
-// yield gives up the last host that each refused replica avoids, and returns whether there was one.
+// refused are the places that a scheduler refused pods of a shape in, without those that are given up.
+func (g Demand) refused(s *topology.Shape, useLast bool) (places []topology.Refused) {
+	for _, one := range g.Refused[s.Key()] {
+		if !one.Last || !useLast {
+			places = append(places, one.Refused)
+		}
+	}
+	return places
+}
+
+// keepsLast says whether some pod of a replica is kept off a place that may be given up.
+func (g Demand) keepsLast(r *Replica) bool {
+	return !r.useLast && slices.ContainsFunc(r.Pods, func(pod Pod) bool {
+		return slices.ContainsFunc(g.Refused[pod.Shape.Key()], func(one RefusedPlace) bool { return one.Last })
+	})
+}
+
+// yield gives up, for each refused replica, the places that come last, or else the last host that it avoids. It returns whether there was any.
 func (g Demand) yield(a *attempt) bool {
 	some := false
 	for si, component := range a.p.components {
@@ -62,7 +79,11 @@ func (g Demand) yield(a *attempt) bool {
 			if a.results[si][ri].Refusal == nil || component.Waiting[ri].Later {
 				continue
 			}
-			if r := g.replica(component.Name, component.Waiting[ri].Ordinal); r != nil && len(r.Avoid) > 0 {
+			switch r := g.replica(component.Name, component.Waiting[ri].Ordinal); {
+			case r == nil:
+			case g.keepsLast(r):
+				r.useLast, some = true, true
+			case len(r.Avoid) > 0:
 				r.Avoid, some = r.Avoid[:len(r.Avoid)-1], true
 			}
 		}

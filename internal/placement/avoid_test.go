@@ -83,3 +83,43 @@ func TestAvoidedHostsOfTheCallerStay(t *testing.T) {
 		t.Errorf("the caller's replica has changed (-want +got):\n%s", diff)
 	}
 }
+
+// Pods are not placed where a scheduler refused such pods, and where it did so long ago only for want of another place. Hosts are pinned where the
+// domain has others that are refused.
+func TestRefusedPlaces(t *testing.T) {
+	ls := levels("zone", "rack")
+	twoRacks := []string{"a0 z/r0 8", "a1 z/r0 8", "a2 z/r0 8", "b0 z/r1 8", "b1 z/r1 8", "b2 z/r1 8"}
+	rack := func(r string) topology.Refused {
+		return topology.Refused{Labels: map[string]string{ls[0].Key: "z", ls[1].Key: r}}
+	}
+	host := func(name string) topology.Refused { return topology.Refused{Host: name} }
+	for name, tc := range map[string]struct {
+		required int
+		size     int
+		refused  []RefusedPlace
+		want     []string
+		pinned   bool
+	}{
+		"a rack":                      {1, 2, []RefusedPlace{{Refused: rack("r0")}}, []string{"w-0 z/r1: b0 b1"}, false},
+		"a host":                      {1, 2, []RefusedPlace{{Refused: host("a0")}}, []string{"w-0 z/r0: a1 a2"}, true},
+		"a host of the zone":          {0, 4, []RefusedPlace{{Refused: host("a0")}}, []string{"w-0 z: a1 b0 b1 b2"}, true},
+		"a rack comes last":           {1, 2, []RefusedPlace{{rack("r0"), true}}, []string{"w-0 z/r1: b0 b1"}, false},
+		"both come last":              {1, 2, []RefusedPlace{{rack("r0"), true}, {rack("r1"), true}}, []string{"w-0 z/r0: a0 a1"}, false},
+		"one comes last":              {1, 2, []RefusedPlace{{Refused: rack("r0")}, {rack("r1"), true}}, []string{"w-0 z/r1: b0 b1"}, false},
+		"both":                        {1, 2, []RefusedPlace{{Refused: rack("r0")}, {Refused: rack("r1")}}, []string{"w-0 InsufficientCapacity"}, false},
+		"the last places are not all": {1, 3, []RefusedPlace{{host("a0"), true}, {Refused: host("b0")}}, []string{"w-0 z/r0: a0 a1 a2"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := clusterWithGangs(ls, twoRacks...)
+			g := Demand{Levels: ls, Required: none, Preferred: none, Components: []Component{componentOf("w", tc.required, none, 1, tc.size, gpus(8))}}
+			g.Refused = map[string][]RefusedPlace{g.Components[0].Waiting[0].Pods[0].Shape.Key(): tc.refused}
+			r := PlanGraph(c, g, Options{})
+			if diff := cmp.Diff(tc.want, summary(r)); diff != "" {
+				t.Errorf("placed (-want +got):\n%s", diff)
+			}
+			if got := r.Replicas[0].PinHosts; got != tc.pinned {
+				t.Errorf("hosts are pinned: %v, want %v", got, tc.pinned)
+			}
+		})
+	}
+}

@@ -33,6 +33,15 @@ type Demand struct {
 	Priority   int32
 	Preempts   bool
 	Components []Component
+	// Refused are the places that a scheduler refused pods of a shape in, by [topology.Shape.Key].
+	Refused map[string][]RefusedPlace
+}
+
+// RefusedPlace is a place that a scheduler refused pods in. Pods of their shape are not placed there, unless it is Last: then they are, when there is no
+// other capacity.
+type RefusedPlace struct {
+	topology.Refused
+	Last bool
 }
 
 // Component is one entry of spec.services. Its unit (what its constraint packs) is one replica when Multinode, else all replicas together.
@@ -72,4 +81,7 @@ type Replica struct {
 	// Later: it is not to be placed yet. It counts when domains are compared, takes nothing from others, and has no result.
 	Later bool
 	Pods  []Pod
+
+	// useLast: the places that are [RefusedPlace.Last] are given up.
+	useLast bool
 }

@@ -17,7 +17,7 @@ import (
 
 // PlanGraph places every waiting replica that it can and leaves the reservations of their pods in the cluster; a caller that only asks
 // "what if" wraps it in Begin and Rollback. Reservations that waiting pods already have are dropped first. Hosts that a replica avoids are left
-// out at first; while the replica is refused they are given up one by one.
+// out at first, and places that come last after a scheduler's refusal; while the replica is refused they are given up one by one.
 //
 // The score of the result is the [Score] of the replicas that were placed.
 func PlanGraph(c *topology.Cluster, g Demand, o Options) Result {
@@ -233,7 +233,7 @@ func (p *planner) pinHosts(r *Replica, domain topology.Path, mixed map[mixedIn]b
 		return false
 	}
 	for _, pod := range r.Pods {
-		if pod.Shape.NeedsHost() || pod.Shape != r.Pods[0].Shape && pod.Shape.Key() != r.Pods[0].Shape.Key() {
+		if pod.Shape.NeedsHost() || p.cluster.RefusesSome(p.tree, d, pod.Shape) || pod.Shape != r.Pods[0].Shape && pod.Shape.Key() != r.Pods[0].Shape.Key() {
 			return true
 		}
 	}

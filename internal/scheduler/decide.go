@@ -64,6 +64,7 @@ func (l *ledger) request(o *gang.Observation, d *decision) (*gang.Request, backo
 	o.Releasing, o.Idle = l.pods.observed(o.Pods)
 	o.Failing = l.failures[d.graph].why()
 	o.Preempting, o.NotEnding, o.Avoid = l.preemptingOf(o.Pods), l.notEnding(o.Pods, d), l.avoided.of(d.graph, l.cluster)
+	o.Refused = l.refusals.of(d.graph, l.clock.Now())
 	r := gang.NewRequest(*o)
 	return r, l.failureOf(*o, r)
 }
@@ -111,6 +112,7 @@ func (l *ledger) plan(ctx context.Context, o gang.Observation, r *gang.Request, 
 	started := l.clock.Now()
 	planned := placement.PlanGraph(l.cluster, r.Graph, placement.Options{})
 	planSeconds.Observe(l.clock.Since(started).Seconds())
+	trial := r.RefusedEverywhere(l.cluster, &planned)
 	l.reserver.restore()
 	d.waits.preemptsBelow = r.PreemptsBelow()
 	if r.WaitsForCreation(&planned) {
@@ -129,10 +131,15 @@ func (l *ledger) plan(ctx context.Context, o gang.Observation, r *gang.Request, 
 	}
 	d.parted = r.Parted(answer)
 	l.place(ctx, o, r, &planned, answer.Placed, d)
+	l.noteRefusals(r, trial, answer.Waiting, d)
 	d.result.Waiting, d.result.Surplus = append(d.result.Waiting, answer.Waiting...), append(d.result.Surplus, answer.Surplus...)
 	d.waits.unmet, d.waits.ruled = answer.Unmet, planned.Ruled()
 	l.holds.end(l.cluster, r.Planned(&answer))
-	l.reserver.reserveDomain(ctx, o.DGD, r, &planned, d, l.clock.Now())
+	if capacityFor(trial) {
+		l.reserver.pause(d.graph) // a reserved domain would not help
+	} else {
+		l.reserver.reserveDomain(ctx, o.DGD, r, &planned, d, l.clock.Now())
+	}
 	if d.result.Domain == nil && o.Failing == "" {
 		d.result.Domain = planned.Domain
 	}

@@ -27,6 +27,11 @@ func (l *ledger) nodeChanged(old, node *corev1.Node) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.cluster.SetNode(node)
+	if old != nil {
+		l.nodeDiffers(node.Name, old.Labels, node.Labels)
+	} else {
+		l.nodeDiffers(node.Name, node.Labels)
+	}
 }
 
 // sameCapacity reports whether two states of a node mean the same to the planner.
@@ -40,6 +45,7 @@ func (l *ledger) nodeGone(node *corev1.Node) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.cluster.DeleteNode(node.Name)
+	l.nodeDiffers(node.Name, node.Labels)
 }
 
 // podChanged counts every pod of the cluster and follows our own ones from gate to node. What it frees is found by the cluster cache.
@@ -136,6 +142,7 @@ func (l *ledger) graphGone(name types.NamespacedName) wake {
 	delete(l.waits, name)
 	delete(l.failures, name)
 	delete(l.avoided, name)
+	delete(l.refusals, name)
 	l.holds.drop(l.cluster, name)
 	return wake{waiting: l.reserver.leave(name, false, l.clock.Now())}
 }
@@ -146,7 +153,7 @@ func (l *ledger) expire() (next time.Duration, w wake) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	next = l.holds.expire(l.cluster, now)
-	return next, wake{waiting: l.reserver.expire(now)}
+	return next, wake{now: l.endedRefusals(), waiting: l.reserver.expire(now)}
 }
 
 // recovered reserves what a graph has of an earlier leader, which is read under the lock.
@@ -175,6 +182,7 @@ func (l *ledger) requeued(o gang.Observation, gangs map[string]eviction) (announ
 		}
 	}
 	announced = slices.Sorted(maps.Keys(fresh))
+	l.learnRefusals(o, gangs, fresh)
 	if len(announced) > 0 { // one pause, however many gangs are stuck
 		l.backoffs.begin(client.ObjectKeyFromObject(o.DGD), gangs[announced[0]].why, l.clock.Now())
 	}

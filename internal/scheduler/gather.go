@@ -24,6 +24,7 @@ import (
 // What is read from the scheduler's state when metrics are gathered.
 var (
 	gangsWaiting = desc("trellis_gangs_waiting", "Gangs that wait to be placed, by reason.", "reason")
+	placesLeft   = desc("trellis_places_left_out", "Domains and hosts, counted for each graph, that are left out for a while because a scheduler refused a gang there.")
 	longestWait  = desc("trellis_longest_wait_seconds", "How long the gang that waits longest has been waiting; 0 when none waits.")
 
 	levelDomains     = desc("trellis_level_domains", "Domains of a topology level.", "level")
@@ -55,7 +56,7 @@ type gatherer struct{}
 // Describe implements prometheus.Collector.
 func (*gatherer) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		gangsWaiting, longestWait, levelDomains, levelUnlabelled, levelCapacity, levelFree, levelLargestGang, levelFragmented,
+		gangsWaiting, placesLeft, longestWait, levelDomains, levelUnlabelled, levelCapacity, levelFree, levelLargestGang, levelFragmented,
 		graphReplicas, graphWait, graphScore, graphOmitted,
 	} {
 		out <- d
@@ -113,6 +114,7 @@ func (r *readings) waits(l *ledger, now time.Time) map[types.NamespacedName]time
 		r.gauge(gangsWaiting, float64(counts[reason]), reason)
 	}
 	r.gauge(longestWait, now.Sub(oldest).Seconds())
+	r.gauge(placesLeft, float64(l.placesLeftOut(now)))
 	return first
 }
 

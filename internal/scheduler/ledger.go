@@ -49,6 +49,9 @@ type ledger struct {
 	holds holds
 	// avoided are hosts that others have not left in time.
 	avoided avoided
+	// refusals are the places that a scheduler refused pods in. refusalsEnded are the graphs for which some ended since the loop asked.
+	refusals      refusals
+	refusalsEnded map[types.NamespacedName]bool
 	// reserver reserves hosts of a domain for a gang that has been waiting for long.
 	reserver domainReserver
 	// backoffs are the pauses of graphs whose gangs were requeued.
@@ -64,7 +67,7 @@ func newLedger(o Options, wakeLoop func(), followed func(*corev1.Pod) (types.Nam
 	l := &ledger{
 		options: o, clock: o.Clock, wakeLoop: wakeLoop, followed: followed, binders: b,
 		cluster: gang.NewCluster(b.all()...), pods: newReleasedPods(), served: newServedSchedulers(), holds: newHolds(o.HoldFor), avoided: avoided{},
-		backoffs: backoffs{}, failures: failures{}, waits: waits{},
+		backoffs: backoffs{}, failures: failures{}, waits: waits{}, refusals: refusals{}, refusalsEnded: map[types.NamespacedName]bool{},
 	}
 	l.reserver = newDomainReserver(o, l.cluster)
 	l.cluster.OnFreed = wakeLoop
@@ -171,6 +174,13 @@ func (l *ledger) waitsByReason(now time.Time) (counts map[string]int, first map[
 		first[name] = since
 	}
 	return counts, first
+}
+
+// placesLeftOut counts the places that are left out now, because a scheduler refused a gang there.
+func (l *ledger) placesLeftOut(now time.Time) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.refusals.leftOut(now)
 }
 
 // capacityOf counts one resource by level. Planning waits meanwhile, hence one resource at a time.

@@ -92,7 +92,7 @@ const (
 var waitReasons = []string{
 	placement.CodeInsufficientCapacity, placement.CodeNeverFits, placement.CodeNoDomain, placement.CodeDomainGone, placement.CodeBudgetExhausted, placement.CodeBaseGangWaits,
 	placement.CodeAnchorConflict, placement.CodeLevelGone, gang.CodeRequeued, gang.CodeProviderNotReady, gang.CodeSchedulerRefuses, gang.CodeSchedulingBlocked, gang.CodeReleaseRefused,
-	gang.CodePreempting, gang.CodePodsNotEnding, gang.CodeWaitingForAdmission, gang.CodeCreating,
+	gang.CodePreempting, gang.CodePodsNotEnding, gang.CodeRefusedEverywhere, gang.CodeWaitingForAdmission, gang.CodeCreating,
 }
 
 // Collectors are the metrics of the scheduler.

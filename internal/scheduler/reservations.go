@@ -64,6 +64,7 @@ func (l *ledger) uncount(pod *corev1.Pod, id string) {
 	}
 	l.cluster.DeletePod(id)
 	l.victimGone(pod)
+	l.podLeft(pod)
 }
 
 // onItsWay reports whether the release of a pod is under way.

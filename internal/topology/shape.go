@@ -36,6 +36,8 @@ type Shape struct {
 	apart bool
 	// avoid are hosts that such pods are kept off, in order.
 	avoid []string
+	// refused are places that such pods are kept off; see [Refused].
+	refused []Refused
 	// rules are what binders added, and plain is the shape without them; nil: this one.
 	rules []Rule
 	plain *Shape

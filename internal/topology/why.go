@@ -20,6 +20,7 @@ const (
 	KindNotReady     Kind = "not ready"
 	KindReserved     Kind = "reserved"
 	KindAvoided      Kind = "avoided"
+	KindRefused      Kind = "refused by the scheduler"
 	KindTaint        Kind = "taint"
 	KindNodeSelector Kind = "node selector"
 	KindNodeAffinity Kind = "node affinity"
@@ -113,6 +114,9 @@ func (c *Cluster) exclusion(n *node, s *Shape) (Exclusion, bool) {
 	}
 	if slices.Contains(s.avoid, n.name) {
 		return Exclusion{Kind: KindAvoided}, true
+	}
+	if c.refuses(s, n) {
+		return Exclusion{Kind: KindRefused}, true
 	}
 	if e, mismatch := c.mismatch(n, s); mismatch {
 		return e, true

@@ -45,6 +45,7 @@ var otherCauses = map[string]string{
 	gang.CodePodsNotEnding:       "It is recreated, which has to wait: a pod of it does not end.",
 	gang.CodeWaitingForAdmission: "It waits for another controller to remove a scheduling gate from its pods.",
 	gang.CodeReleaseRefused:      "The API server refuses what its release writes.",
+	gang.CodeRefusedEverywhere:   "A scheduler refused it wherever it has capacity, and these places are left out for a while.",
 }
 
 // compare says whether both come to the same, and what may be behind it when they do not.

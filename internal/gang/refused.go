@@ -1,0 +1,96 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gang
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/placement"
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// Tried is where a scheduler looked for a node for a released pod, in the pod's own terms.
+type Tried struct {
+	// Shape is the key of the pod's shape before its release ([topology.Shape.Key]).
+	Shape string
+	// Hosts that the pod names; when it names none, Domain is the domain that it is pinned to, by its path.
+	Hosts  []string
+	Domain topology.Path
+	// Levels of the pod's topology.
+	Levels topology.Levels
+}
+
+// TriedFor says where a scheduler looked for a node for a released pod; false when the pod was free to go anywhere, or its group is gone.
+func TriedFor(groups []*trellisv1alpha1.ScalingGroup, pod *corev1.Pod) (Tried, bool) {
+	sg := groupOf(groups, pod)
+	if sg == nil {
+		return Tried{}, false
+	}
+	t := Tried{Shape: topology.ShapeOf(regated(sg, pod)).Key(), Hosts: hostsNamed(pod)}
+	if sg.Spec.Topology != nil {
+		t.Levels = LevelsOf(sg.Spec.Topology)
+		t.Domain = t.Levels.PathOf(pod.Spec.NodeSelector)
+	}
+	return t, len(t.Hosts) > 0 || len(t.Domain) > 0
+}
+
+// hostsNamed are the nodes that a pod's required affinity names, when each of its alternatives names some. A pin comes after what the pod names itself.
+func hostsNamed(pod *corev1.Pod) (hosts []string) {
+	terms := requiredNodeTerms(pod)
+	if terms == nil {
+		return nil
+	}
+	for _, term := range terms.NodeSelectorTerms {
+		var named []string
+		for _, r := range term.MatchFields {
+			if isNodeName(r) && r.Operator == corev1.NodeSelectorOpIn {
+				named = r.Values
+			}
+		}
+		if len(named) == 0 {
+			return nil
+		}
+		hosts = append(hosts, named...)
+	}
+	slices.Sort(hosts)
+	return slices.Compact(hosts)
+}
+
+// RefusedEverywhere plans a graph of which replicas were refused once more, as if no scheduler had refused anything, and changes nothing. It returns
+// the answers to the refused replicas: those that are placed have capacity only where a scheduler refused them.
+func (r *Request) RefusedEverywhere(c *topology.Cluster, planned *placement.Result) map[Key]placement.ReplicaResult {
+	out := map[Key]placement.ReplicaResult{}
+	if len(r.Graph.Refused) == 0 || planned.Placed() {
+		return out
+	}
+	again := r.Graph
+	again.Refused = nil
+	c.Begin()
+	defer c.Rollback()
+	trial := placement.PlanGraph(c, again, placement.Options{})
+	for i, one := range trial.Replicas {
+		if planned.Replicas[i].Refusal != nil {
+			out[Key{one.Component, one.Ordinal}] = one
+		}
+	}
+	return out
+}
+
+// ShapesOf are the keys of the shapes of a waiting replica's pods.
+func (r *Request) ShapesOf(key Key) map[string]bool {
+	out := map[string]bool{}
+	for _, component := range r.Graph.Components {
+		for _, replica := range component.Waiting {
+			if component.Name == key.Component && replica.Ordinal == key.Ordinal {
+				for _, pod := range replica.Pods {
+					out[pod.Shape.Key()] = true
+				}
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,154 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/limit"
+	"github.com/trellis-k8s/trellis/internal/render"
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// learnRefusals notes, of the gangs that are evicted now, where a scheduler refused pods of them, and adds to the reason which places are left out. A
+// place is refused once, however many pods wait for it.
+func (l *ledger) learnRefusals(o gang.Observation, gangs map[string]eviction, evicted map[string]bool) {
+	bound := map[string][]string{}
+	for _, pod := range o.Pods {
+		if pod.Spec.NodeName != "" {
+			of := pod.Annotations[render.AnnotationGang]
+			bound[of] = append(bound[of], pod.Spec.NodeName)
+		}
+	}
+	round := lesson{graph: client.ObjectKeyFromObject(o.DGD), places: map[string]bool{}}
+	for _, pod := range o.Pods {
+		of := pod.Annotations[render.AnnotationGang]
+		if !evicted[of] || !gangs[of].refused() {
+			continue
+		}
+		said := l.refusalOf(o, pod)
+		if tried, somewhere := gang.TriedFor(o.Groups, pod); said != "" && somewhere {
+			tried.Hosts = without(tried.Hosts, bound[of])
+			l.learn(&round, tried, limit.Text(said, maxRefusalText))
+		}
+	}
+	if len(round.names) == 0 {
+		return
+	}
+	for of := range evicted {
+		if e := gangs[of]; e.refused() {
+			e.why += "; left out for such pods: " + strings.Join(round.names, ", ")
+			gangs[of] = e
+		}
+	}
+}
+
+// refused says that a gang is evicted because a scheduler does not bind it.
+func (e eviction) refused() bool {
+	return e.reason == ReasonUnschedulable || e.reason == gang.CodeSchedulerRefuses
+}
+
+// without are the hosts that others of the gang are not bound to: these refuse a pod for what its own gang takes. When there is no other host, it is all.
+func without(hosts, bound []string) []string {
+	left := slices.DeleteFunc(slices.Clone(hosts), func(host string) bool { return slices.Contains(bound, host) })
+	if len(left) == 0 {
+		return hosts
+	}
+	return left
+}
+
+// lesson is what is learnt of the gangs of a graph in one look.
+type lesson struct {
+	graph types.NamespacedName
+	// places are those that are noted, by shape and name, names those of them that are new, in order.
+	places map[string]bool
+	names  []string
+}
+
+// first says whether a place is not noted yet, and notes it.
+func (n *lesson) first(shape, name string) bool {
+	key := shape + "\x00" + name
+	if n.places[key] {
+		return false
+	}
+	n.places[key] = true
+	if !slices.Contains(n.names, name) {
+		n.names = append(n.names, name)
+	}
+	return true
+}
+
+// refusalOf is what a scheduler holds against a released pod where it is to go; "" for nothing, or what would be the same at any other place.
+func (l *ledger) refusalOf(o gang.Observation, pod *corev1.Pod) string {
+	if !gang.WaitsForScheduler(pod) || o.Objections[pod.UID].Anywhere {
+		return ""
+	}
+	if record := l.pods.of(topology.PodID(pod)); record.stuck.stands() {
+		return gang.WhyUnschedulable(pod)
+	}
+	if objection := o.Objections[pod.UID]; !objection.Passing {
+		return objection.Message
+	}
+	return ""
+}
+
+// learn notes where a pod was refused: in the hosts that it names, or in the domain that it is pinned to.
+func (l *ledger) learn(round *lesson, t gang.Tried, said string) {
+	if len(t.Hosts) == 0 {
+		l.learnDomain(round, t, t.Domain, said)
+		return
+	}
+	for _, host := range t.Hosts {
+		path := l.domainOf(t.Levels, host)
+		if !round.first(t.Shape, "host "+host) {
+			continue
+		}
+		l.refused(round.graph, t.Shape, refusal{place: topology.Refused{Host: host}, name: "host " + host, said: said, path: path})
+		if l.refusesMost(round.graph, t, path) {
+			l.refusals.dropWithin(round.graph, t.Shape, path)
+			l.learnDomain(round, t, path, said)
+		}
+	}
+}
+
+func (l *ledger) learnDomain(round *lesson, t gang.Tried, path topology.Path, said string) {
+	if name := path.String(); round.first(t.Shape, name) {
+		l.refused(round.graph, t.Shape, refusal{place: topology.Refused{Labels: t.Levels.Selector(path)}, name: name, said: said})
+	}
+}
+
+// domainOf is the narrowest domain that a host is in, above the host itself.
+func (l *ledger) domainOf(levels topology.Levels, host string) topology.Path {
+	path := levels.PathOf(l.cluster.NodeLabels(host))
+	if at := levels.IndexOfKey(corev1.LabelHostname); at != topology.NoLevel {
+		path = path.Truncate(at - 1)
+	}
+	return path
+}
+
+// refusesMost says that so many hosts of a domain are refused that the others are likely to be refused too.
+func (l *ledger) refusesMost(graph types.NamespacedName, t gang.Tried, path topology.Path) bool {
+	refused := 0
+	for _, one := range l.refusals[graph][t.Shape] {
+		if one.place.Host != "" && one.path.Equal(path) {
+			refused++
+		}
+	}
+	if len(path) == 0 || refused < wholeFrom {
+		return false
+	}
+	hosts, within := 0, topology.Refused{Labels: t.Levels.Selector(path)}
+	l.cluster.EachNode(func(n topology.NodeID) {
+		if within.Covers(l.cluster.NodeName(n), l.cluster.LabelsOf(n)) {
+			hosts++
+		}
+	})
+	return refused*wholeShare >= hosts
+}

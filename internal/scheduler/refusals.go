@@ -1,0 +1,230 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/limit"
+	"github.com/trellis-k8s/trellis/internal/placement"
+	"github.com/trellis-k8s/trellis/internal/render"
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+const (
+	// lastRefusal is the longest time that a place is left out for after a scheduler refused a gang there. The first one is Options.RequeueAfter, and each
+	// further refusal at the place doubles it. For as long again after that time the place comes last, and then it is forgotten.
+	lastRefusal = time.Hour
+	// maxRefusals is how many places are remembered of one shape of pods. The one that has been refused least often is dropped first.
+	maxRefusals = 256
+	// wholeFrom and wholeShare are how many hosts of a domain, and which part of them, a scheduler refuses before the whole domain is left out.
+	wholeFrom, wholeShare = 3, 4
+	// maxRefusalText bounds what is kept of a scheduler's message, in bytes.
+	maxRefusalText = 256
+)
+
+// refusals are the places that a scheduler refused pods in, by graph and by the key of the pods' shape before their release
+// (docs/placement.md#places-that-a-scheduler-refused). The planner does not place such pods there for a while, and then only for want of others.
+type refusals map[types.NamespacedName]map[string][]refusal
+
+// refusal is one place that a scheduler refused pods in.
+type refusal struct {
+	place topology.Refused
+	// name is what messages call the place, said what the scheduler said last.
+	name, said string
+	// path is the domain of a host, for counting the hosts that are refused in it.
+	path topology.Path
+	// times is how often it was refused in succession, until when the place is left out.
+	times int
+	until time.Time
+}
+
+// forgotten says that the place is like any other again.
+func (r *refusal) forgotten(now time.Time) bool { return now.Sub(r.until) >= lastRefusal }
+
+// refused notes one refusal, and leaves the place out for twice as long as the last time.
+func (l *ledger) refused(graph types.NamespacedName, shape string, now refusal) {
+	if l.refusals[graph] == nil {
+		l.refusals[graph] = map[string][]refusal{}
+	}
+	list, at := l.refusals[graph][shape], l.clock.Now()
+	known := slices.IndexFunc(list, func(one refusal) bool { return one.place.Equal(now.place) })
+	if known >= 0 {
+		now.times = list[known].times
+		list = slices.Delete(list, known, known+1)
+	}
+	now.until = at.Add(doubled(l.options.RequeueAfter, lastRefusal, now.times))
+	now.times++
+	if len(list) >= maxRefusals {
+		least := slices.MinFunc(list, func(a, b refusal) int { return a.times - b.times })
+		list = slices.DeleteFunc(list, func(one refusal) bool { return one.place.Equal(least.place) })
+	}
+	l.refusals[graph][shape] = append(list, now)
+}
+
+// dropWithin forgets the hosts of a domain: it is refused as a domain.
+func (r refusals) dropWithin(graph types.NamespacedName, shape string, path topology.Path) {
+	r[graph][shape] = slices.DeleteFunc(r[graph][shape], func(one refusal) bool { return one.place.Host != "" && one.path.Equal(path) })
+}
+
+// of returns the places that were refused to a graph, in the planner's terms, and forgets what is long ago.
+func (r refusals) of(graph types.NamespacedName, now time.Time) map[string][]placement.RefusedPlace {
+	var out map[string][]placement.RefusedPlace
+	for shape, list := range r[graph] {
+		list = slices.DeleteFunc(list, func(one refusal) bool { return one.forgotten(now) })
+		r.set(graph, shape, list)
+		for _, one := range list {
+			if out == nil {
+				out = map[string][]placement.RefusedPlace{}
+			}
+			out[shape] = append(out[shape], placement.RefusedPlace{Refused: one.place, Last: !now.Before(one.until)})
+		}
+	}
+	return out
+}
+
+// set keeps the places of a shape, and nothing when there are none.
+func (r refusals) set(graph types.NamespacedName, shape string, list []refusal) {
+	if len(list) > 0 {
+		r[graph][shape] = list
+		return
+	}
+	if delete(r[graph], shape); len(r[graph]) == 0 {
+		delete(r, graph)
+	}
+}
+
+// nextEnd is when the first place that is left out for a graph may be used again; zero when none is.
+func (r refusals) nextEnd(graph types.NamespacedName, now time.Time) (next time.Time) {
+	for _, list := range r[graph] {
+		for i := range list {
+			if until := list[i].until; now.Before(until) && (next.IsZero() || until.Before(next)) {
+				next = until
+			}
+		}
+	}
+	return next
+}
+
+// leftOut counts the places that are left out now, of all graphs.
+func (r refusals) leftOut(now time.Time) (n int) {
+	for _, shapes := range r {
+		for _, list := range shapes {
+			for i := range list {
+				if now.Before(list[i].until) {
+					n++
+				}
+			}
+		}
+	}
+	return n
+}
+
+// said lists, place by place, what a scheduler said to pods of some shapes, nil for all: "zone-a/rack-1 (left out until 12:00:30Z): no device".
+func (r refusals) said(graph types.NamespacedName, shapes map[string]bool, now time.Time) string {
+	var lines []string
+	for shape, list := range r[graph] {
+		for i := range list {
+			if one := &list[i]; (shapes == nil || shapes[shape]) && now.Before(one.until) {
+				lines = append(lines, fmt.Sprintf("%s (left out until %s): %s", one.name, one.until.UTC().Format(time.RFC3339), one.said))
+			}
+		}
+	}
+	slices.Sort(lines)
+	return strings.Join(slices.Compact(lines), "; ")
+}
+
+// nodeDiffers forgets the refusals at a node that has changed: what was in the way may be gone. It has the graphs looked at again.
+func (l *ledger) nodeDiffers(name string, labels ...map[string]string) {
+	l.endRefusals(func(_ types.NamespacedName, one *refusal) bool {
+		return slices.ContainsFunc(labels, func(labels map[string]string) bool { return one.place.Covers(name, labels) })
+	}, true)
+}
+
+// podLeft ends the time that places around a node are left out for other graphs than the pod's own. They come last from then on: pods that come and go
+// are no sign that the scheduler would not refuse the gang again.
+func (l *ledger) podLeft(pod *corev1.Pod) {
+	if len(l.refusals) == 0 || pod.Spec.NodeName == "" {
+		return
+	}
+	labels := l.cluster.NodeLabels(pod.Spec.NodeName)
+	l.endRefusals(func(graph types.NamespacedName, one *refusal) bool {
+		own := pod.Namespace == graph.Namespace && pod.Labels[render.LabelGraph] == render.LabelValue(graph.Name)
+		return !own && one.place.Covers(pod.Spec.NodeName, labels)
+	}, false)
+}
+
+// endRefusals ends refusals and has their graphs looked at again. Those that are not forgotten come last from then on.
+func (l *ledger) endRefusals(ends func(types.NamespacedName, *refusal) bool, forget bool) {
+	now := l.clock.Now()
+	for graph, shapes := range l.refusals {
+		for shape, list := range shapes {
+			kept, ended := make([]refusal, 0, len(list)), false
+			for _, one := range list {
+				is := ends(graph, &one)
+				ended = ended || is && (forget || now.Before(one.until))
+				if is {
+					one.until = earlier(one.until, now)
+				}
+				if !is || !forget {
+					kept = append(kept, one)
+				}
+			}
+			l.refusals.set(graph, shape, kept)
+			if ended {
+				l.refusalsEnded[graph] = true
+				l.wakeLoop()
+			}
+		}
+	}
+}
+
+// endedRefusals are the graphs to look at again, because places may be used again that were left out for them.
+func (l *ledger) endedRefusals() []types.NamespacedName {
+	graphs := slices.Collect(maps.Keys(l.refusalsEnded))
+	clear(l.refusalsEnded)
+	return graphs
+}
+
+// capacityFor says that a plan without refusals places a replica that is refused with them.
+func capacityFor(trial map[gang.Key]placement.ReplicaResult) bool {
+	for _, one := range trial {
+		if one.Refusal == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// noteRefusals has replicas say that a scheduler refused them wherever they have capacity, place by place. trial is what a plan without refusals answers
+// to them: where that has no capacity either, its numbers are those that count.
+func (l *ledger) noteRefusals(r *gang.Request, trial map[gang.Key]placement.ReplicaResult, waiting []gang.Waiting, d *decision) {
+	now := l.clock.Now()
+	for i := range waiting {
+		w := &waiting[i]
+		key := gang.Key{Component: w.Component, Ordinal: w.Ordinal}
+		again, asked := trial[key]
+		switch {
+		case w.Refusal == nil || !asked:
+		case again.Refusal != nil:
+			w.Code, w.Message, w.Refusal = again.Refusal.Code, again.Refusal.Message(), again.Refusal
+		default:
+			said := cmp.Or(l.refusals.said(d.graph, r.ShapesOf(key), now), l.refusals.said(d.graph, nil, now))
+			w.Code, w.Refusal = gang.CodeRefusedEverywhere, nil
+			w.Message = limit.Text("it has capacity only where a scheduler refused it: "+said, limit.Condition)
+		}
+	}
+	if next := l.refusals.nextEnd(d.graph, now); len(waiting) > 0 && !next.IsZero() {
+		d.lookAt(next)
+	}
+}

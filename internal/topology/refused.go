@@ -1,0 +1,72 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Refused is a place that pods are kept off because a scheduler refused them there: one host, or without a host all nodes that carry the labels.
+type Refused struct {
+	Host   string
+	Labels map[string]string
+}
+
+// Covers says whether a node, by its name and labels, is in the place. A place without a host and without labels has no node.
+func (r Refused) Covers(node string, labels map[string]string) bool {
+	if r.Host != "" {
+		return r.Host == node
+	}
+	return len(r.Labels) > 0 && matches(r.Labels, labels)
+}
+
+// Equal says whether both are the same place.
+func (r Refused) Equal(other Refused) bool {
+	return r.Host == other.Host && maps.Equal(r.Labels, other.Labels)
+}
+
+func (r Refused) key() string {
+	var b strings.Builder
+	b.WriteString(strconv.Quote(r.Host))
+	for _, name := range slices.Sorted(maps.Keys(r.Labels)) {
+		b.WriteString(strconv.Quote(name) + strconv.Quote(r.Labels[name]))
+	}
+	return b.String()
+}
+
+// Refusing returns the shape of pods that are kept off places. The kube-scheduler does not know that: where a domain has nodes of both kinds
+// ([Cluster.RefusesSome]) such pods are to be pinned to their planned host.
+func (s *Shape) Refusing(places []Refused) *Shape {
+	if len(places) == 0 {
+		return s
+	}
+	keys := make([]string, 0, len(places))
+	for _, p := range places {
+		keys = append(keys, p.key())
+	}
+	slices.Sort(keys)
+	out := *s
+	out.refused = places
+	out.key = s.key + "|refused|" + strings.Join(keys, "|")
+	return &out
+}
+
+// refuses says whether pods of the shape are kept off a node because a scheduler refused them there.
+func (c *Cluster) refuses(s *Shape, n *node) bool {
+	for _, place := range s.refused {
+		c.work += uint64(1 + len(place.Labels))
+		if place.Covers(n.name, n.spec.labels) {
+			return true
+		}
+	}
+	return false
+}
+
+// RefusesSome says whether pods of the shape are kept off any node of a domain because a scheduler refused them there.
+func (c *Cluster) RefusesSome(t *Tree, d DomainID, s *Shape) bool {
+	return len(s.refused) > 0 && !t.AllNodes(d, func(id NodeID) bool { return !c.refuses(s, c.nodes[id]) })
+}
