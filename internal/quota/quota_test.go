@@ -244,7 +244,7 @@ func TestAdd(t *testing.T) {
 			t.Errorf("label %s is %q, want %q", key, got, want)
 		}
 	}
-	for key, want := range map[string]string{annotationTotal: "4", annotationServing: "true", annotationParent: "trellis"} {
+	for key, want := range map[string]string{annotationTotal: "1", annotationServing: "true", annotationParent: "trellis"} {
 		if got := pod.Annotations[key]; got != want {
 			t.Errorf("annotation %s is %q, want %q", key, got, want)
 		}
