@@ -93,7 +93,7 @@ func (o *Observation) sum() Report {
 				w.Name, w.Status.Admission.ClusterQueue)}
 		case w.Admitted():
 			admitted++
-		case first == nil:
+		case first == nil, first.Follows() && !w.Follows():
 			first = w
 		}
 	}
