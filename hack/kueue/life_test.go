@@ -150,25 +150,20 @@ func (l *life) step() string {
 	}
 }
 
-// kill ends Kueue, the operator or both, and returns what starts them again.
-func (l *life) kill() (what string, start func()) {
+// kill ends Kueue, the operator or both, at any moment of what a step has caused, and starts them again.
+func (l *life) kill() {
 	GinkgoHelper()
 	kueue, operator := l.random.IntN(3) > 0, l.random.IntN(3) > 0
+	GinkgoWriter.Printf("    Kueue is killed: %v, the operator: %v\n", kueue, operator)
 	if kueue {
-		what += " Kueue is killed."
 		Expect(cluster.KillProgram(l.ctx, peers.KueueProgram)).To(Succeed())
 	}
 	if operator {
-		what += " The operator is killed."
 		Expect(cluster.KillManager(l.ctx, "")).To(Succeed())
+		l.startManager()
 	}
-	return what, func() {
-		if operator {
-			l.startManager()
-		}
-		if kueue {
-			Expect(cluster.RestartProgram(l.ctx, peers.KueueProgram)).To(Succeed())
-		}
+	if kueue {
+		Expect(cluster.RestartProgram(l.ctx, peers.KueueProgram)).To(Succeed())
 	}
 }
 
@@ -182,12 +177,10 @@ var _ = Describe("Two teams that lend each other quota", Serial, suite.Faults, f
 		l := &life{hall: h, random: rand.New(rand.NewPCG(seed, 0)), low: h.priority(100), high: h.priority(200)}
 		o := h.observe()
 		for n := range steps {
-			start, what := func() {}, ""
+			GinkgoWriter.Printf("step %d: %s\n", n+1, l.step())
 			if l.random.IntN(5) == 0 {
-				what, start = l.kill()
+				l.kill()
 			}
-			GinkgoWriter.Printf("step %d:%s %s\n", n+1, what, l.step())
-			start()
 			h.settle()
 			Expect(o.found()).To(BeEmpty())
 		}
