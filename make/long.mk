@@ -10,6 +10,7 @@ test-dashboards: every expression of dashboard and alerts on a real Prometheus t
 test-manifests: every manifest of ../shared/manifests (or MANIFESTS=DIR) becomes Ready in a sandbox; make test-all brings up a part of them
 test-planner: the requests of the Dynamo planner, by Python's Kubernetes client, against a sandbox (needs python3-kubernetes)
 test-peers: the rules of docs/providers.md on the real KAI Scheduler, Grove and LeaderWorkerSet (needs PEERS_SRC and PEERS_BIN)
+test-kueue: quotas on the real Kueue: two teams, preemption, a random life while Kueue and the operator are killed (builds Kueue)
 bench-peers: times under Gates, PodGroup, KAI and Grove with KAI on 1,000 nodes, side by side (needs PEERS_SRC and PEERS_BIN)
 test-definitions: the tests of peers on their full definitions instead of the derived ones (needs ../shared/crds)
 test-versions: the core scenarios and those of the plugin on Kubernetes 1.30 and 1.33 (builds these control planes)
@@ -111,6 +112,13 @@ test-input: build control-plane ## Set, change and unset every field of the defi
 test-peers: build ## Check the rules on the real KAI Scheduler, Grove and LeaderWorkerSet (clones their sources; needs PEERS_BIN: docs/development.md)
 	@bin/kubectl-trellis sandbox peers --clone || { echo "skipped: the real peers are not there"; exit 0; }; \
 		$(MAKE) --no-print-directory control-plane && $(call GINKGO,-v) $(GINKGOFLAGS) ./hack/peers ./hack/peers/up
+
+# How many steps the random life of test-kueue has.
+KUEUE_STEPS ?= 40
+
+.PHONY: test-kueue
+test-kueue: build control-plane ## Check quotas on the real Kueue alongside a sandbox (builds Kueue; KUEUE_STEPS=200 for a longer random life)
+	@TRELLIS_KUEUE_STEPS=$(KUEUE_STEPS) $(call GINKGO,-v) $(GINKGOFLAGS) ./hack/kueue
 
 .PHONY: test-release
 test-release: build control-plane ## Make a release of the last commit twice, compare, run its image in a sandbox, install its plugin with krew

@@ -6,7 +6,6 @@ package quota
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -73,11 +72,7 @@ func hashed(name string, about corev1.PodTemplateSpec) string {
 			list[i].Image = ""
 		}
 	}
-	text, err := json.Marshal(about)
-	if err != nil {
-		panic(fmt.Sprintf("a pod's spec cannot be written: %v", err)) // it was read from the API
-	}
-	return withHash(name, name+string(text))
+	return withHash(name, name+canonical(about.Spec))
 }
 
 func withHash(name, identity string) string {
@@ -111,9 +106,6 @@ func BaseOf(groups []*trellisv1alpha1.ScalingGroup) Base {
 	sortPodSets(b.PodSets)
 	return b
 }
-
-// Pods is how many pods the base has.
-func (b *Base) Pods() (n int32) { return podsOf(b.PodSets) }
 
 func podsOf(sets []PodSet) (n int32) {
 	for i := range sets {

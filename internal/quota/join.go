@@ -6,7 +6,6 @@ package quota
 import (
 	"math"
 	"slices"
-	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,6 +29,11 @@ const (
 
 // parent starts and ends pods, like Kueue: with it Kueue puts no finalizer on them.
 const parent = "trellis"
+
+// expected is how many pods of a Workload Kueue expects at least before it counts them as ready, where it waits for that. More pods than this one may
+// never exist: a replica that was scaled in, or that has moved to another Workload, leaves its share of the first replicas' Workload unused. All pods
+// that do exist have to be Ready in any case.
+const expected = "1"
 
 // Gate is the scheduling gate that Kueue removes from pods that it has admitted.
 const Gate = "kueue.x-k8s.io/admission"
@@ -135,15 +139,11 @@ func (j *Joining) workloadFor(ordinal int32) string {
 func (j *Joining) Add(pod *corev1.Pod) {
 	ordinal, index, _ := render.ReplicaOf(pod)
 	name := j.workloadFor(ordinal)
-	total := podsOf(ownPodSets(j.roles))
-	if name == j.base.Name {
-		total = j.base.Pods()
-	}
 	for key, value := range map[string]string{labelQueue: QueueOf(j.sg), labelManaged: "true", labelGroup: name, labelPrebuilt: name} {
 		metav1.SetMetaDataLabel(&pod.ObjectMeta, key, value)
 	}
 	for key, value := range map[string]string{
-		annotationTotal: strconv.Itoa(int(total)), annotationServing: "true", annotationParent: parent, annotationRole: j.roleOf(index),
+		annotationTotal: expected, annotationServing: "true", annotationParent: parent, annotationRole: j.roleOf(index),
 	} {
 		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, key, value)
 	}

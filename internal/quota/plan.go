@@ -46,6 +46,8 @@ type Steps struct {
 	// Requeue are Workloads without quota that wait in another queue than Queue, which the deployment names.
 	Requeue []*Workload
 	Queue   string
+	// Hold are Workloads that follow that of the first replicas from now on, which has no quota. Resume are those that do not have to any more.
+	Hold, Resume []*Workload
 }
 
 // Plan compares the Workloads that the pods of a deployment name with those that exist.
@@ -58,7 +60,7 @@ func Plan(o Observation) Steps {
 		}
 	}
 	kept := o.kept()
-	exists := map[string]bool{}
+	exists, follow := map[string]bool{}, o.follow(members)
 	for _, w := range o.Workloads {
 		exists[w.Name] = true
 		switch {
@@ -67,6 +69,10 @@ func Plan(o Observation) Steps {
 			s.Delete = append(s.Delete, w)
 		case o.Queue() != "" && w.Spec.QueueName != o.Queue() && !w.holdsQuota():
 			s.Requeue = append(s.Requeue, w)
+		case follow[w.Name] && w.active():
+			s.Hold = append(s.Hold, w)
+		case !follow[w.Name] && w.Follows():
+			s.Resume = append(s.Resume, w)
 		}
 	}
 	if o.Queue() == "" || o.Refused() != nil {
@@ -74,7 +80,11 @@ func Plan(o Observation) Steps {
 	}
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		if sets := o.podSetsFor(name, members[name]); !exists[name] && len(sets) > 0 {
-			s.Create = append(s.Create, o.workload(name, sets, members[name]))
+			w := o.workload(name, sets, members[name])
+			if follow[name] {
+				w.hold()
+			}
+			s.Create = append(s.Create, w)
 		}
 	}
 	return s

@@ -93,16 +93,31 @@ func (o *Observation) sum() Report {
 				w.Name, w.Status.Admission.ClusterQueue)}
 		case w.Admitted():
 			admitted++
-		case first == nil:
+		case first == nil, first.Follows() && !w.Follows():
 			first = w
 		}
 	}
+	missing := o.unrequested()
+	all := len(list) + len(missing)
 	switch {
 	case first != nil:
-		return Report{Reason: nvidiav1beta1.ReasonQuotaPending, Message: fmt.Sprintf(
-			"%d of %d Workloads have quota in queue %s; Workload %s: %s", admitted, len(list), o.Queue(), first.Name, limit.Text(first.why(), maxKueueMessage))}
+		return Report{Reason: nvidiav1beta1.ReasonQuotaPending, Message: fmt.Sprintf("%d of %d Workloads have quota in queue %s; Workload %s: %s",
+			admitted, all, o.Queue(), first.Name, limit.Text(first.why(), maxKueueMessage))}
 	case len(list) == 0:
 		return Report{Reason: nvidiav1beta1.ReasonQuotaPending, Message: "no Workload exists yet: quota is requested when the first pods exist"}
+	case admitted < all:
+		return Report{Reason: nvidiav1beta1.ReasonQuotaPending, Message: fmt.Sprintf(
+			"%d of %d Workloads have quota in queue %s; Workload %s does not exist yet", admitted, all, o.Queue(), missing[0])}
 	}
-	return Report{Reserved: true, Reason: nvidiav1beta1.ReasonQuotaReserved, Message: fmt.Sprintf("all %d Workloads have quota in queue %s", len(list), o.Queue())}
+	return Report{Reserved: true, Reason: nvidiav1beta1.ReasonQuotaReserved, Message: fmt.Sprintf(
+		"all %d Workloads have quota in queue %s%s", all, o.Queue(), o.saysUnused())}
+}
+
+// saysUnused says which quota nothing uses, and how it is given back; "" where all is used.
+func (o *Observation) saysUnused() string {
+	base, pods := o.unused()
+	if base == nil {
+		return ""
+	}
+	return fmt.Sprintf("; Workload %s has quota for %d more pods than it has, until all pods that are in it are deleted", base.Name, pods)
 }

@@ -35,6 +35,8 @@ type WorkloadSpec struct {
 	// Priority is always set: Kueue ends with a panic where it is not.
 	Priority         int32             `json:"priority"`
 	PriorityClassRef *PriorityClassRef `json:"priorityClassRef,omitempty"`
+	// Active is false on a Workload that gets no quota; nil is true.
+	Active *bool `json:"active,omitempty"`
 }
 
 // PodSet is pods that are alike. Its name is the role that pods name in an annotation.
@@ -125,6 +127,9 @@ func (w *Workload) placesPods() bool {
 
 // why is what Kueue says of a Workload that is not admitted: why it was evicted, or else why it has no quota.
 func (w *Workload) why() string {
+	if w.Follows() {
+		return "it follows the Workload of the first replicas, which has no quota yet"
+	}
 	for _, kind := range []string{workloadFinished, workloadEvicted, workloadReserved, workloadAdmitted} {
 		c := meta.FindStatusCondition(w.Status.Conditions, kind)
 		if c == nil || c.Message == "" {

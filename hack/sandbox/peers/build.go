@@ -5,6 +5,7 @@ package peers
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -35,7 +36,7 @@ func (r *starter) build(ctx context.Context, p peer) (dir string, err error) {
 		return "", err
 	}
 	built := filepath.Join(unfinished, "program")
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", built, "./cmd")
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", built, cmp.Or(p.main, "./cmd"))
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), "CGO_ENABLED=0")
 	if out, failed := cmd.CombinedOutput(); failed != nil {
 		err = fmt.Errorf("building %s: %w: %s", p.module, failed, out)

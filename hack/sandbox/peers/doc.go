@@ -1,16 +1,17 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package peers runs the real KAI Scheduler, Grove and LeaderWorkerSet as plain processes beside a sandbox: for sandbox up --provider, and for
-// the tests in hack/peers.
+// Package peers runs the real KAI Scheduler, Grove, LeaderWorkerSet and Kueue as plain processes beside a sandbox: for sandbox up --provider and
+// --with, and for the tests in hack/peers and hack/kueue.
 //
-// Each has the rights and the webhooks of its own chart, which helm renders. LeaderWorkerSet is a Go module, so it is built here. Of the others
+// Each has the rights and the webhooks of its own chart, which helm renders; Kueue is installed by its kustomization. LeaderWorkerSet and Kueue are
+// Go modules, so they are built here. Of the others
 // the sources and the programs have to be on this machine, in the folders that two environment variables name:
 //
 //	PEERS_SRC   kai/ and grove/: their sources, for charts and custom resource definitions; where it is not set, Clone clones the pinned commits
 //	PEERS_BIN   their programs: kai-scheduler, kai-binder, kai-podgrouper, kai-podgroupcontroller, kai-queuecontroller, grove-operator
 //
-// What is not run: KAI's operator, admission and node scale adjuster, the webhook on its queues, and Grove's authorizer.
+// What is not run: KAI's operator, admission and node scale adjuster, the webhook on its queues, Grove's authorizer, and Kueue's visibility API.
 //
 // Everything listens on the loopback interface but the webhook of KAI's podgroupcontroller, which has no flag for it: its port 9443 is on all.
 // All ports are fixed, so one sandbox with a peer can run at a time.

@@ -37,20 +37,22 @@ type Set struct {
 }
 
 // Names of the peers, in the order of their start.
-func Names() []string {
-	var out []string
-	for _, p := range all {
+func Names() []string { return namesOf(all) }
+
+func namesOf(peers []peer) []string {
+	out := make([]string, 0, len(peers))
+	for _, p := range peers {
 		out = append(out, p.name)
 	}
 	return out
 }
 
-// Chosen are the names of the peers that the environment chooses to test: all unless it says otherwise.
+// Chosen are the names of the peers that the environment chooses to test: all that place or make pods unless it says otherwise.
 func Chosen() []string {
 	if only := os.Getenv(chosenVariable); only != "" {
 		return strings.Split(only, ",")
 	}
-	return Names()
+	return namesOf(makers)
 }
 
 // Needed are the names of the peers that a provider of a sandbox needs.
@@ -107,7 +109,7 @@ func Find(root string, names ...string) (*Set, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.programs = filepath.Join(cache, "peers", path.Base(lwsModule)) // by version
+		s.programs = filepath.Join(cache, "peers", path.Base(lwsModule)+"-"+path.Base(kueueModule)) // by version
 	}
 	for _, dir := range []*string{&s.sources, &s.programs} {
 		if *dir, err = filepath.Abs(*dir); err != nil {

@@ -5,11 +5,12 @@ package peers
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/trellis-k8s/trellis/hack/sandbox"
 )
 
-// peer is one of the three.
+// peer is one of them.
 type peer struct {
 	name      string
 	namespace string
@@ -21,8 +22,10 @@ type peer struct {
 	crds  []string
 	// chartRelease is the release's name, where it is not the peer's.
 	chartRelease string
-	// module is the Go module to take it from.
-	module string
+	// module is the Go module to take it from, and main its package to build: ./cmd where none is named.
+	module, main string
+	// kustomization is the folder in the module that it is installed by, instead of a chart.
+	kustomization string
 	// port of its webhooks.
 	port     int
 	programs []program
@@ -52,8 +55,14 @@ func podGroupController() program {
 	return p
 }
 
-// all, in the order of their start: Grove is scheduled by KAI.
-var all = []peer{
+// all, in the order of their start.
+var all = slices.Concat(makers, additional)
+
+// additional run alongside any provider.
+var additional = []peer{kueuePeer}
+
+// makers place pods, or make them: Grove is scheduled by KAI.
+var makers = []peer{
 	{
 		name: string(sandbox.KAI), namespace: "kai-scheduler", sources: "kai", chart: "kai/deployments/kai-scheduler",
 		from: pinned{"v0.17.0", "https://github.com/kai-scheduler/KAI-Scheduler", "f218c69bee5e5fc6031273ba555d09916b1ca89a"},

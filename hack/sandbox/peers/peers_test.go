@@ -55,7 +55,7 @@ func TestFind(t *testing.T) {
 	t.Setenv(SourcesVariable, "")
 	t.Setenv(ProgramsVariable, "")
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	if _, err := Find(".", "LWS"); err == nil || !strings.Contains(err.Error(), `peer "LWS": there are KAI, Grove, LeaderWorkerSet`) {
+	if _, err := Find(".", "LWS"); err == nil || !strings.Contains(err.Error(), `peer "LWS": there are KAI, Grove, LeaderWorkerSet, Kueue`) {
 		t.Errorf("an unknown peer: %v", err)
 	}
 	set, err := Find(".", "LeaderWorkerSet")

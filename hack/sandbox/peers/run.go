@@ -48,6 +48,14 @@ func certificates(s *sandbox.Sandbox) string {
 	return filepath.Join(s.PeersDir(), "k8s-webhook-server", "serving-certs")
 }
 
+// certificates of a peer: one that makes its own has a folder of its own.
+func (p peer) certificates(s *sandbox.Sandbox) string {
+	if p.kustomization != "" {
+		return filepath.Join(s.PeersDir(), strings.ToLower(p.name)+"-certificates")
+	}
+	return certificates(s)
+}
+
 func (r *starter) startPeer(ctx context.Context, s *sandbox.Sandbox, p peer) error {
 	from := r.sources
 	if p.module != "" {
@@ -55,6 +63,9 @@ func (r *starter) startPeer(ctx context.Context, s *sandbox.Sandbox, p peer) err
 		if from, err = r.build(ctx, p); err != nil {
 			return err
 		}
+	}
+	if p.kustomization != "" {
+		return r.startController(ctx, s, p, from)
 	}
 	for _, crds := range p.crds {
 		definitions, err := definitionsIn(filepath.Join(from, crds))
@@ -126,7 +137,7 @@ func (r *starter) launch(ctx context.Context, s *sandbox.Sandbox, p peer, progra
 	args := program.args
 	if program.config != "" {
 		file := filepath.Join(s.PeersDir(), program.name+".yaml")
-		if err := write(file, strings.ReplaceAll(program.config, "DIR", strconv.Quote(certificates(s)))); err != nil {
+		if err := write(file, strings.ReplaceAll(program.config, "DIR", strconv.Quote(p.certificates(s)))); err != nil {
 			return err
 		}
 		args = append(args, "--config="+file)

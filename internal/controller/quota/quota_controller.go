@@ -144,6 +144,12 @@ func (r *Reconciler) apply(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDe
 	for _, w := range s.Requeue {
 		failures = append(failures, r.requeue(ctx, w, s.Queue))
 	}
+	for _, w := range s.Hold {
+		failures = append(failures, r.patch(ctx, w, quota.HoldPatch, "having Workload %s follow the first replicas"))
+	}
+	for _, w := range s.Resume {
+		failures = append(failures, r.patch(ctx, w, quota.ResumePatch, "having Workload %s ask for quota"))
+	}
 	for _, w := range s.Create {
 		err := r.create(ctx, w)
 		if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsInternalError(err) {
@@ -184,15 +190,24 @@ func (r *Reconciler) delete(ctx context.Context, w *quota.Workload) error {
 
 // requeue moves a Workload without quota to the queue that its deployment names.
 func (r *Reconciler) requeue(ctx context.Context, w *quota.Workload, queue string) error {
+	return r.patch(ctx, w, map[string]any{"spec": map[string]any{"queueName": queue}}, "moving Workload %s to queue "+queue)
+}
+
+// patch changes a Workload as it was read. doing says what for, with the Workload's name to fill in.
+func (r *Reconciler) patch(ctx context.Context, w *quota.Workload, change map[string]any, doing string) error {
 	object, err := external.Object(w)
 	if err != nil {
 		return err
 	}
 	object.SetGroupVersionKind(quota.WorkloadKind)
-	patch := fmt.Appendf(nil, `{"metadata":{"uid":%q,"resourceVersion":%q},"spec":{"queueName":%q}}`, w.UID, w.ResourceVersion, queue)
+	patch, err := quota.PatchOf(w, change)
+	if err != nil {
+		return err
+	}
+	log.FromContext(ctx).Info(fmt.Sprintf(doing, w.Name))
 	err = r.Client.Patch(ctx, object, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(render.FieldOwner))
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-		return fmt.Errorf("moving Workload %s to queue %s: %w", w.Name, queue, err)
+		return fmt.Errorf(doing+": %w", w.Name, err)
 	}
 	return nil
 }

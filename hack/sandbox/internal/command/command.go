@@ -47,6 +47,7 @@ func New() *cobra.Command {
 func newUpCommand(p *place) *cobra.Command {
 	opts := sandbox.Options{Shape: simulated.DefaultShape}
 	var provider string
+	var with []string
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Start the sandbox; the last line of the output sets KUBECONFIG",
@@ -68,7 +69,7 @@ func newUpCommand(p *place) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := useProvider(&opts); err != nil {
+			if err := useProvider(&opts, with...); err != nil {
 				if running := sandbox.Running(dir); running != nil { // and so needs nothing of this shell's environment
 					return sayRunning(cmd, running)
 				}
@@ -92,6 +93,7 @@ func newUpCommand(p *place) *cobra.Command {
 	f.StringVar(&opts.NodesFile, "nodes", "", "file with Node objects to simulate instead (YAML or JSON)")
 	f.StringVar(&provider, "provider", string(sandbox.Gates),
 		fmt.Sprintf("provider of graphs that name none: one of %v; the last three are started beside the control plane", sandbox.Providers))
+	f.StringSliceVar(&with, "with", nil, "what to run alongside, of any provider: kueue, built from its Go module")
 	f.BoolVar(&opts.Operator, "operator", true, "install and run the operator")
 	f.StringVar(&opts.ManagerBinary, "manager", "", "program of the operator (default: bin/trellis-manager of the clone)")
 	for _, shape := range []string{"zones", "blocks", "racks", "hosts", "gpus"} {

@@ -18,15 +18,19 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// useProvider has the operator use the sandbox's provider for graphs that name none, and the peers that it needs started.
-func useProvider(opts *sandbox.Options) error {
+// useProvider has the operator use the sandbox's provider for graphs that name none, and the peers started that it needs and those that --with names.
+func useProvider(opts *sandbox.Options, with ...string) error {
 	if !slices.Contains(sandbox.Providers, opts.Provider) {
 		return nil // sandbox.Up refuses it
 	}
 	if flag := providerFlag(opts.Provider); flag != "" {
 		opts.Manager.Args = append(opts.Manager.Args, flag)
 	}
-	names := peers.Needed(opts.Provider)
+	more, err := peers.Additional(with...)
+	if err != nil {
+		return fmt.Errorf("--with %w", err)
+	}
+	names := slices.Concat(peers.Needed(opts.Provider), more)
 	if len(names) == 0 {
 		return nil
 	}

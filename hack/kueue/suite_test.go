@@ -1,0 +1,75 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kueue
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/trellis-k8s/trellis/hack/sandbox"
+	"github.com/trellis-k8s/trellis/hack/sandbox/peers"
+	"github.com/trellis-k8s/trellis/hack/sandbox/proc"
+	"github.com/trellis-k8s/trellis/hack/sandbox/progress"
+	"github.com/trellis-k8s/trellis/internal/operator"
+	"github.com/trellis-k8s/trellis/test/testutil/simulated"
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
+)
+
+// What the first process has, which runs all specs: they are Serial.
+var (
+	scratch string
+	cluster *sandbox.Sandbox
+	api     client.WithWatch
+)
+
+func TestKueue(t *testing.T) { suite.Run(t, "Real Kueue", suite.Default) }
+
+var _ = SynchronizedBeforeSuite(start, func() { DeferOnFailure(keepLogs) }, NodeTimeout(suite.Timeout()))
+
+// start brings the sandbox with Kueue up, and reports its version.
+func start(ctx SpecContext) {
+	root, err := filepath.Abs(filepath.Join("..", ".."))
+	Expect(err).NotTo(HaveOccurred())
+	set, err := peers.Find(root, peers.Kueue)
+	Expect(err).NotTo(HaveOccurred())
+	AddReportEntry("The peer", strings.Join(set.Versions(ctx), "; "))
+	scratch, err = os.MkdirTemp("", "trellis-kueue")
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() { _ = os.Remove(scratch) }) // which leaves logs that were kept
+	cluster, err = sandbox.Up(ctx, sandbox.Options{
+		Name: "kueue", Dir: filepath.Join(scratch, "s"), Root: root,
+		Shape: simulated.Shape{Zones: 1, Blocks: 1, Racks: 1, Hosts: 1, GPUs: 1}, Operator: true, Peers: set.Beside(progress.Discard),
+	})
+	Expect(err).NotTo(HaveOccurred(), "bringing the sandbox up")
+	DeferCleanup(cluster.Down, NodeTimeout(suite.Timeout()))
+	config, err := cluster.RESTConfig()
+	Expect(err).NotTo(HaveOccurred())
+	config.QPS = -1
+	Eventually(ctx, func() error {
+		api, err = client.NewWithWatch(config, client.Options{Scheme: operator.NewScheme()})
+		return err
+	}).Should(Succeed(), "connecting to the API server")
+}
+
+// keepLogs adds the end of the operator's log to the report of a spec that fails, and copies the logs of all programs, which are deleted with the
+// sandbox.
+func keepLogs() error {
+	if cluster == nil {
+		return nil
+	}
+	log, kept := cluster.LogFile(sandbox.DefaultManager), filepath.Join(scratch, "logs")
+	for _, name := range []string{log, cluster.LogFile(peers.KueueProgram)} {
+		AddReportEntry(fmt.Sprintf("the end of %s", name), strings.TrimSpace(proc.Tail(name, 40)), ReportEntryVisibilityFailureOrVerbose)
+	}
+	AddReportEntry("the logs of all programs are in", kept, ReportEntryVisibilityFailureOrVerbose)
+	return errors.Join(os.RemoveAll(kept), os.CopyFS(kept, os.DirFS(filepath.Dir(log))))
+}

@@ -1,0 +1,55 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package quota
+
+import (
+	"encoding/json"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// canonical writes a pod's spec in one way for good: as JSON with sorted keys and without empty values. Whether Go's types write an empty value, or
+// which order their fields have, changes from one version of client-go to another; names that hash it must not change with that.
+func canonical(spec corev1.PodSpec) string {
+	text, err := json.Marshal(spec)
+	var tree any
+	if err == nil {
+		err = json.Unmarshal(text, &tree)
+	}
+	if err == nil {
+		text, err = json.Marshal(withoutEmpty(tree))
+	}
+	if err != nil {
+		panic(fmt.Sprintf("a pod's spec cannot be written: %v", err)) // it was read from the API
+	}
+	return string(text)
+}
+
+// withoutEmpty removes what is null or empty from objects, at any depth; nil when nothing is left. Numbers and booleans stay.
+func withoutEmpty(value any) any {
+	switch v := value.(type) {
+	case map[string]any:
+		for key := range v {
+			if v[key] = withoutEmpty(v[key]); v[key] == nil {
+				delete(v, key)
+			}
+		}
+		if len(v) == 0 {
+			return nil
+		}
+	case []any:
+		for i := range v {
+			v[i] = withoutEmpty(v[i])
+		}
+		if len(v) == 0 {
+			return nil
+		}
+	case string:
+		if v == "" {
+			return nil
+		}
+	}
+	return value
+}

@@ -1,0 +1,73 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package quota
+
+import (
+	"encoding/json"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+)
+
+// annotationFollows is on Workloads that Trellis keeps inactive until that of the first replicas has quota. One that Kueue, or an administrator, has
+// deactivated does not have it.
+const annotationFollows = "trellis.dev/follows-first-replicas"
+
+// HoldPatch and ResumePatch change a Workload to one that follows the first replicas, and back.
+var (
+	HoldPatch   = followPatch("true", false)
+	ResumePatch = followPatch(nil, true)
+)
+
+func followPatch(annotation any, active bool) map[string]any {
+	return map[string]any{
+		"metadata": map[string]any{"annotations": map[string]any{annotationFollows: annotation}}, "spec": map[string]any{"active": active},
+	}
+}
+
+// PatchOf is a merge patch with a change of a Workload, of the version that was read.
+func PatchOf(w *Workload, change map[string]any) ([]byte, error) {
+	metadata := map[string]any{"uid": w.UID, "resourceVersion": w.ResourceVersion}
+	if more, is := change["metadata"].(map[string]any); is {
+		metadata["annotations"] = more["annotations"]
+	}
+	return json.Marshal(map[string]any{"metadata": metadata, "spec": change["spec"]})
+}
+
+// Follows says that a Workload gets no quota before that of the first replicas has it.
+func (w *Workload) Follows() bool { return w.Annotations[annotationFollows] != "" && !w.active() }
+
+func (w *Workload) active() bool { return ptr.Deref(w.Spec.Active, true) }
+
+// hold has a new Workload follow the first replicas.
+func (w *Workload) hold() {
+	metav1.SetMetaDataAnnotation(&w.ObjectMeta, annotationFollows, "true")
+	w.Spec.Active = ptr.To(false)
+}
+
+// follow are the Workloads that must not have quota before that of the first replicas has: Kueue admits Workloads in no order that Trellis could rely
+// on, and a replica that has quota while the first ones have none is placed by nobody. It keeps from them what they need. Once pods of the deployment
+// run, each replica waits alone. members are the pods of each Workload.
+func (o *Observation) follow(members map[string][]*corev1.Pod) map[string]bool {
+	base := BaseOf(o.Groups).Name
+	stored := BaseAmong(o.Workloads, o.Groups)
+	if o.Queue() == "" || len(members[base]) == 0 || stored != nil && stored.holdsQuota() || slices.ContainsFunc(o.Pods, begun) {
+		return nil
+	}
+	out := map[string]bool{}
+	for name := range members {
+		out[name] = name != base
+	}
+	for _, w := range o.Workloads {
+		out[w.Name] = w.Name != base
+	}
+	return out
+}
+
+// begun says that a pod was released, or never held.
+func begun(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp == nil && len(pod.Spec.SchedulingGates) == 0
+}

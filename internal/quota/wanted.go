@@ -1,0 +1,75 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package quota
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/render"
+)
+
+// unrequested are the names of Workloads that a deployment needs, for pods that exist or are due, and that do not exist yet. Replicas that run without
+// a Workload, since they are older than the queue of their deployment, need none.
+func (o *Observation) unrequested() []string {
+	needed := map[string]bool{}
+	for _, sg := range o.Groups {
+		pods := membersOf(sg, o.Pods)
+		join := Join(sg, o.Groups, pods, o.Workloads)
+		for _, ordinal := range gang.Ordinals(sg, pods) {
+			if !unqueued(pods, int32(ordinal)) {
+				needed[join.workloadFor(int32(ordinal))] = true
+			}
+		}
+	}
+	for _, w := range o.Workloads {
+		delete(needed, w.Name)
+	}
+	return slices.Sorted(maps.Keys(needed))
+}
+
+// unqueued says that a replica has pods, and none of them a Workload.
+func unqueued(pods []*corev1.Pod, ordinal int32) bool {
+	some := false
+	for _, pod := range pods {
+		if n, _, _ := render.ReplicaOf(pod); n != ordinal || pod.DeletionTimestamp != nil {
+			continue
+		}
+		if WorkloadOf(pod) != "" {
+			return false
+		}
+		some = true
+	}
+	return some
+}
+
+// unused is the Workload of the first replicas where it has quota for more pods than it has, and for how many: no replica that is due joins it. Kueue
+// allows no smaller one. It returns nil while pods of the deployment are replaced.
+func (o *Observation) unused() (base *Workload, pods int32) {
+	base = BaseAmong(o.Workloads, o.Groups)
+	if base == nil || slices.ContainsFunc(o.Groups, func(sg *trellisv1alpha1.ScalingGroup) bool { return !o.complete(sg) }) {
+		return nil, 0
+	}
+	pods = podsOf(base.Spec.PodSets)
+	for _, pod := range o.Pods {
+		if WorkloadOf(pod) == base.Name {
+			pods--
+		}
+	}
+	if pods <= 0 {
+		return nil, 0
+	}
+	return base, pods
+}
+
+// complete says that a group has the pods of all its replicas, and no others.
+func (o *Observation) complete(sg *trellisv1alpha1.ScalingGroup) bool {
+	pods := membersOf(sg, o.Pods)
+	ends := func(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil }
+	return len(pods) == int(sg.Spec.Replicas*render.PodsPerReplica(sg)) && !slices.ContainsFunc(pods, ends)
+}
