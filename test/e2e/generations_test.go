@@ -316,7 +316,7 @@ var _ = Describe("The update of workers", func() {
 		w.until("the replica is of the former generation", func() error {
 			pod := &corev1.Pod{}
 			if err := w.c.Get(ctx, types.NamespacedName{Namespace: lost.Namespace, Name: lost.Name}, pod); err != nil || pod.UID == lost.UID {
-				return fmt.Errorf("it is not recreated: %w", err)
+				return fmt.Errorf("pod %s is not recreated: %v", lost.Name, err)
 			}
 			return w.oneGeneration()
 		})
