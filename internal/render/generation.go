@@ -33,6 +33,11 @@ func GenerationOf(sg *trellisv1alpha1.ScalingGroup) string {
 	return generationOf(sg.Spec.Roles)
 }
 
+// DiscoversThroughKubernetes says that pods of the template find each other by the API server, where they publish what they are.
+func DiscoversThroughKubernetes(template *corev1.PodTemplateSpec) bool {
+	return template.Labels[LabelDiscoveryBackend] == discoveryKubernetes
+}
+
 func (s *Component) generation() string { return generationOf(s.Roles) }
 
 func generationOf(roles []trellisv1alpha1.Role) string {

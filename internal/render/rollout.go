@@ -29,14 +29,22 @@ func (s *Component) Worker() bool { return isWorker(s.ComponentType) }
 
 // InStep are the workers whose generations replace each other in step: those of a graph that has several, where Trellis replaces the pods.
 func (g *Graph) InStep() []*Component {
+	if workers := g.InGeneration(); len(workers) > 1 {
+		return workers
+	}
+	return nil
+}
+
+// InGeneration are the workers that have a generation, where Trellis replaces the pods.
+func (g *Graph) InGeneration() []*Component {
+	if !specs.Named(g.Provider).Planned {
+		return nil
+	}
 	var workers []*Component
 	for i := range g.Components {
 		if s := &g.Components[i]; s.Worker() && s.generation() != "" {
 			workers = append(workers, s)
 		}
-	}
-	if len(workers) < 2 || !specs.Named(g.Provider).Planned {
-		return nil
 	}
 	return workers
 }

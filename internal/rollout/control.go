@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/intstr"
+
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
@@ -17,6 +19,8 @@ const (
 	AnnotationPaused = "trellis.dev/rollout-paused"
 	// AnnotationAborted names a generation of workers that is not rolled out: the workers return to the one before.
 	AnnotationAborted = "trellis.dev/rollout-aborted"
+	// AnnotationPartition is the part of the workers that an update replaces before it pauses: see UpTo.
+	AnnotationPartition = "trellis.dev/rollout-partition"
 	// AnnotationProgressDeadline is how long an update may take from one replica that becomes available to the next, before it is reported.
 	AnnotationProgressDeadline = "trellis.dev/rollout-progress-deadline"
 )
@@ -29,6 +33,8 @@ type Control struct {
 	Paused bool
 	// Aborted generation; "" for none.
 	Aborted string
+	// Partition that the new generation takes; nil: all.
+	Partition *intstr.IntOrString
 	// ProgressDeadline; 0 for none.
 	ProgressDeadline time.Duration
 }
@@ -53,6 +59,13 @@ func ControlOf(dgd *nvidiav1beta1.DynamoGraphDeployment) (Control, []Problem) {
 		if c.Aborted = value; !generationName.MatchString(value) {
 			c.Aborted = ""
 			problem(AnnotationAborted, `must be a generation of workers: 8 hexadecimal digits, like "3f2a9c01"`)
+		}
+	}
+	if value, set := dgd.Annotations[AnnotationPartition]; set {
+		if partition, ok := parse(value); ok {
+			c.Partition = &partition
+		} else {
+			problem(AnnotationPartition, `must be a number of steps or a percentage, like "1" or "25%"`)
 		}
 	}
 	if value, set := dgd.Annotations[AnnotationProgressDeadline]; set {

@@ -28,8 +28,10 @@ type fleet struct {
 	shared   trellisv1alpha1.RolloutStrategy
 	recreate map[string]bool
 	// paused: no step replaces anything.
-	paused  bool
-	reports map[string]report
+	paused bool
+	// partition of the new generation; nil: all.
+	partition *intstr.IntOrString
+	reports   map[string]report
 	// written counts the changes of a component's spec.
 	written map[string]int
 	log     strings.Builder
@@ -89,9 +91,12 @@ func (f *fleet) scale(name string, replicas int) {
 
 // steps of all components.
 func (f *fleet) steps() []Step {
-	steps := InStep(f.components())
+	steps, paused := InStep(f.components()), f.paused
+	if f.partition != nil && !paused {
+		steps, paused = UpTo(steps, f.components(), *f.partition)
+	}
 	for i := range steps {
-		if f.paused {
+		if paused {
 			steps[i] = Hold(f.component(f.names[i]))
 			steps[i].Paused = true
 		}

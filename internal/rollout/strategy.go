@@ -31,7 +31,7 @@ const (
 
 // SharedAnnotations are those that count on the deployment itself.
 var SharedAnnotations = []string{
-	AnnotationSharedMaxSurge, AnnotationSharedMaxUnavailable, AnnotationPaused, AnnotationAborted, AnnotationProgressDeadline,
+	AnnotationSharedMaxSurge, AnnotationSharedMaxUnavailable, AnnotationPaused, AnnotationAborted, AnnotationPartition, AnnotationProgressDeadline,
 }
 
 // Values of AnnotationStrategy.

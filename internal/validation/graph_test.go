@@ -180,6 +180,16 @@ func TestGraphRules(t *testing.T) {
 				`metadata.annotations[trellis.dev/rolling-update-max-surge]: Invalid value: "half": must be a number of steps or a percentage, like "1" or "25%"`,
 			},
 		},
+		"rollout bounds: control of an update": {
+			change: func(d *deployment) {
+				d.Annotations = map[string]string{"trellis.dev/rollout-paused": "yes", "trellis.dev/rollout-aborted": "latest", "trellis.dev/rollout-partition": "some"}
+			},
+			want: []string{
+				`metadata.annotations[trellis.dev/rollout-paused]: Invalid value: "yes": must be "true" or "false"`,
+				`metadata.annotations[trellis.dev/rollout-aborted]: Invalid value: "latest": must be a generation of workers: 8 hexadecimal digits, like "3f2a9c01"`,
+				`metadata.annotations[trellis.dev/rollout-partition]: Invalid value: "some": must be a number of steps or a percentage, like "1" or "25%"`,
+			},
+		},
 		"rollout bounds: of all workers, both 0": {
 			change: func(d *deployment) {
 				d.Annotations = map[string]string{"trellis.dev/rolling-update-max-surge": "0", "trellis.dev/rolling-update-max-unavailable": "0"}

@@ -10,6 +10,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -112,6 +113,19 @@ func (w *world) oneGeneration() error {
 	return nil
 }
 
+// publish writes what Dynamo's runtime does in a worker's pod.
+func (w *world) publish(pod *corev1.Pod) {
+	w.t.Helper()
+	metadata := &nvidiav1alpha1.DynamoWorkerMetadata{ObjectMeta: metav1.ObjectMeta{
+		Namespace: pod.Namespace, Name: pod.Name + "-" + string(pod.UID)[:8],
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID}},
+	}}
+	metadata.Spec.Data.Raw = []byte(`{}`)
+	if err := w.c.Create(w.t.Context(), metadata); err != nil && !apierrors.IsAlreadyExists(err) {
+		w.t.Fatalf("publishing the metadata of pod %s: %v", pod.Name, err)
+	}
+}
+
 func (w *world) frontends() map[types.UID]bool {
 	out := map[types.UID]bool{}
 	for _, pod := range w.all() {
@@ -195,6 +209,37 @@ var _ = Describe("A generation of workers", func() {
 		Expect(w.uids()).To(haveAllOf(kept), "a pod that served the former generation is gone")
 	}, SpecTimeout(suite.Timeout()))
 
+	// Pods of the sandbox run no runtime: the spec publishes for them.
+	It("replaces the former one as new workers publish their metadata, where the former ones have", func(ctx SpecContext) {
+		w := newWorld(ctx, "instep-published", racks(2, 8, "a/r0", "a/r1", "a/r2", "a/r3")...)
+		w.create(w.pairIn("zone", "1", "0"))
+		w.ready("g")
+		former := w.dgd("g").Annotations[render.AnnotationWorkerHash]
+		publish := func(is func(generation string) bool) {
+			GinkgoHelper()
+			for _, pod := range w.all() {
+				if generation := pod.Labels[render.LabelWorkerHash]; generation != "" && is(generation) {
+					w.publish(&pod)
+				}
+			}
+		}
+		publish(func(string) bool { return true })
+		watcher := w.followGenerations(0.5)
+		w.setImage("g", "Decode", "example.com/vllm:2")
+		w.hasCondition("g", nvidiav1alpha1.ConditionRolledOut, metav1.ConditionFalse, "RollingOut",
+			"Prefill: 0 of 2 replicas serve the current revision, 1 serve in all", "Decode: 0 of 4 replicas serve the current revision, 2 serve in all",
+			"and has not published its DynamoWorkerMetadata")
+		w.until("all workers are of the new generation", func() error {
+			publish(func(generation string) bool { return generation != former })
+			if s := w.dgd("g").Status; s.RollingUpdate == nil || s.RollingUpdate.Phase != nvidiav1alpha1.RollingUpdateCompleted {
+				return fmt.Errorf("the update is %+v", s.RollingUpdate)
+			}
+			return w.oneGeneration()
+		})
+		w.ready("g")
+		watcher.stop()
+	}, SpecTimeout(suite.Timeout()))
+
 	// The operator dies at a random write of the update; TRELLIS_LIFE_SEED repeats one.
 	It("replaces the former one in step although the operator dies meanwhile", suite.Faults, func(ctx SpecContext) {
 		r := seeded()
@@ -271,7 +316,7 @@ var _ = Describe("The update of workers", func() {
 		w.until("the replica is of the former generation", func() error {
 			pod := &corev1.Pod{}
 			if err := w.c.Get(ctx, types.NamespacedName{Namespace: lost.Namespace, Name: lost.Name}, pod); err != nil || pod.UID == lost.UID {
-				return fmt.Errorf("it is not recreated: %w", err)
+				return fmt.Errorf("pod %s is not recreated: %v", lost.Name, err)
 			}
 			return w.oneGeneration()
 		})

@@ -96,9 +96,11 @@ func newPause(streams genericiooptions.IOStreams) *cobra.Command {
 
 func newResume(streams genericiooptions.IOStreams) *cobra.Command {
 	return newSubcommand(streams, "resume", "Continue an update that is paused or was aborted",
-		"Continues an update that is paused, and begins one anew that was aborted.",
+		"Continues an update that is paused, also at its partition, and begins one anew that was aborted.",
 		func(ctx context.Context, o *options, c client.Client, observed Observed) error {
-			return o.change(ctx, c, observed, map[string]*string{rollout.AnnotationPaused: nil, rollout.AnnotationAborted: nil}, "resumed")
+			return o.change(ctx, c, observed, map[string]*string{
+				rollout.AnnotationPaused: nil, rollout.AnnotationAborted: nil, rollout.AnnotationPartition: nil,
+			}, "resumed")
 		})
 }
 

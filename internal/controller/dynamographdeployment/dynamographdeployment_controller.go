@@ -224,13 +224,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	case err == nil && (o.prerequisites.access.any() || o.shapes.claims):
 		again = r.Retries.AfterUnwatched()
 	}
-	if due := progressDueIn(o, time.Now()); due > 0 && (again == 0 || due < again) {
-		again = due
-	}
 	if waitsForLeftovers(err) {
 		err = nil
 	}
-	return ctrl.Result{RequeueAfter: again}, errors.Join(err, noted)
+	return ctrl.Result{RequeueAfter: sooner(again, progressDueIn(o, time.Now()))}, errors.Join(err, noted)
 }
 
 // observe reads what the deployment is decided by.

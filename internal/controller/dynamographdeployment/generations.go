@@ -11,6 +11,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
@@ -20,19 +21,26 @@ import (
 )
 
 // stepWorkers decides how far each worker component may go while a generation of workers replaces another one, and has all components stay as they are while
-// the update is paused. It goes by what the groups have counted of
-// their current specs. Until all of them have, the last step stays, and where the revision or the number of replicas changes, nothing is replaced.
+// the update is paused. It goes by what the groups have counted of their current specs. Until all of them have, the last step stays, and where the revision
+// or the number of replicas changes, nothing is replaced.
 func stepWorkers(o observed, wanted *render.Graph) {
+	control, _ := rollout.ControlOf(o.dgd)
 	workers := wanted.InStep()
-	if control, _ := rollout.ControlOf(o.dgd); specs.Named(wanted.Provider).Planned && (control.Paused || abortsInVain(o, wanted)) {
+	if specs.Named(wanted.Provider).Planned && (control.Paused || abortsInVain(o, wanted)) {
 		pause(o, wanted, workers)
 		return
+	}
+	if control.Partition != nil {
+		workers = wanted.InGeneration() // also a single one
 	}
 	if !slices.ContainsFunc(workers, func(s *render.Component) bool { return replacing(o.groups[s.Name], s) }) {
 		return
 	}
 	components := componentsOf(o, wanted, workers)
 	steps := rollout.InStep(components)
+	if control.Partition != nil && !wanted.RolledBack {
+		steps = upTo(steps, components, *control.Partition)
+	}
 	if !all(o, workers, counted) {
 		for i := range components {
 			steps[i] = held(o.groups[workers[i].Name], workers[i], components[i])
@@ -47,6 +55,21 @@ func stepWorkers(o observed, wanted *render.Graph) {
 	for i, s := range workers {
 		s.Step = stepOf(steps[i])
 	}
+}
+
+// upTo limits steps to a partition. When it is reached, the update pauses.
+func upTo(steps []rollout.Step, components []rollout.Component, partition intstr.IntOrString) []rollout.Step {
+	steps, reached := rollout.UpTo(steps, components, partition)
+	if !reached {
+		return steps
+	}
+	out := make([]rollout.Step, 0, len(steps))
+	for _, c := range components {
+		step := rollout.Hold(c)
+		step.Paused = true
+		out = append(out, step)
+	}
+	return out
 }
 
 // pause has no component replace any replica.
@@ -166,7 +189,7 @@ func componentsOf(o observed, wanted *render.Graph, workers []*render.Component)
 	out := make([]rollout.Component, 0, len(workers))
 	for i, s := range workers {
 		c := countsOf(o, s)
-		if !s.StatesBounds {
+		if !s.StatesBounds && len(workers) > 1 {
 			c.Bounds = shared[i]
 		}
 		out = append(out, c)

@@ -68,6 +68,50 @@ func TestPausedUpdate(t *testing.T) {
 	}
 }
 
+// TestPartition: the new generation takes its part, and then the update pauses, also that of a single worker, until the partition is another one.
+func TestPartition(t *testing.T) {
+	for name, several := range map[string]bool{"prefill and decode": true, "decode alone": false} {
+		t.Run(name, func(t *testing.T) {
+			o := disaggregated(t)
+			if !several {
+				o.dgd.Spec.Components = []nvidiav1beta1.ComponentSpec{o.dgd.Spec.Components[0], o.dgd.Spec.Components[2]}
+				delete(o.groups, "prefill")
+			}
+			annotated(o, rollout.AnnotationPartition, "50%")
+			for i := range o.dgd.Spec.Components {
+				if c := &o.dgd.Spec.Components[i]; c.Name == "decode" {
+					c.ModelRef = &nvidiav1beta1.ModelReference{Name: "another"}
+				}
+			}
+			written(t, &o)
+			counted := func(updated int32) *trellisv1alpha1.RolloutStep {
+				count(o, "decode", 4-updated, updated)
+				if several {
+					count(o, "prefill", 2-updated/2, updated/2)
+				}
+				written(t, &o)
+				return o.groups["decode"].Spec.Step
+			}
+			if step := counted(0); step == nil || step.Paused || step.Keep < 2 || step.Make > 2 || step.Make == 0 {
+				t.Errorf("the first step: %+v", step)
+			}
+			if step := counted(2); step == nil || !step.Paused {
+				t.Errorf("the partition is reached: %+v", step)
+			}
+			decode := &o.groups["decode"].Status
+			decode.Conditions = append(decode.Conditions, metav1.Condition{Type: trellisv1alpha1.ConditionRolledOut, Status: metav1.ConditionFalse, Message: "2 of 4"})
+			want := "the update is paused at 50% of the workers, its partition. decode: 2 of 4"
+			if c := rolloutCondition(o, nil, time.Now()); c == nil || c.reason != nvidiav1beta1.ReasonRolloutPaused || c.message != want {
+				t.Errorf("got %+v, want %s", c, want)
+			}
+			annotated(o, rollout.AnnotationPartition, "75%")
+			if step := counted(2); step == nil || step.Paused || step.Make != 3 {
+				t.Errorf("the partition is larger: %+v", step)
+			}
+		})
+	}
+}
+
 // TestWhereWorkersReturnTo: the generation that was rolled out last, or else the newest other one.
 func TestWhereWorkersReturnTo(t *testing.T) {
 	o := disaggregated(t)

@@ -47,6 +47,8 @@ func rolloutCondition(o observed, wanted *render.Graph, now time.Time) *conditio
 		return nil
 	case control.Paused:
 		reason, lead = nvidiav1beta1.ReasonRolloutPaused, "the update is paused"
+	case control.Partition != nil && pausedGroups(o):
+		reason, lead = nvidiav1beta1.ReasonRolloutPaused, fmt.Sprintf("the update is paused at %s of the workers, its partition", control.Partition.String())
 	case overdue(o, now):
 		last, _ := lastProgress(o)
 		reason, lead = nvidiav1beta1.ReasonProgressDeadlineExceeded, fmt.Sprintf(
@@ -60,12 +62,22 @@ func rolloutCondition(o observed, wanted *render.Graph, now time.Time) *conditio
 
 // rolledBack says which generation was aborted, and what ends that.
 func rolledBack(o observed, wanted *render.Graph) string {
-	to := "the one without a name"
+	to := "none"
 	if stored, one := wanted.Stored(); one && stored.Generation != "" {
 		to = stored.Generation
 	}
 	return fmt.Sprintf("generation %s was aborted: the workers are of generation %s until they are changed again, or the annotation %s is removed",
 		wanted.Generation, to, rollout.AnnotationAborted)
+}
+
+// pausedGroups: the groups that are updated replace nothing.
+func pausedGroups(o observed) bool {
+	for _, sg := range o.groups {
+		if sg.Spec.Step != nil && sg.Spec.Step.Paused {
+			return true
+		}
+	}
+	return false
 }
 
 // lastProgress is when the update that runs last came further, in any component; false while none runs, or it is paused.
@@ -93,6 +105,14 @@ func progressDueIn(o observed, now time.Time) time.Duration {
 		return 0
 	}
 	return max(0, last.Add(control.ProgressDeadline).Sub(now))
+}
+
+// sooner of two times from now on; 0 is never.
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 || b == 0 {
+		return max(a, b)
+	}
+	return min(a, b)
 }
 
 // overdue: the update has not come further for as long as the user allows.

@@ -21,6 +21,8 @@ type replica struct {
 	// size is how many pods make it whole, outdated that it has to be replaced.
 	size     int
 	outdated bool
+	// unpublished: an update does not count on the replica yet, although its pods are Ready.
+	unpublished bool
 	// generation of workers that the pods are of; "" for none.
 	generation string
 	// pods that live, by index; terminating ones are in leaving, ended ones (Failed, Succeeded) and those whose node is gone in lost.
@@ -103,7 +105,7 @@ func (r *replica) state() (state rollout.State, why string) {
 		return rollout.Partial, ""
 	case !r.released(), r.nowhere():
 		return rollout.Waiting, ""
-	case r.all(render.PodReady):
+	case r.available():
 		return rollout.Available, ""
 	}
 	return rollout.Starting, ""

@@ -57,6 +57,7 @@ type Reconciler struct {
 // +kubebuilder:rbac:groups="",resources=pods,verbs=create;delete;get;list;patch;watch
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=resourcequotas,verbs=list;watch
+// +kubebuilder:rbac:groups=nvidia.com,resources=dynamoworkermetadatas,verbs=get;list;watch
 
 // SetupWithManager registers the controller.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
@@ -71,7 +72,11 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 		},
 		GenericFunc: func(event.GenericEvent) bool { return false },
 	}
-	return ctrl.NewControllerManagedBy(mgr).
+	controllers := ctrl.NewControllerManagedBy(mgr)
+	if err := r.watchMetadata(ctx, mgr, controllers); err != nil {
+		return err
+	}
+	return controllers.
 		Named("scalinggroup").
 		For(&trellisv1alpha1.ScalingGroup{}).
 		Watches(&trellisv1alpha1.ScalingGroup{}, handler.EnqueueRequestsFromMapFunc(r.siblings), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
@@ -156,6 +161,9 @@ func (r *Reconciler) observe(ctx context.Context, sg *trellisv1alpha1.ScalingGro
 	o := observed{sg: sg, pods: pods}
 	o.replicas = replicasOf(sg, pods.own, func(pod *corev1.Pod) bool { return r.nodeGone(ctx, pod) })
 	if err := r.lookForSets(ctx, sg, o.replicas); err != nil {
+		return o, err
+	}
+	if err := r.lookForMetadata(ctx, sg, o.replicas); err != nil {
 		return o, err
 	}
 	o.ends = r.lookForEnds(ctx, o.replicas)

@@ -39,8 +39,8 @@ func statusOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, nex
 		count(&status.UpdatedReplicas, !r.outdated)
 		count(&status.ScheduledReplicas, r.all(podBound))
 		count(&status.ReadyReplicas, r.all(render.PodReady))
-		count(&status.AvailableReplicas, r.all(render.PodReady))
-		count(&status.UpdatedAvailableReplicas, !r.outdated && r.all(render.PodReady))
+		count(&status.AvailableReplicas, r.available())
+		count(&status.UpdatedAvailableReplicas, !r.outdated && r.available())
 	}
 	status.Generations = generationsOf(sg, replicas)
 	cut := gang.DefaultPlacementBudget.Cut(placementsOf(sg, replicas, nodeLabels))
@@ -50,7 +50,7 @@ func statusOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, nex
 	} else {
 		meta.RemoveStatusCondition(&status.Conditions, trellisv1alpha1.ConditionPlacementsComplete)
 	}
-	rolledOut := rolledOutCondition(sg, &status, next)
+	rolledOut := rolledOutCondition(sg, &status, next, notAvailable(replicas))
 	if rolledOut.Status == metav1.ConditionTrue {
 		status.Revision = sg.Spec.Revision
 	}
@@ -61,8 +61,8 @@ func statusOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, nex
 }
 
 // rolledOutCondition: an update or restart is over when nothing outdated is left and as many replicas serve as are wanted. That a replica
-// is lost later does not begin it again.
-func rolledOutCondition(sg *trellisv1alpha1.ScalingGroup, status *trellisv1alpha1.ScalingGroupStatus, next rollout.Plan) metav1.Condition {
+// is lost later does not begin it again. waiting says what keeps new replicas from being available.
+func rolledOutCondition(sg *trellisv1alpha1.ScalingGroup, status *trellisv1alpha1.ScalingGroupStatus, next rollout.Plan, waiting []string) metav1.Condition {
 	c := metav1.Condition{
 		Type: trellisv1alpha1.ConditionRolledOut, Status: metav1.ConditionTrue, ObservedGeneration: sg.Generation,
 		Reason: trellisv1alpha1.ReasonUpToDate, Message: "no replica is of an older revision",
@@ -82,6 +82,10 @@ func rolledOutCondition(sg *trellisv1alpha1.ScalingGroup, status *trellisv1alpha
 	if next.Waits != "" {
 		c.Message += "; " + next.Waits
 	}
+	for _, why := range waiting {
+		c.Message += "; " + why
+	}
+	c.Message = limit.Text(c.Message, limit.Condition)
 	return c
 }
 

@@ -1,0 +1,182 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scalinggroup
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/limit"
+	"github.com/trellis-k8s/trellis/internal/render"
+)
+
+// This file says when an update may count on a new worker. A frontend sends requests to a worker when it has read the DynamoWorkerMetadata that the runtime
+// publishes in the worker's pod, which is later than the pod is Ready. So a new replica is available when all its pods are Ready and its first pod, in which
+// the endpoints are, has published its metadata.
+//
+// Not every runtime does that. It is expected where the pods discover each other through Kubernetes and another replica of the component has published its
+// metadata. Outside of updates, Ready is enough.
+
+// indexMetadataByPod finds DynamoWorkerMetadatas by the pod that published them.
+const indexMetadataByPod = "trellis.metadata.pod"
+
+// workerMetadata is all that is read, and cached, of DynamoWorkerMetadatas.
+func workerMetadata() *metav1.PartialObjectMetadata {
+	out := &metav1.PartialObjectMetadata{}
+	out.SetGroupVersionKind(nvidiav1alpha1.GroupVersion.WithKind("DynamoWorkerMetadata"))
+	return out
+}
+
+// publishers are the pods that own a DynamoWorkerMetadata. A replica that is replaced in place may own that of the one before, too, for a while.
+func publishers(object client.Object) []metav1.OwnerReference {
+	return slices.DeleteFunc(slices.Clone(object.GetOwnerReferences()), func(owner metav1.OwnerReference) bool {
+		return owner.Kind != "Pod" || owner.APIVersion != corev1.SchemeGroupVersion.String()
+	})
+}
+
+// watchMetadata has a group reconciled when a pod of it has published its metadata. What is in the metadata does not matter.
+func (r *Reconciler) watchMetadata(ctx context.Context, mgr ctrl.Manager, b *builder.Builder) error {
+	err := mgr.GetFieldIndexer().IndexField(ctx, workerMetadata(), indexMetadataByPod, func(o client.Object) []string {
+		var names []string
+		for _, owner := range publishers(o) {
+			names = append(names, owner.Name)
+		}
+		return names
+	})
+	if err != nil {
+		return fmt.Errorf("indexing DynamoWorkerMetadatas by pod: %w", err)
+	}
+	appeared := predicate.Funcs{
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			return !slices.EqualFunc(publishers(e.ObjectOld), publishers(e.ObjectNew), sameOwner)
+		},
+		DeleteFunc: func(event.DeleteEvent) bool { return false }, GenericFunc: func(event.GenericEvent) bool { return false },
+	}
+	b.WatchesMetadata(workerMetadata(), handler.EnqueueRequestsFromMapFunc(r.groupOfMetadata), builder.WithPredicates(appeared))
+	return nil
+}
+
+func (r *Reconciler) groupOfMetadata(ctx context.Context, object client.Object) []reconcile.Request {
+	var out []reconcile.Request
+	for _, owner := range publishers(object) {
+		pod := &corev1.Pod{}
+		if err := r.Client.Get(ctx, types.NamespacedName{Namespace: object.GetNamespace(), Name: owner.Name}, pod); err == nil { // its events bring the group otherwise
+			out = append(out, groupOf(ctx, pod)...)
+		}
+	}
+	return out
+}
+
+func sameOwner(a, b metav1.OwnerReference) bool { return a.UID == b.UID }
+
+// lookForMetadata marks the replicas of the current revision that an update does not count on yet.
+func (r *Reconciler) lookForMetadata(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica) error {
+	if !expectsMetadata(sg, replicas) {
+		return nil
+	}
+	published := map[int32]bool{}
+	for ordinal, one := range replicas {
+		pod := one.pods[0]
+		if pod == nil {
+			continue
+		}
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(nvidiav1alpha1.GroupVersion.WithKind("DynamoWorkerMetadataList"))
+		if err := r.Client.List(ctx, list, client.InNamespace(pod.Namespace), client.MatchingFields{indexMetadataByPod: pod.Name}); err != nil {
+			return fmt.Errorf("listing the DynamoWorkerMetadatas of pod %s: %w", pod.Name, err)
+		}
+		published[ordinal] = slices.ContainsFunc(list.Items, func(m metav1.PartialObjectMetadata) bool {
+			return slices.ContainsFunc(publishers(&m), func(owner metav1.OwnerReference) bool { return owner.UID == pod.UID })
+		})
+	}
+	markUnpublished(replicas, published)
+	return nil
+}
+
+// expectsMetadata: a generation of workers that discover each other through Kubernetes replaces another one.
+func expectsMetadata(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica) bool {
+	if render.GenerationOf(sg) == "" || !render.DiscoversThroughKubernetes(&sg.Spec.Roles[0].Template) {
+		return false
+	}
+	if meta.IsStatusConditionFalse(sg.Status.Conditions, trellisv1alpha1.ConditionRolledOut) {
+		return true
+	}
+	for _, one := range replicas {
+		if one.outdated {
+			return true
+		}
+	}
+	return false
+}
+
+// markUnpublished marks the replicas that have published nothing, if others of the component have.
+func markUnpublished(replicas map[int32]*replica, published map[int32]bool) {
+	for _, is := range published {
+		if !is {
+			continue
+		}
+		for ordinal, one := range replicas {
+			one.unpublished = !one.outdated && !published[ordinal]
+		}
+		return
+	}
+}
+
+// available: every pod is Ready, and frontends can know of it.
+func (r *replica) available() bool { return r.all(render.PodReady) && !r.unpublished }
+
+// notAvailable says of the new replicas which pod keeps them from being available, why, and since when.
+func notAvailable(replicas map[int32]*replica) []string {
+	var out []string
+	for _, ordinal := range sortedOrdinals(replicas) {
+		one := replicas[ordinal]
+		if one.outdated || !one.whole() || !one.all(podBound) || one.available() {
+			continue
+		}
+		out = append(out, one.whyNotAvailable())
+	}
+	return limit.First(out, maxNamed, "replicas")
+}
+
+func (r *replica) whyNotAvailable() string {
+	for _, index := range r.indexes() {
+		pod := r.pods[index]
+		if render.PodReady(pod) {
+			continue
+		}
+		text := fmt.Sprintf("pod %s is not Ready%s", pod.Name, since(pod))
+		if why := whyNotStarting(pod); why != "" {
+			text += ": " + why
+		}
+		return text
+	}
+	pod := r.pods[0]
+	return fmt.Sprintf("pod %s is Ready%s and has not published its DynamoWorkerMetadata", pod.Name, since(pod))
+}
+
+// since says when the pod's condition Ready last changed, in words; "" where it has none.
+func since(pod *corev1.Pod) string {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady && !c.LastTransitionTime.IsZero() {
+			return " since " + c.LastTransitionTime.UTC().Format(time.RFC3339)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,63 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// UpTo limits the steps of an update to a partition: the part of the graph that the new generation takes, as a number of steps or a percentage of them.
+// The rest stays in earlier generations. With 2 prefill and 4 decode, 1 and 50% are both 1 prefill and 2 decode; parts of replicas round up.
+//
+// reached says that the new generation serves its part. A Recreate replaces all or nothing, and has no partition.
+func UpTo(steps []Step, components []Component, partition intstr.IntOrString) (out []Step, reached bool) {
+	limit := partOf(partition, components)
+	if !limit.less(one) || slices.ContainsFunc(components, func(c Component) bool { return c.Recreate }) {
+		return steps, false
+	}
+	out, reached = make([]Step, 0, len(steps)), true
+	for i, c := range components {
+		most := limit.of(c.Replicas)
+		out = append(out, steps[i].upTo(most, one.minus(limit).of(c.Replicas), c))
+		reached = reached && c.NewAvailable >= most
+	}
+	return out, reached
+}
+
+// upTo has the new generation get at most so many replicas, but for those that no generation has, and earlier ones keep the rest: so many to serve their
+// part, as far as surge has space for what both round up.
+func (s Step) upTo(most, rest int, c Component) Step {
+	s.Make = min(s.Make, max(most, c.Replicas-c.Old))
+	stay := max(c.Replicas-most, min(rest, c.Replicas+c.MaxSurge-most))
+	if more := stay - s.Keep; more > 0 {
+		s.Keep += more
+		if s.Of = slices.Clone(s.Of); len(s.Of) > 0 {
+			s.Of[0].Replicas += more
+		}
+	}
+	return s
+}
+
+// partOf the graph is a number of steps, of which there are as many as the smallest component has replicas, or a percentage.
+func partOf(value intstr.IntOrString, components []Component) part {
+	if value.Type == intstr.String {
+		percent, err := strconv.Atoi(strings.TrimSuffix(value.StrVal, "%"))
+		if err != nil {
+			return one // not a value that ControlOf reads
+		}
+		return part{int64(percent), 100}.min(one)
+	}
+	steps := math.MaxInt
+	for _, c := range components {
+		if c.Replicas > 0 {
+			steps = min(steps, c.Replicas)
+		}
+	}
+	return part{int64(value.IntVal), int64(steps)}.min(one)
+}
