@@ -83,7 +83,7 @@ func TestSpread(t *testing.T) {
 			want: []string{"decode-0 InsufficientCapacity"},
 			why: "spread over racks, it goes to a/s, which has 0 replicas where another has 1; " +
 				"needs 1 pod x 1 nvidia.com/gpu in a; it holds 0 of 1; " +
-				"there decode-0 needs 1 pod x 1 nvidia.com/gpu in one rack inside a; a/s holds 0 of 1 (1 host nvidia.com/gpu 0 of 1)",
+				"there decode-0 needs 1 pod x 1 nvidia.com/gpu in one rack inside a; a/s holds 0 of 1 (1 host short of nvidia.com/gpu)",
 		},
 		"of several zones that have fewer the tightest": {
 			graph: spreadGraph(none, spreadComponent(rack, 1, 2, zone, none, "ar")), nodes: []string{"n0 a/r 8", "n1 b/s 8", "n2 c/t 2"},
