@@ -21,10 +21,10 @@ import (
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 )
 
-// AnnotationDefault is set to "true" on the ClusterTopology that multinode components without any constraint are packed by, as well as it goes.
+// AnnotationDefault is set to "true" on each ClusterTopology that multinode components without any constraint are packed by, as well as it goes.
 const AnnotationDefault = "trellis.dev/is-default-topology"
 
-// Defaults returns the topologies that are annotated as the default, the oldest first: that one counts.
+// Defaults returns the topologies that are annotated as the default, the oldest first. Those of them count that [Counting] returns.
 func Defaults(topologies []grovev1alpha1.ClusterTopology) []*grovev1alpha1.ClusterTopology {
 	var out []*grovev1alpha1.ClusterTopology
 	for i := range topologies {
@@ -36,12 +36,4 @@ func Defaults(topologies []grovev1alpha1.ClusterTopology) []*grovev1alpha1.Clust
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
 	return out
-}
-
-// Default returns the topology that counts as the default, or nil.
-func Default(topologies []grovev1alpha1.ClusterTopology) *grovev1alpha1.ClusterTopology {
-	if defaults := Defaults(topologies); len(defaults) > 0 {
-		return defaults[0]
-	}
-	return nil
 }

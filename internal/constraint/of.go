@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
@@ -36,8 +38,10 @@ var (
 type Sources struct {
 	// Topology is the ClusterTopology that the deployment names, as it is now; nil when it is not there.
 	Topology *grovev1alpha1.ClusterTopology
-	// Default is the cluster's default topology, for deployments that state no constraint; nil when there is none.
-	Default *grovev1alpha1.ClusterTopology
+	// Defaults are the cluster's default topologies, the oldest first, for deployments that state no constraint; see [Defaults].
+	Defaults []*grovev1alpha1.ClusterTopology
+	// Nodes of the cluster tell apart default topologies that a component suits alike; none where that is not known.
+	Nodes []*corev1.Node
 	// Frozen holds, by component name, the constraint that was taken over when the component was first reconciled. It wins over all others.
 	// A key with a nil value means frozen as unconstrained.
 	Frozen map[string]*trellisv1alpha1.ResolvedTopology
@@ -59,6 +63,8 @@ type Resolved struct {
 	Topologies map[string]*trellisv1alpha1.ResolvedTopology
 	// Problems are why constraints cannot be resolved.
 	Problems []Problem
+	// Undecided are the components that several default topologies suit alike.
+	Undecided []Undecided
 }
 
 // Of resolves the constraint of every component of a deployment that states this. What is frozen stays as it is; a component that has nothing
@@ -67,7 +73,10 @@ func Of(dgd *nvidiav1beta1.DynamoGraphDeployment, stated Statement, s Sources) R
 	out := map[string]*trellisv1alpha1.ResolvedTopology{}
 	base, problems := baseOf(dgd, stated, s)
 	if len(problems) > 0 {
-		return Resolved{out, problems}
+		return Resolved{Topologies: out, Problems: problems}
+	}
+	if len(s.Frozen) == 0 && !stated.Any() {
+		return Resolved{Topologies: out, Undecided: followDefaults(dgd, s, out)}
 	}
 	for i := range dgd.Spec.Components {
 		c := &dgd.Spec.Components[i]
@@ -78,12 +87,14 @@ func Of(dgd *nvidiav1beta1.DynamoGraphDeployment, stated Statement, s Sources) R
 		if base == nil {
 			continue
 		}
-		resolved := base.DeepCopy()
-		out[c.Name] = resolved
-		if resolved.Automatic {
-			preferNarrowest(resolved, c)
+		if base.Automatic {
+			if t := followSiblings(c, s); t != nil {
+				out[c.Name] = t
+			}
 			continue
 		}
+		resolved := base.DeepCopy()
+		out[c.Name] = resolved
 		if own := c.TopologyConstraint; own != nil {
 			resolved.PackDomain, resolved.PreferredPackDomain = own.PackDomain, own.PreferredPackDomain
 			path := field.Component(i, c.Name).Child("topologyConstraint")
@@ -94,7 +105,7 @@ func Of(dgd *nvidiav1beta1.DynamoGraphDeployment, stated Statement, s Sources) R
 		}
 		spread(resolved, dgd, c)
 	}
-	return Resolved{out, problems}
+	return Resolved{Topologies: out, Problems: problems}
 }
 
 // baseOf is what all components share: the levels and the deployment-level domains. Nil means unconstrained.
@@ -107,10 +118,6 @@ func baseOf(dgd *nvidiav1beta1.DynamoGraphDeployment, stated Statement, s Source
 		return baseOfFields(dgd, s)
 	case stated.Annotated.Set():
 		return baseOfAnnotations(stated.Annotated, s)
-	case s.Default != nil && stated.Multinode:
-		base := newBase(s.Default)
-		base.Automatic = true
-		return base, nil
 	}
 	return nil, nil
 }

@@ -80,12 +80,17 @@ func Packed(sg *trellisv1alpha1.ScalingGroup) bool {
 	return sg.Spec.Multinode || !OfGraph(t).Empty() || !OfComponent(t).Empty() || Spread(t)
 }
 
-// TopologyOf returns a frozen topology of the graph for what all its groups share: profile, levels and the deployment level. Nil without any.
+// TopologyOf returns a frozen topology of the graph for what all its groups share: profile, levels and the deployment level. Nil without any. Of groups
+// that follow several default topologies it is that of the first component by name.
 func TopologyOf(groups []*trellisv1alpha1.ScalingGroup) *trellisv1alpha1.ResolvedTopology {
+	var first *trellisv1alpha1.ScalingGroup
 	for _, sg := range groups {
-		if sg.Spec.Topology != nil {
-			return sg.Spec.Topology
+		if sg.Spec.Topology != nil && (first == nil || sg.Spec.Service < first.Spec.Service) {
+			first = sg
 		}
 	}
-	return nil
+	if first == nil {
+		return nil
+	}
+	return first.Spec.Topology
 }

@@ -13,7 +13,7 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
-// TestSpread: a component has its own spread, or that of the deployment where it has a place beside packDomain.
+// TestSpread: a component has its own spread, or that of the deployment where that suits its packDomain.
 func TestSpread(t *testing.T) {
 	ct := &grovev1alpha1.ClusterTopology{}
 	ct.Name = "hall"

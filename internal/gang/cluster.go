@@ -83,19 +83,20 @@ func ReserveRest(c *topology.Cluster, o Observation) []string {
 			for _, pod := range replica.Pods {
 				rest = append(rest, pod.ID)
 			}
-			if r.reserveRest(c, replica.Anchor, replica.Pods) {
+			place := r.Graph.PlaceOf(r.Graph.Components[i].Name)
+			if reserveRest(c, place, replica.Anchor, replica.Pods) {
 				continue
 			}
 			for j := range replica.Pods {
-				r.reserveRest(c, replica.Anchor, replica.Pods[j:j+1])
+				reserveRest(c, place, replica.Anchor, replica.Pods[j:j+1])
 			}
 		}
 	}
 	return rest
 }
 
-func (r *Request) reserveRest(c *topology.Cluster, within topology.Path, pods []placement.Pod) bool {
-	_, refusal := placement.PlanGroup(c, r.Graph.Levels, r.Graph.NodeSelector, &placement.Group{
+func reserveRest(c *topology.Cluster, place placement.Place, within topology.Path, pods []placement.Pod) bool {
+	_, refusal := placement.PlanGroup(c, place.Levels, place.NodeSelector, &placement.Group{
 		Required: topology.NoLevel, Preferred: topology.NoLevel, Within: within, Pods: pods,
 	}, placement.Options{})
 	return refusal == nil
@@ -114,14 +115,13 @@ func NodesOf(c *topology.Cluster, id string) []string {
 
 // Score is that of all replicas of the graph that a constraint packs, by the nodes that their pods are bound to or have reserved.
 func Score(c *topology.Cluster, o Observation) float64 {
-	var levels topology.Levels
-	var replicas [][]string
+	least := float64(placement.Unscored)
 	pods := podsByGroup(o.Pods)
 	for _, sg := range o.Groups {
 		if !render.Gated(sg) || sg.Spec.Topology == nil {
 			continue
 		}
-		levels = LevelsOf(sg.Spec.Topology)
+		var replicas [][]string
 		for _, members := range podsByOrdinal(pods[string(sg.UID)]) {
 			var hosts []string
 			for _, pod := range members {
@@ -131,8 +131,11 @@ func Score(c *topology.Cluster, o Observation) float64 {
 			}
 			replicas = append(replicas, hosts)
 		}
+		if one := placement.Score(c, LevelsOf(sg.Spec.Topology), replicas); one != placement.Unscored && (least == placement.Unscored || one < least) {
+			least = one
+		}
 	}
-	return placement.Score(c, levels, replicas)
+	return least
 }
 
 // WillBeFollowed says that the replica of a pod that is gone will be recreated. pods are those of the group that are left.

@@ -28,7 +28,7 @@ func (r *Request) Moved(c *topology.Cluster, replica placement.ReplicaResult) st
 		left.from = waiting.Hint
 	}
 	level := max(component.Required, component.Preferred, r.Graph.Required, r.Graph.Preferred)
-	from, to := left.from.Truncate(level), PinnedDomain(c, r.Graph.Levels, replica).Truncate(level)
+	from, to := left.from.Truncate(level), PinnedDomain(c, r.levelsOf(replica.Component), replica).Truncate(level)
 	// The status may have the former domain down to a broader level only.
 	if len(from) == 0 || level == topology.NoLevel || from.Contains(to) {
 		return ""
@@ -42,7 +42,8 @@ func (r *Request) Moved(c *topology.Cluster, replica placement.ReplicaResult) st
 		for _, pod := range replica.Pods {
 			c.Forget(pod.ID)
 		}
-		_, refusal := placement.PlanGroup(c, r.Graph.Levels, r.Graph.NodeSelector, &placement.Group{
+		place := r.Graph.PlaceOf(component.Name)
+		_, refusal := placement.PlanGroup(c, place.Levels, place.NodeSelector, &placement.Group{
 			Name: replica.Component, Required: topology.NoLevel, Preferred: topology.NoLevel, Within: from, Pods: waiting.Pods,
 		}, placement.Options{})
 		c.Rollback()

@@ -39,7 +39,8 @@ func (n namedNodes) of(pod placement.PodResult) []string {
 
 // nodesToName decides which nodes a replica's pods name, if any: a cluster may be so small that it is not worth it.
 func (r *Request) nodesToName(c *topology.Cluster, domain topology.Path, replica placement.ReplicaResult) namedNodes {
-	tree := c.Tree(r.Graph.Levels, r.Graph.NodeSelector)
+	place := r.Graph.PlaceOf(replica.Component)
+	tree := c.Tree(place.Levels, place.NodeSelector)
 	d, found := tree.Find(domain)
 	if !found || namedShare > c.Size() {
 		return namedNodes{}

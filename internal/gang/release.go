@@ -56,8 +56,9 @@ func (r *Request) Releases(c *topology.Cluster, replica placement.ReplicaResult,
 	if gang == "" {
 		gang = name(r.Graph.Name, replica)
 	}
-	domain := PinnedDomain(c, r.Graph.Levels, replica)
-	labels, named := r.labelsOf(domain), namedNodes{}
+	place := r.Graph.PlaceOf(replica.Component)
+	domain := PinnedDomain(c, place.Levels, replica)
+	labels, named := labelsOf(place, domain), namedNodes{}
 	if !replica.PinHosts {
 		named = r.nodesToName(c, domain, replica)
 	}
@@ -65,7 +66,7 @@ func (r *Request) Releases(c *topology.Cluster, replica placement.ReplicaResult,
 	for _, planned := range replica.Pods {
 		pin := Pin{Graph: r.Graph.Name, Gang: gang, Labels: labels, Nodes: named.of(planned)}
 		if replica.Preempts != nil {
-			pin.Preempts, pin.Wide = true, r.labelsOf(r.widest(replica))
+			pin.Preempts, pin.Wide = true, labelsOf(place, r.widest(replica))
 		}
 		if replica.PinHosts {
 			pin.Node = planned.Node
@@ -112,12 +113,12 @@ func PinnedDomain(c *topology.Cluster, levels topology.Levels, replica placement
 }
 
 // labelsOf are the labels that only nodes of the domain carry: the whole path, and those of the node pool that the topology describes.
-func (r *Request) labelsOf(domain topology.Path) map[string]string {
-	labels := r.Graph.Levels.Selector(domain)
-	if len(r.Graph.NodeSelector) == 0 {
+func labelsOf(place placement.Place, domain topology.Path) map[string]string {
+	labels := place.Levels.Selector(domain)
+	if len(place.NodeSelector) == 0 {
 		return labels
 	}
-	out := maps.Clone(r.Graph.NodeSelector)
+	out := maps.Clone(place.NodeSelector)
 	maps.Copy(out, labels)
 	return out
 }

@@ -30,7 +30,7 @@ type replicaState struct {
 func (r *Request) replicaStates(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod, releasing map[string]topology.Path) []replicaState {
 	byOrdinal := podsByOrdinal(pods)
 	ordinals, beyond := ordinalsOf(sg, byOrdinal, aheadOf(sg))
-	states := make([]replicaState, 0, len(ordinals))
+	states, levels := make([]replicaState, 0, len(ordinals)), LevelsOf(sg.Spec.Topology)
 	for _, ordinal := range ordinals {
 		state := replicaState{ordinal: ordinal, absent: int(render.PodsPerReplica(sg))}
 		for _, pod := range byOrdinal[ordinal] {
@@ -39,7 +39,7 @@ func (r *Request) replicaStates(sg *trellisv1alpha1.ScalingGroup, pods []*corev1
 			}
 		}
 		for _, pod := range byOrdinal[ordinal] {
-			r.sortPod(&state, sg, pod, releasing)
+			r.sortPod(&state, sg, levels, pod, releasing)
 		}
 		states = append(states, state)
 	}
@@ -47,7 +47,9 @@ func (r *Request) replicaStates(sg *trellisv1alpha1.ScalingGroup, pods []*corev1
 	return states
 }
 
-func (r *Request) sortPod(state *replicaState, sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod, releasing map[string]topology.Path) {
+func (r *Request) sortPod(
+	state *replicaState, sg *trellisv1alpha1.ScalingGroup, levels topology.Levels, pod *corev1.Pod, releasing map[string]topology.Path,
+) {
 	path, onItsWay := releasing[topology.PodID(pod)]
 	switch {
 	case Leaving(pod):
@@ -61,7 +63,7 @@ func (r *Request) sortPod(state *replicaState, sg *trellisv1alpha1.ScalingGroup,
 	case onItsWay:
 		state.path, state.releasing = path, true
 	case !render.GateClosed(pod):
-		state.path = r.Graph.Levels.PathOf(pod.Spec.NodeSelector)
+		state.path = levels.PathOf(pod.Spec.NodeSelector)
 		if gang := pod.Annotations[render.AnnotationGang]; gang != "" {
 			r.gangs[Key{sg.Spec.Service, state.ordinal}] = gang
 		}

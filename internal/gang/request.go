@@ -184,9 +184,10 @@ func (r *Request) addComponent(sg *trellisv1alpha1.ScalingGroup, states []replic
 		Apart: render.DistinctHosts(sg),
 	}
 	if t := sg.Spec.Topology; t != nil {
-		component.Required = r.Graph.Levels.Index(t.PackDomain)
-		component.Preferred = r.Graph.Levels.Index(t.PreferredPackDomain)
+		levels := LevelsOf(t)
+		component.Required, component.Preferred = levels.Index(t.PackDomain), levels.Index(t.PreferredPackDomain)
 	}
+	component.Place = r.placeOf(sg.Spec.Topology)
 	component.Spread = r.spreadOf(sg.Spec.Topology, states)
 	for _, state := range states {
 		if len(state.open) == 0 {

@@ -4,10 +4,33 @@
 package gang
 
 import (
+	"maps"
+	"slices"
+
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/constraint"
 	"github.com/trellis-k8s/trellis/internal/placement"
+	"github.com/trellis-k8s/trellis/internal/topology"
 )
+
+// placeOf is where a component is placed that has another topology than the graph, or none: components without a constraint follow the default
+// topologies of their nodes.
+func (r *Request) placeOf(t *trellisv1alpha1.ResolvedTopology) *placement.Place {
+	var selector map[string]string
+	if t != nil {
+		selector = t.NodeSelector
+	}
+	levels := LevelsOf(t)
+	if slices.Equal(levels, r.Graph.Levels) && maps.Equal(selector, r.Graph.NodeSelector) {
+		return nil
+	}
+	return &placement.Place{Levels: levels, NodeSelector: selector}
+}
+
+// levelsOf are the levels by which a component of the request is placed.
+func (r *Request) levelsOf(component string) topology.Levels {
+	return r.Graph.PlaceOf(component).Levels
+}
 
 // spreadOf says how the replicas of a component are spread, and where those are that stay; nil when they are not spread. One that is recreated is counted
 // where it goes next, and one that is released in part by the planner.
@@ -15,7 +38,7 @@ func (r *Request) spreadOf(t *trellisv1alpha1.ResolvedTopology, states []replica
 	if !constraint.Spread(t) {
 		return nil
 	}
-	spread := &placement.Spread{Required: r.Graph.Levels.Index(t.SpreadDomain), Preferred: r.Graph.Levels.Index(t.PreferredSpreadDomain)}
+	spread := &placement.Spread{Required: LevelsOf(t).Index(t.SpreadDomain), Preferred: LevelsOf(t).Index(t.PreferredSpreadDomain)}
 	for _, state := range states {
 		if len(state.open) > 0 && len(state.closed) == 0 && state.absent == 0 && !state.replaced() {
 			spread.At = append(spread.At, state.path)

@@ -65,3 +65,35 @@ func TestSpreadLevelLost(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// TestPlacesOfComponents: each component is pinned by the levels and to the pool of its own topology.
+func TestPlacesOfComponents(t *testing.T) {
+	one, other := newGroup("decode", 1, 2, frozen("", "")), newGroup("prefill", 1, 2, frozen("", ""))
+	for sg, pool := range map[*trellisv1alpha1.ScalingGroup]string{one: "h", other: "gb"} {
+		sg.Spec.Topology.Automatic, sg.Spec.Topology.NodeSelector = true, map[string]string{"pool": pool}
+	}
+	one.Spec.Topology.PreferredPackDomain = "rack"
+	other.Spec.Topology.Profile, other.Spec.Topology.PreferredPackDomain = "q", "row"
+	other.Spec.Topology.Levels = []trellisv1alpha1.ResolvedLevel{{Domain: "row", Key: "row"}}
+	c := NewCluster()
+	h := host("h1", "a", 8)
+	h.Labels["pool"] = "h"
+	c.SetNode(h)
+	gb := host("gb1", "", 8)
+	gb.Labels = map[string]string{"pool": "gb", "row": "r1", corev1.LabelHostname: "gb1"}
+	c.SetNode(gb)
+	o := Observation{
+		DGD:    &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g"}},
+		Groups: []*trellisv1alpha1.ScalingGroup{one, other}, Profile: profile,
+		Pods: []*corev1.Pod{newPod(one, 0, 0), newPod(one, 0, 1), newPod(other, 0, 0), newPod(other, 0, 1)},
+	}
+	got := map[string]map[string]string{}
+	for _, release := range releasesOf(c, o) {
+		got[release.Pod.Name] = release.Pin.Labels
+	}
+	inH, inGB := map[string]string{"pool": "h", "z": "z", "r": "a"}, map[string]string{"pool": "gb", "row": "r1"}
+	want := map[string]map[string]string{"g-decode-0-0": inH, "g-decode-0-1": inH, "g-prefill-0-0": inGB, "g-prefill-0-1": inGB}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -35,8 +35,11 @@ func (s *search) closest(r *Refusal, u *unit, domains []topology.DomainID) {
 	}
 	before := s.here()
 	part := s.part(u, best)
-	if part == nil {
+	if part == nil || u.spread != nil && part.required == topology.NoLevel { // a replica without a domain of its own inside the one it is spread to
 		s.back(before)
+		if u.spread != nil {
+			u = inner(u)
+		}
 		s.shortage(r.Closest, u, best)
 		s.beside(r, u)
 		return

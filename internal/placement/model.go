@@ -51,6 +51,8 @@ type Component struct {
 	Required, Preferred int
 	// Apart: the pods of each replica are on hosts of their own. Replicas may share hosts.
 	Apart bool
+	// Place is where the component is placed instead of the demand's levels and node selector, in a demand without a constraint of its own; nil: there.
+	Place *Place
 	// Spread says over which domains the replicas are spread; nil: over none.
 	Spread *Spread
 	// Anchor is the domain of a single-node service's living replicas; nil when there are none. Multinode replicas carry anchors of their own.

@@ -28,6 +28,9 @@ func PlanGraph(c *topology.Cluster, g Demand, o Options) Result {
 			}
 		}
 	}
+	if g.mixed() {
+		return planParts(c, g, o)
+	}
 	if !g.avoids() {
 		p := newPlanner(c, g, o)
 		defer p.bind()()

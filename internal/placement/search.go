@@ -174,8 +174,8 @@ func (s *search) alike(seen *[]uint64, d topology.DomainID, g *goal) bool {
 		return false
 	}
 	s.steps -= s.tree.Size(d) / 16
-	mark, comparable := s.spreadMark(s.mark(d), d)
-	if !comparable {
+	mark, known := s.spreadMark(s.mark(d), d)
+	if !known {
 		return false
 	}
 	if g.next != nil {

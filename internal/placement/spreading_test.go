@@ -74,6 +74,17 @@ func TestSpread(t *testing.T) {
 				"needs 2 pods x 1 nvidia.com/gpu in one zone; b holds 0 of 2; " +
 				"there decode-0 needs 2 pods x 1 nvidia.com/gpu in one rack inside b; b/s holds 1 of 2 (1 of 2 nvidia.com/gpu free)",
 		},
+		"a single pod waits for the rack of its zone that has fewer": {
+			graph: spreadGraph(none, func() Component {
+				c := spreadComponent(zone, 1, 1, rack, none, "ar")
+				c.Anchor = topology.Path{"a"}
+				return c
+			}()), nodes: []string{"n0 a/r 8", "n1 a/s 8 used=8"},
+			want: []string{"decode-0 InsufficientCapacity"},
+			why: "spread over racks, it goes to a/s, which has 0 replicas where another has 1; " +
+				"needs 1 pod x 1 nvidia.com/gpu in a; it holds 0 of 1; " +
+				"there decode-0 needs 1 pod x 1 nvidia.com/gpu in one rack inside a; a/s holds 0 of 1 (1 host short of nvidia.com/gpu)",
+		},
 		"of several zones that have fewer the tightest": {
 			graph: spreadGraph(none, spreadComponent(rack, 1, 2, zone, none, "ar")), nodes: []string{"n0 a/r 8", "n1 b/s 8", "n2 c/t 2"},
 			want: []string{"decode-0 c/t: n2 n2"},

@@ -40,12 +40,14 @@ func (s *search) spreadOut(r *Refusal, u *unit, domains []topology.DomainID, sco
 	return allowed
 }
 
-// spreadText is "spread over zones, it goes to b, which has 1 replica where another has 2".
+// spreadText is "spread over zones, it goes to b, which has 1 replica where another has 2", of the part of the gang that is spread.
 func (r *Refusal) spreadText() string {
-	s := r.Spreading
-	if s == nil {
-		return ""
+	for r.Spreading == nil {
+		if r = r.Cause; r == nil {
+			return ""
+		}
 	}
+	s := r.Spreading
 	where := pathText(s.Domain)
 	if s.Domains > 1 {
 		where = fmt.Sprintf("one of %d that have", s.Domains)

@@ -37,6 +37,9 @@ type shapeCount struct {
 // UnmetOf returns what the refused gangs of a plan ask for. It returns nil when a change of any node may matter: when a gang is refused for something
 // else than capacity, or when the search did not come to an end.
 func UnmetOf(g Demand, r *Result) *Unmet {
+	if g.mixed() {
+		return nil
+	}
 	u, waiting := &Unmet{levels: g.Levels, selector: g.NodeSelector}, podsByReplica(g)
 	var base *unmetGang
 	for i := range r.Replicas {

@@ -80,7 +80,7 @@ func TestDefaultTopology(t *testing.T) {
 	ct := hallOne(t)
 	narrowest := ct.Spec.Levels[len(ct.Spec.Levels)-1].Domain
 	resolve := func(dgd *nvidiav1alpha1.DynamoGraphDeployment, frozen map[string]*trellisv1alpha1.ResolvedTopology) (string, string, *Graph) {
-		g, err := Resolve(hub.Of(dgd), Inputs{Topology: ct, Default: ct, Frozen: frozen, Provider: specs.Gates.Name})
+		g, err := Resolve(hub.Of(dgd), Inputs{Topology: ct, Defaults: []*grovev1alpha1.ClusterTopology{ct}, Frozen: frozen, Provider: specs.Gates.Name})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -100,7 +100,7 @@ func TestDefaultTopology(t *testing.T) {
 	for _, s := range g.Components {
 		other := hallOne(t)
 		other.Name = "hall-two"
-		again, err := Resolve(hub.Of(withMultinode), Inputs{Default: other, Provider: specs.Gates.Name, Frozen: map[string]*trellisv1alpha1.ResolvedTopology{s.Name: s.Topology}})
+		again, err := Resolve(hub.Of(withMultinode), Inputs{Defaults: []*grovev1alpha1.ClusterTopology{other}, Provider: specs.Gates.Name, Frozen: map[string]*trellisv1alpha1.ResolvedTopology{s.Name: s.Topology}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -127,7 +127,7 @@ func TestDrift(t *testing.T) {
 	ct := hallOne(t)
 	zone, rack := keyOfLevel(t, ct, "zone"), keyOfLevel(t, ct, "rack")
 	frozenOf := func(dgd *nvidiav1alpha1.DynamoGraphDeployment) map[string]*trellisv1alpha1.ResolvedTopology {
-		g, err := Resolve(hub.Of(dgd), Inputs{Topology: ct, Default: ct})
+		g, err := Resolve(hub.Of(dgd), Inputs{Topology: ct, Defaults: []*grovev1alpha1.ClusterTopology{ct}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
@@ -21,12 +23,13 @@ import (
 type Inputs struct {
 	// Alpha is what only v1alpha1 can say of the deployment; nil: Resolve reads it.
 	Alpha *nvidiav1alpha1.AlphaOnly
-	// Constraint of every component; nil: Resolve takes it from Topology, Default and Frozen, which are not asked otherwise.
+	// Constraint of every component; nil: Resolve takes it from Topology, Defaults, Nodes and Frozen, which are not asked otherwise.
 	Constraint *constraint.Resolved
 	// Topology is the ClusterTopology that the deployment names, as it is now; nil when it is not there.
 	Topology *grovev1alpha1.ClusterTopology
-	// Default is the cluster's default topology, for deployments that state no constraint; nil when there is none.
-	Default *grovev1alpha1.ClusterTopology
+	// Defaults are the cluster's default topologies, for deployments that state no constraint, and Nodes its nodes; see [constraint.Sources].
+	Defaults []*grovev1alpha1.ClusterTopology
+	Nodes    []*corev1.Node
 	// Frozen holds, by component name, the constraint in the spec of each existing ScalingGroup. It wins over Topology.
 	// A key with a nil value means frozen as unconstrained.
 	Frozen map[string]*trellisv1alpha1.ResolvedTopology
@@ -63,6 +66,8 @@ type Graph struct {
 	queue string
 	// kueueQueue is the queue of Kueue that the deployment names.
 	kueueQueue string
+	// Undecided are the components that several default topologies suit alike.
+	Undecided []constraint.Undecided
 }
 
 // Component is one component of a graph.
@@ -110,7 +115,7 @@ func Resolve(dgd *nvidiav1beta1.DynamoGraphDeployment, in Inputs) (*Graph, error
 		errs = append(errs, &Error{Path: p.Path, Message: p.Message, Kind: p.Kind})
 	}
 
-	g := &Graph{Name: dgd.Name, Namespace: dgd.Namespace, Provider: in.Provider, Workload: in.Workload, kueueQueue: dgd.Labels[LabelKueueQueue]}
+	g := &Graph{Name: dgd.Name, Namespace: dgd.Namespace, Provider: in.Provider, Workload: in.Workload, kueueQueue: dgd.Labels[LabelKueueQueue], Undecided: in.Constraint.Undecided}
 	if spec := specs.Named(in.Provider); spec.Planned && spec.Queued {
 		g.queue = cmp.Or(dgd.Annotations[AnnotationQueue], dgd.Labels[LabelQueue])
 	}
@@ -149,7 +154,7 @@ func (in *Inputs) complete(dgd *nvidiav1beta1.DynamoGraphDeployment) error {
 		in.Alpha = &alpha
 	}
 	if in.Constraint == nil {
-		sources := constraint.Sources{Topology: in.Topology, Default: in.Default, Frozen: in.Frozen}
+		sources := constraint.Sources{Topology: in.Topology, Defaults: in.Defaults, Nodes: in.Nodes, Frozen: in.Frozen}
 		resolved := constraint.Of(dgd, constraint.StatementOf(dgd), sources)
 		in.Constraint = &resolved
 	}

@@ -94,7 +94,7 @@ func spreadWithoutEffect(dgd Written, topology *grovev1alpha1.ClusterTopology) [
 	return lines
 }
 
-// unsuitedSpread says that the deployment's spread has no place beside the packDomain of a component.
+// unsuitedSpread says that the packDomain of a component leaves no place for the deployment's spread.
 func unsuitedSpread(topology *grovev1alpha1.ClusterTopology, spread constraint.Domains, graph string, s component) bool {
 	for _, f := range spreadFields(spread) {
 		problem := constraint.SpreadProblem(levelIndex(topology, f.domain), levelIndex(topology, graph), levelIndex(topology, s.TopologyConstraint.PackDomain), s.multinode())

@@ -32,7 +32,6 @@ type Plan struct {
 	Groups []*trellisv1alpha1.ScalingGroup
 	Exist  []*corev1.Pod
 
-	selector map[string]string
 	// admitted is a pod that would be made, as it would be stored.
 	admitted func(*corev1.Pod) *corev1.Pod
 	// shapes of the pods that the planner was asked to place, and how it was asked.
@@ -115,7 +114,7 @@ type replicaKey struct {
 func (p *Planner) answer(r *request) Plan {
 	g := Plan{
 		Namespace: r.observation.DGD.Namespace, Name: r.observation.DGD.Name, Levels: levelsOf(r.observation.Groups), Domain: r.asked.Graph.Anchor,
-		Groups: r.observation.Groups, Exist: r.existing, selector: r.asked.Graph.NodeSelector, admitted: p.admitted,
+		Groups: r.observation.Groups, Exist: r.existing, admitted: p.admitted,
 		shapes: shapesOf(append(slices.Clone(r.freeGraphs), r.asked.Graph)...), request: r,
 	}
 	if len(r.result.Domain) > 0 {
@@ -134,14 +133,14 @@ func (p *Planner) answer(r *request) Plan {
 		for _, ordinal := range gang.Ordinals(sg, groupPods(sg, r.existing)) {
 			one := Replica{Component: sg.Spec.Service, Ordinal: ordinal, Free: !render.Gated(sg)}
 			result, isPlanned := planned[replicaKey{one.Component, ordinal}]
-			existing := pods[replicaKey{sg.Name, ordinal}]
+			existing, levels := pods[replicaKey{sg.Name, ordinal}], gang.LevelsOf(sg.Spec.Topology)
 			switch {
 			case blocked[replicaKey{one.Component, ordinal}] != nil:
 				one.Reason = blocked[replicaKey{one.Component, ordinal}]
 			case isPlanned:
-				p.planned(&one, g.Levels, result, existing)
+				p.planned(&one, levels, result, existing)
 			default:
-				p.existing(&one, g.Levels, sg, existing)
+				p.existing(&one, levels, sg, existing)
 			}
 			if one.Reason != nil && r.asked.Surplus(one.Component, ordinal) {
 				continue

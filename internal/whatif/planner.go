@@ -154,7 +154,7 @@ func (p *Planner) request(dgd *nvidiav1beta1.DynamoGraphDeployment) (*request, e
 		}
 	}
 	if len(existing) == 0 && !stated.Any() {
-		inputs.Default = p.world.DefaultTopology()
+		inputs.Defaults, inputs.Nodes = p.world.defaultTopologies(), p.world.Nodes
 	}
 	bounded, _ := podlimit.Bound(p.settled(dgd, existing), existing, podlimit.Default)
 	resolved, err := render.Resolve(bounded, inputs)

@@ -39,7 +39,8 @@ type trial struct {
 
 func (p *Planner) newTrial(g *Plan, replica replicaKey) *trial {
 	t := &trial{Planner: p, graph: g, replica: replica, own: g.names(), occupants: map[string][]Occupant{}}
-	levels, selector := g.Levels, g.selector
+	place := g.request.asked.Graph.PlaceOf(replica.component)
+	levels, selector := place.Levels, place.NodeSelector
 	if slices.ContainsFunc(g.Replicas, func(r Replica) bool { return r.Free && r.Component == replica.component }) {
 		levels, selector = nil, nil // the kube-scheduler's
 	}

@@ -99,13 +99,21 @@ func (w *World) Topology(name string) *grovev1alpha1.ClusterTopology {
 	return w.Topologies[i]
 }
 
-// DefaultTopology returns the topology that counts as the default, or nil; see [constraint.Default].
+// DefaultTopology returns the oldest default topology, or nil.
 func (w *World) DefaultTopology() *grovev1alpha1.ClusterTopology {
+	if defaults := w.defaultTopologies(); len(defaults) > 0 {
+		return defaults[0]
+	}
+	return nil
+}
+
+// defaultTopologies are the default topologies, the oldest first.
+func (w *World) defaultTopologies() []*grovev1alpha1.ClusterTopology {
 	topologies := make([]grovev1alpha1.ClusterTopology, 0, len(w.Topologies))
 	for _, ct := range w.Topologies {
 		topologies = append(topologies, *ct)
 	}
-	return constraint.Default(topologies)
+	return constraint.Defaults(topologies)
 }
 
 // Graph returns the deployment of that name that exists, or nil.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -19,6 +20,7 @@ import (
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/constraint"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
@@ -203,5 +205,43 @@ var _ = Describe("The default topology", func() {
 		w.addHosts(host{zone: "b", rack: "r0", name: "b-r0-0", gpus: 8})
 		w.create(unconstrained("spread", services{"Worker": worker(1, 2, 8, "")}))
 		w.ready("spread") // one host left in a/r0 and one in b/r0: no domain holds both, so any two will do
+	}, SpecTimeout(suite.Timeout()))
+
+	// Each of two pools of nodes has a topology of its own.
+	It("is that of the nodes that the pods of a component can use", func(ctx SpecContext) {
+		e := newEnvironment(of(ctx), "default-pools")
+		w, other := e.newWorld(ctx, "pool-one", racks(2, 8, "a/r0", "a/r1")...), e.newWorld(ctx, "pool-two", racks(2, 8, "b/r0", "b/r1")...)
+		for _, name := range []string{w.name, other.name} {
+			ct := get(w, &grovev1alpha1.ClusterTopology{}, "", name)
+			older := ct.DeepCopy()
+			metav1.SetMetaDataAnnotation(&ct.ObjectMeta, constraint.AnnotationDefault, "true")
+			Expect(w.c.Patch(ctx, ct, client.MergeFrom(older))).To(Succeed())
+		}
+		w.until("both topologies count", func() error {
+			for _, name := range []string{w.name, other.name} {
+				ct := get(w, &grovev1alpha1.ClusterTopology{}, "", name)
+				c := meta.FindStatusCondition(ct.Status.Conditions, grovev1alpha1.ConditionDefault)
+				if c == nil || c.Reason != grovev1alpha1.ReasonDefault || !strings.Contains(c.Message, "other defaults") {
+					return fmt.Errorf("conditions of %s: %v", name, ct.Status.Conditions)
+				}
+			}
+			return nil
+		})
+		in := func(pool string) *nvidiav1alpha1.ServiceSpec {
+			return withPodSpec(worker(1, 2, 8, ""), corev1.PodSpec{NodeSelector: map[string]string{poolKey: pool}})
+		}
+		dgd := w.graphOf("g", "", services{"Decode": in(w.name), "Prefill": in(other.name), "Either": worker(1, 2, 8, "")})
+		dgd.Spec.TopologyConstraint = nil
+		w.create(dgd)
+		w.hasEventOf(corev1.EventTypeNormal, "DynamoGraphDeployment", "g", "DefaultTopologyUndecided", `"Either" follows no default topology`)
+		w.ready("g")
+		Expect(w.replicasOf("Decode")[0]).To(w.bePlacedInOne("rack"))
+		Expect(w.replicasOf("Prefill")[0]).To(w.bePlacedInOne("rack"))
+		topologyOf := func(service string) *trellisv1alpha1.ResolvedTopology {
+			return get(w, &trellisv1alpha1.ScalingGroup{}, w.name, "g-"+strings.ToLower(service)).Spec.Topology
+		}
+		Expect(topologyOf("Decode")).To(HaveField("Profile", w.name))
+		Expect(topologyOf("Prefill")).To(HaveField("Profile", other.name))
+		Expect(topologyOf("Either")).To(BeNil())
 	}, SpecTimeout(suite.Timeout()))
 })

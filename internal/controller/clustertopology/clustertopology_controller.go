@@ -64,7 +64,10 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	isDefault := func(o client.Object) bool { return o.GetAnnotations()[constraint.AnnotationDefault] == "true" }
 	defaultChanged := predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool { return isDefault(e.Object) },
-		UpdateFunc: func(e event.UpdateEvent) bool { return isDefault(e.ObjectOld) != isDefault(e.ObjectNew) },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			changed := isDefault(e.ObjectOld) != isDefault(e.ObjectNew)
+			return changed || isDefault(e.ObjectNew) && e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() // of its node selector
+		},
 		DeleteFunc: func(e event.DeleteEvent) bool { return isDefault(e.Object) },
 	}
 	newGroup := predicate.Funcs{

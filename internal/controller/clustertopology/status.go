@@ -14,6 +14,7 @@ import (
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/constraint"
 	"github.com/trellis-k8s/trellis/internal/hierarchy"
 	"github.com/trellis-k8s/trellis/internal/limit"
 	"github.com/trellis-k8s/trellis/internal/topology"
@@ -51,30 +52,37 @@ func statusOf(ct *grovev1alpha1.ClusterTopology, s scan, users []nvidiav1beta1.D
 	return status
 }
 
-// isDefault says, on every topology that is annotated as the default, which of them counts (docs/placement.md#where-a-constraint-comes-from).
+// isDefault says, on every topology that is annotated as the default, whether it counts (docs/placement.md#where-a-constraint-comes-from).
 func isDefault(ct *grovev1alpha1.ClusterTopology, defaults []*grovev1alpha1.ClusterTopology) *metav1.Condition {
-	at := slices.IndexFunc(defaults, func(d *grovev1alpha1.ClusterTopology) bool { return d.Name == ct.Name })
-	if at < 0 {
+	if !slices.ContainsFunc(defaults, func(d *grovev1alpha1.ClusterTopology) bool { return d.Name == ct.Name }) {
 		return nil
 	}
 	c := &metav1.Condition{
 		Type: grovev1alpha1.ConditionDefault, Status: metav1.ConditionTrue, Reason: grovev1alpha1.ReasonDefault,
 		Message: "multinode components of new graphs without a constraint are packed by it, as closely as goes",
 	}
-	if len(defaults) == 1 {
+	if elder := constraint.Elder(ct, defaults); elder != nil {
+		c.Status, c.Reason = metav1.ConditionFalse, grovev1alpha1.ReasonSeveralDefaults
+		c.Message = fmt.Sprintf("%s counts because it is older and has the same nodeSelector; leave the annotation on one, or let them select different nodes", elder.Name)
 		return c
 	}
-	var others []string
+	var same, others []string
 	for _, d := range defaults {
-		if d.Name != ct.Name {
+		switch elder := constraint.Elder(d, defaults); {
+		case elder != nil && elder.Name == ct.Name:
+			same = append(same, d.Name)
+		case elder == nil && d.Name != ct.Name:
 			others = append(others, d.Name)
 		}
 	}
-	c.Reason = grovev1alpha1.ReasonSeveralDefaults
-	c.Message = fmt.Sprintf("it counts because it is the oldest, but these are annotated as the default too: %s; leave the annotation on one", some(others, len(others)))
-	if at > 0 {
-		c.Status = metav1.ConditionFalse
-		c.Message = fmt.Sprintf("%s counts because it is older; leave the annotation on one", defaults[0].Name)
+	if len(others) > 0 {
+		c.Message = fmt.Sprintf("multinode components of new graphs without a constraint are packed by it, as closely as goes, if their pods can use its nodes; "+
+			"other defaults, for other nodes: %s", some(others, len(others)))
+	}
+	if len(same) > 0 {
+		c.Reason = grovev1alpha1.ReasonSeveralDefaults
+		c.Message = fmt.Sprintf("it counts because it is the oldest, but these are annotated as the default too, with the same nodeSelector: %s; "+
+			"leave the annotation on one, or let them select different nodes", some(same, len(same)))
 	}
 	return c
 }

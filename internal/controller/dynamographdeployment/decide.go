@@ -6,6 +6,8 @@ package dynamographdeployment
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
@@ -30,7 +32,7 @@ func decide(o observed, platform render.Platform) (*render.Graph, *problem) {
 		return nil, &problem{nvidiav1beta1.ReasonInvalid, "the object would have been refused at admission: " + limit.Text(errs.In(versionOf(o.dgd)).ToAggregate().Error(), limit.Condition)}
 	}
 	alpha := written.AlphaOnly()
-	resolved := constraint.Of(o.dgd, o.stated, constraint.Sources{Topology: o.profile, Default: o.defaultTopology, Frozen: o.frozen()})
+	resolved := constraint.Of(o.dgd, o.stated, constraint.Sources{Topology: o.profile, Defaults: o.defaults, Nodes: o.nodes, Frozen: o.frozen()})
 	in := render.Inputs{
 		Alpha: &alpha, Constraint: &resolved, Groups: o.groups,
 		Provider: o.provider.Name, Workload: o.provider.workload, Restarts: restartsOf(o), Platform: platform, Rollback: rollbackOf(o),
@@ -67,9 +69,9 @@ func (o observed) constrained() bool {
 
 // profileName is the name of the ClusterTopology that the deployment is packed by, as frozen or before that as stated; "" for none.
 func (o observed) profileName() string {
-	for _, sg := range o.groups {
-		if sg.Spec.Topology != nil {
-			return sg.Spec.Topology.Profile
+	for _, component := range slices.Sorted(maps.Keys(o.groups)) {
+		if t := o.groups[component].Spec.Topology; t != nil {
+			return t.Profile
 		}
 	}
 	if len(o.groups) > 0 {

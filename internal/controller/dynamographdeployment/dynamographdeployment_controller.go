@@ -16,6 +16,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
@@ -139,8 +140,9 @@ type observed struct {
 	stated constraint.Statement
 	// profile is the ClusterTopology the deployment is packed by, nil when there is none.
 	profile *grovev1alpha1.ClusterTopology
-	// defaultTopology is what counts for a new deployment without a constraint, nil when there is none.
-	defaultTopology *grovev1alpha1.ClusterTopology
+	// defaults are the default topologies, for a new deployment without a constraint, and nodes those of the cluster, where several count.
+	defaults []*grovev1alpha1.ClusterTopology
+	nodes    []*corev1.Node
 	// groups are the deployment's own scaling groups, by component.
 	groups map[string]*trellisv1alpha1.ScalingGroup
 	// adapters are the scaling adapters of the deployment's name.
@@ -208,6 +210,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		o.shapes = r.countGPUs(ctx, wanted)
 		noted = r.keepHistory(ctx, o, wanted) // before the groups change: afterwards it is not known what ran
 		if err = r.apply(ctx, o, wanted); err == nil {
+			r.reportUndecided(o, wanted)
 			r.reportAdopted(o, wanted)
 			noted = errors.Join(noted, r.noteGeneration(ctx, o, wanted))
 		}
@@ -242,7 +245,10 @@ func (r *Reconciler) observe(ctx context.Context, dgd *nvidiav1beta1.DynamoGraph
 	if o.adapters, err = scalingadapter.List(ctx, r.Client, name); err != nil {
 		return o, err
 	}
-	if o.defaultTopology, o.profile, err = r.topologiesOf(ctx, o); err != nil {
+	if err := r.observeDefaults(ctx, &o); err != nil {
+		return o, err
+	}
+	if o.profile, err = r.topologyOf(ctx, o); err != nil {
 		return o, err
 	}
 	o.provider = r.providerOf(ctx, o)
@@ -272,26 +278,19 @@ func (r *Reconciler) groupsOf(ctx context.Context, dgd *nvidiav1beta1.DynamoGrap
 	return groups, nil
 }
 
-// topologiesOf are the default topology, where it counts, and the one that the deployment is packed by; nil where there is none.
-func (r *Reconciler) topologiesOf(ctx context.Context, o observed) (preset, profile *grovev1alpha1.ClusterTopology, err error) {
-	if len(o.groups) == 0 && !o.stated.Any() {
-		all := &grovev1alpha1.ClusterTopologyList{}
-		if err := r.Client.List(ctx, all); err != nil {
-			return nil, nil, fmt.Errorf("listing ClusterTopologies: %w", err)
-		}
-		preset = constraint.Default(all.Items)
-	}
+// topologyOf is the topology that the deployment is packed by; nil where there is none.
+func (r *Reconciler) topologyOf(ctx context.Context, o observed) (*grovev1alpha1.ClusterTopology, error) {
 	name := o.profileName()
 	if name == "" {
-		return preset, nil, nil
+		return nil, nil
 	}
-	profile = &grovev1alpha1.ClusterTopology{}
-	err = r.Client.Get(ctx, types.NamespacedName{Name: name}, profile)
+	profile := &grovev1alpha1.ClusterTopology{}
+	err := r.Client.Get(ctx, types.NamespacedName{Name: name}, profile)
 	switch {
 	case apierrors.IsNotFound(err):
-		return preset, nil, nil
+		return nil, nil
 	case err != nil:
-		return preset, nil, fmt.Errorf("reading ClusterTopology %q: %w", name, err)
+		return nil, fmt.Errorf("reading ClusterTopology %q: %w", name, err)
 	}
-	return preset, profile, nil
+	return profile, nil
 }

@@ -98,8 +98,9 @@ func (g Input) subGroups(sg *trellisv1alpha1.ScalingGroup, replicas []int32) []S
 	return out
 }
 
+// constraint is what KAI is asked for. It knows one Topology of a deployment: of a component that follows another one, the pins of the pods are all.
 func (g Input) constraint(t *trellisv1alpha1.ResolvedTopology, c constraint.Domains) *TopologyConstraint {
-	if c.Empty() {
+	if c.Empty() || t.Profile != constraint.TopologyOf(g.Groups).Profile {
 		return nil
 	}
 	return &TopologyConstraint{

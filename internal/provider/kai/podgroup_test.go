@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/provider/kai"
 	"github.com/trellis-k8s/trellis/test/testutil/providertest"
 )
@@ -129,4 +130,31 @@ spec:
 
 func withPriority(class string) *corev1.PodTemplateSpec {
 	return &corev1.PodTemplateSpec{Spec: corev1.PodSpec{PriorityClassName: class}}
+}
+
+// TestSeveralTopologies: KAI is asked for levels of the deployment's one Topology alone.
+func TestSeveralTopologies(t *testing.T) {
+	dgd := providertest.Deployment(t, `
+metadata: {name: g, namespace: ns}
+spec:
+  services:
+    A: {componentType: worker, multinode: {nodeCount: 2}}
+    B: {componentType: worker, multinode: {nodeCount: 2}}`)
+	g := providertest.KAI(t, dgd)
+	for _, sg := range g.Groups {
+		sg.Spec.Topology = &trellisv1alpha1.ResolvedTopology{
+			Profile: "of-" + sg.Spec.Service, Automatic: true, PreferredPackDomain: "rack",
+			Levels: []trellisv1alpha1.ResolvedLevel{{Domain: "rack", Key: "rack-of-" + sg.Spec.Service}},
+		}
+	}
+	g.Topology = "of-A"
+	asked := map[string]string{}
+	for _, sub := range kai.RenderPodGroup(g).Spec.SubGroups {
+		if c := sub.TopologyConstraint; c != nil {
+			asked[sub.Name] = c.Topology + " " + c.PreferredTopologyLevel
+		}
+	}
+	if diff := cmp.Diff(map[string]string{"g-a-0": "of-A rack-of-A"}, asked); diff != "" {
+		t.Error(diff)
+	}
 }

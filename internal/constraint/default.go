@@ -1,0 +1,219 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package constraint
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+)
+
+// Counting returns those of the default topologies that count: of several with one node selector the oldest.
+func Counting(defaults []*grovev1alpha1.ClusterTopology) []*grovev1alpha1.ClusterTopology {
+	var out []*grovev1alpha1.ClusterTopology
+	for _, ct := range defaults {
+		if Elder(ct, defaults) == nil {
+			out = append(out, ct)
+		}
+	}
+	return out
+}
+
+// Elder returns the default topology that counts instead of another one, because it is older and has the same node selector; nil when the other one counts.
+func Elder(ct *grovev1alpha1.ClusterTopology, defaults []*grovev1alpha1.ClusterTopology) *grovev1alpha1.ClusterTopology {
+	for _, d := range defaults { // the oldest first
+		if d.Name == ct.Name {
+			return nil
+		}
+		if maps.Equal(d.Spec.NodeSelector, ct.Spec.NodeSelector) {
+			return d
+		}
+	}
+	return nil
+}
+
+// Undecided is a multinode component that several default topologies suit alike, so that it follows none.
+type Undecided struct {
+	Component string
+	// Topologies are their names, sorted.
+	Topologies []string
+}
+
+// followDefaults gives each multinode component the default topology of the nodes that its pods can use. When all follow the same, it is the topology of the
+// other components, too, which it does not pack.
+func followDefaults(dgd *nvidiav1beta1.DynamoGraphDeployment, s Sources, out map[string]*trellisv1alpha1.ResolvedTopology) (undecided []Undecided) {
+	candidates := bases(s.Defaults)
+	chosen := map[string]*trellisv1alpha1.ResolvedTopology{}
+	open := 0
+	for i := range dgd.Spec.Components {
+		c := &dgd.Spec.Components[i]
+		if _, multinode := c.PodsPerReplica(); !multinode {
+			continue
+		}
+		t, several := defaultOf(c, candidates, s.Nodes)
+		if len(several) > 0 {
+			undecided = append(undecided, Undecided{c.Name, several})
+		}
+		if t == nil {
+			open++
+			continue
+		}
+		chosen[t.Profile] = t
+		out[c.Name] = automatic(t, c)
+	}
+	if open > 0 || len(chosen) != 1 {
+		return undecided
+	}
+	for _, t := range chosen {
+		for i := range dgd.Spec.Components {
+			if c := &dgd.Spec.Components[i]; out[c.Name] == nil {
+				out[c.Name] = automatic(t, c)
+			}
+		}
+	}
+	return undecided
+}
+
+// followSiblings gives a component that has nothing frozen yet what it would have got with its siblings, whose topologies are as they were then.
+func followSiblings(c *nvidiav1beta1.ComponentSpec, s Sources) *trellisv1alpha1.ResolvedTopology {
+	var candidates []*trellisv1alpha1.ResolvedTopology
+	add := func(t *trellisv1alpha1.ResolvedTopology) {
+		if t != nil && !slices.ContainsFunc(candidates, func(o *trellisv1alpha1.ResolvedTopology) bool { return o.Profile == t.Profile }) {
+			candidates = append(candidates, t)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Frozen)) {
+		add(s.Frozen[name])
+	}
+	siblings := len(candidates)
+	for _, t := range bases(s.Defaults) {
+		add(t)
+	}
+	if _, multinode := c.PodsPerReplica(); !multinode && siblings > 1 {
+		return nil
+	}
+	t, _ := defaultOf(c, candidates, s.Nodes)
+	if t == nil {
+		return nil
+	}
+	return automatic(t, c)
+}
+
+// bases are the default topologies that count.
+func bases(defaults []*grovev1alpha1.ClusterTopology) (out []*trellisv1alpha1.ResolvedTopology) {
+	for _, ct := range Counting(defaults) {
+		out = append(out, newBase(ct))
+	}
+	return out
+}
+
+// automatic is a default topology as a component has it.
+func automatic(t *trellisv1alpha1.ResolvedTopology, c *nvidiav1beta1.ComponentSpec) *trellisv1alpha1.ResolvedTopology {
+	out := t.DeepCopy()
+	out.Automatic, out.PackDomain, out.PreferredPackDomain = true, "", ""
+	preferNarrowest(out, c)
+	return out
+}
+
+// defaultOf chooses among topologies with different node selectors the one whose nodes the pods of a component can use: of several the one whose node
+// selector is narrower than those of all others. It returns nil when none suits, or several do alike, which are named.
+func defaultOf(
+	c *nvidiav1beta1.ComponentSpec, candidates []*trellisv1alpha1.ResolvedTopology, nodes []*corev1.Node,
+) (chosen *trellisv1alpha1.ResolvedTopology, several []string) {
+	pod := &corev1.Pod{}
+	if c.PodTemplate != nil {
+		pod.Spec = c.PodTemplate.Spec
+	}
+	var suiting, offering []*trellisv1alpha1.ResolvedTopology
+	for _, t := range candidates {
+		if suits(pod, t.NodeSelector) {
+			if suiting = append(suiting, t); offers(nodes, pod, t.NodeSelector) {
+				offering = append(offering, t)
+			}
+		}
+	}
+	if len(offering) > 0 { // the others have no such nodes
+		suiting = offering
+	}
+	for _, t := range suiting {
+		wider := func(o *trellisv1alpha1.ResolvedTopology) bool { return within(t.NodeSelector, o.NodeSelector) }
+		if !slices.ContainsFunc(suiting, func(o *trellisv1alpha1.ResolvedTopology) bool { return !wider(o) }) {
+			return t, nil
+		}
+	}
+	for _, t := range suiting {
+		several = append(several, t.Profile)
+	}
+	slices.Sort(several)
+	return nil, several
+}
+
+// within says that all nodes with some labels have others, too.
+func within(labels, others map[string]string) bool {
+	for key, value := range others {
+		if has, is := labels[key]; !is || has != value {
+			return false
+		}
+	}
+	return true
+}
+
+// offers says that one of some nodes has the labels and is selected by a pod.
+func offers(nodes []*corev1.Node, pod *corev1.Pod, labels map[string]string) bool {
+	required := nodeaffinity.GetRequiredNodeAffinity(pod)
+	return slices.ContainsFunc(nodes, func(n *corev1.Node) bool {
+		if !within(n.Labels, labels) {
+			return false
+		}
+		selected, err := required.Match(n)
+		return err == nil && selected
+	})
+}
+
+// suits says that the selector and the required affinity of a pod do not rule out all nodes with some labels, whatever other labels these have.
+func suits(pod *corev1.Pod, labels map[string]string) bool {
+	for key, value := range pod.Spec.NodeSelector {
+		if has, is := labels[key]; is && has != value {
+			return false
+		}
+	}
+	affinity := pod.Spec.Affinity
+	if affinity == nil || affinity.NodeAffinity == nil || affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return true
+	}
+	return slices.ContainsFunc(affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms, func(term corev1.NodeSelectorTerm) bool {
+		return !slices.ContainsFunc(term.MatchExpressions, func(r corev1.NodeSelectorRequirement) bool { return rulesOut(r, labels) })
+	})
+}
+
+// rulesOut says that no node with some labels meets a requirement.
+func rulesOut(r corev1.NodeSelectorRequirement, labels map[string]string) bool {
+	value, is := labels[r.Key]
+	if !is {
+		return false
+	}
+	switch r.Operator {
+	case corev1.NodeSelectorOpIn:
+		return !slices.Contains(r.Values, value)
+	case corev1.NodeSelectorOpNotIn:
+		return slices.Contains(r.Values, value)
+	case corev1.NodeSelectorOpDoesNotExist:
+		return true
+	case corev1.NodeSelectorOpGt, corev1.NodeSelectorOpLt:
+		number, err := strconv.ParseInt(value, 10, 64)
+		if err != nil || len(r.Values) != 1 {
+			return true
+		}
+		limit, err := strconv.ParseInt(r.Values[0], 10, 64)
+		return err != nil || r.Operator == corev1.NodeSelectorOpGt && number <= limit || r.Operator == corev1.NodeSelectorOpLt && number >= limit
+	}
+	return false
+}

@@ -1,0 +1,56 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamographdeployment
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/constraint"
+	"github.com/trellis-k8s/trellis/internal/limit"
+	"github.com/trellis-k8s/trellis/internal/render"
+)
+
+// EventDefaultTopologyUndecided says that several default topologies suit a component alike, so that it follows none.
+const EventDefaultTopologyUndecided = "DefaultTopologyUndecided"
+
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
+
+// observeDefaults reads the default topologies for a deployment without a constraint of which not all groups are made, and where several count the nodes
+// that tell them apart.
+func (r *Reconciler) observeDefaults(ctx context.Context, o *observed) error {
+	if len(o.groups) >= len(o.dgd.Spec.Components) || o.stated.Any() || !o.stated.Multinode {
+		return nil
+	}
+	all := &grovev1alpha1.ClusterTopologyList{}
+	if err := r.Client.List(ctx, all); err != nil {
+		return fmt.Errorf("listing ClusterTopologies: %w", err)
+	}
+	o.defaults = constraint.Defaults(all.Items)
+	if len(constraint.Counting(o.defaults)) < 2 {
+		return nil
+	}
+	nodes := &corev1.NodeList{}
+	if err := r.Client.List(ctx, nodes, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("listing nodes: %w", err)
+	}
+	for i := range nodes.Items {
+		o.nodes = append(o.nodes, &nodes.Items[i])
+	}
+	return nil
+}
+
+// reportUndecided tells of a new deployment which of its components follow no default topology.
+func (r *Reconciler) reportUndecided(o observed, wanted *render.Graph) {
+	for _, u := range wanted.Undecided {
+		r.Recorder.Eventf(o.dgd, nil, corev1.EventTypeNormal, EventDefaultTopologyUndecided, "Place", "%s", limit.Text(fmt.Sprintf(
+			"component %q follows no default topology: its pods can use the nodes of %s alike; select the nodes of one of them, or name one in topologyConstraint",
+			u.Component, strings.Join(u.Topologies, ", ")), limit.Condition))
+	}
+}

@@ -1,0 +1,73 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// Place is a tree of domains: its levels, and which nodes are in it.
+type Place struct {
+	Levels       topology.Levels
+	NodeSelector map[string]string
+}
+
+// PlaceOf is where a component of the demand is placed.
+func (g *Demand) PlaceOf(component string) Place {
+	for i := range g.Components {
+		if s := &g.Components[i]; s.Name == component && s.Place != nil {
+			return *s.Place
+		}
+	}
+	return Place{g.Levels, g.NodeSelector}
+}
+
+func (p *Place) equal(o *Place) bool {
+	return slices.Equal(p.Levels, o.Levels) && maps.Equal(p.NodeSelector, o.NodeSelector)
+}
+
+// mixed says that components are placed in several trees.
+func (g *Demand) mixed() bool {
+	return slices.ContainsFunc(g.Components, func(s Component) bool { return s.Place != nil })
+}
+
+// parts are the demands of one tree each, in the order in which their first components are named. Nothing ties them together.
+func (g *Demand) parts() []Demand {
+	components := slices.SortedFunc(slices.Values(g.Components), func(a, b Component) int { return strings.Compare(a.Name, b.Name) })
+	var out []Demand
+	var places []Place
+	for _, s := range components {
+		place := g.PlaceOf(s.Name)
+		s.Place = nil
+		at := slices.IndexFunc(places, func(o Place) bool { return o.equal(&place) })
+		if at < 0 {
+			part := *g
+			part.Levels, part.NodeSelector, part.Components = place.Levels, place.NodeSelector, nil
+			at, places, out = len(out), append(places, place), append(out, part)
+		}
+		out[at].Components = append(out[at].Components, s)
+	}
+	return out
+}
+
+// planParts plans a demand over several trees.
+func planParts(c *topology.Cluster, g Demand, o Options) Result {
+	whole := Result{Score: Unscored}
+	for _, part := range g.parts() {
+		one := PlanGraph(c, part, o)
+		whole.Replicas = append(whole.Replicas, one.Replicas...)
+		if one.Score != Unscored && (whole.Score == Unscored || one.Score < whole.Score) {
+			whole.Score = one.Score
+		}
+	}
+	slices.SortStableFunc(whole.Replicas, func(a, b ReplicaResult) int {
+		return cmp.Or(strings.Compare(a.Component, b.Component), cmp.Compare(a.Ordinal, b.Ordinal))
+	})
+	return whole
+}
