@@ -12,6 +12,7 @@ import (
 // inheritedAnnotations on a deployment hold for all its components.
 var inheritedAnnotations = []string{
 	annotationEnableMetrics, annotationDiscoveryBackend, annotationDiscoveryMode, annotationVLLMExecutor, annotationOriginVersion,
+	AnnotationComputeDomain,
 }
 
 // dynamoNamespace keeps graphs apart inside Dynamo: <Kubernetes namespace>-<deployment>.

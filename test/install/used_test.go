@@ -18,6 +18,7 @@ var notRecorded = map[string]string{
 	// An earlier deployment of the same name left it, or the picker's configuration is removed: a race, or a cluster with the inference extension.
 	"/configmaps delete": "configuration of an endpoint picker that is not wanted any more",
 	"inference.networking.k8s.io/inferencepools delete": "a pool that an earlier deployment of the same name left",
+	"resource.nvidia.com/computedomains patch":          "a domain whose labels were changed",
 	// The operator ended between making a group and releasing its pods.
 	"scheduling.k8s.io/podgroups get":          "a group that is there already",
 	"scheduling.k8s.io/compositepodgroups get": "the parent of a group that is there already",
