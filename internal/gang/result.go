@@ -75,6 +75,8 @@ type Result struct {
 	Score float64
 	// Uncounted are the resources of placed pods that are not counted on their hosts.
 	Uncounted []Uncounted
+	// Cliques are the NVLink cliques of placed pods, by the template that claims of theirs are made of.
+	Cliques []Claimed
 	// Waiting replicas, in component and ordinal order.
 	Waiting []Waiting
 	// Surplus replicas without capacity: an update would like them, beyond what is wanted for good.

@@ -68,6 +68,7 @@ func (g *Graph) addExtras(dgd *nvidiav1beta1.DynamoGraphDeployment, alpha *nvidi
 		g.extras.ssh = g.extras.ssh || mountsSSHKeys(component)
 	}
 	g.extras.shared = append(g.extras.shared, g.modelServices(dgd)...)
+	g.extras.owned = append(g.extras.owned, g.computeDomains()...)
 	g.extras.claims = g.claimsOf(dgd, alpha.PVCs)
 	return errs
 }

@@ -166,7 +166,7 @@ func renderingsOf(dgd *nvidiav1beta1.DynamoGraphDeployment, alpha *nvidiav1alpha
 	out := make([]*rendering, 0, len(dgd.Spec.Components))
 	for _, c := range Components(dgd) {
 		t := newTemplater(dgd, c, alpha.Services[c.Name])
-		t.platform = in.Platform
+		t.platform, t.provider = in.Platform, in.Provider
 		nodes, _ := c.PodsPerReplica()
 		out = append(out, &rendering{templater: t, nodes: nodes, input: t.input(), stored: in.Groups[c.Name]})
 	}

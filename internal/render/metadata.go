@@ -13,6 +13,7 @@ import (
 var inheritedAnnotations = []string{
 	annotationEnableMetrics, annotationDiscoveryBackend, annotationDiscoveryMode, annotationVLLMExecutor, annotationOriginVersion,
 	AnnotationDistinctHosts,
+	AnnotationComputeDomain,
 }
 
 // dynamoNamespace keeps graphs apart inside Dynamo: <Kubernetes namespace>-<deployment>.

@@ -31,6 +31,7 @@ func (t *templater) podSpec() corev1.PodSpec {
 	t.addSharedMemory(&spec, &main)
 	t.addPickerFiles(&spec, &main)
 	t.addTransferFile(&spec, &main)
+	t.addComputeDomain(&spec, &main)
 	if i := indexContainer(spec.Containers, t.spec.FrontendSidecar); i >= 0 && t.spec.FrontendSidecar != "" {
 		t.fillSidecar(&spec.Containers[i])
 	}

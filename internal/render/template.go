@@ -31,6 +31,8 @@ type templater struct {
 	path     *field.Path
 	defaults defaults
 	platform Platform
+	// provider of the deployment, by name.
+	provider string
 	errs     []error
 	// generation of the workers that the component belongs to; "": none.
 	generation string

@@ -94,6 +94,7 @@ func (l *ledger) decideNow(
 	if len(d.evicted) == 0 {
 		l.trackParted(o, &d)
 		d.result.Score, d.result.Uncounted = gang.Score(l.cluster, l.scored(o)), gang.UncountedOf(l.cluster, o)
+		d.result.Cliques = gang.CliquesOf(l.cluster, o)
 		l.followWaits(o, &d.result, again)
 	}
 	decided(&d)

@@ -36,6 +36,7 @@ func annotations(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	errs = append(errs, oneOf(path, dgd.Annotations, render.AnnotationGenerations, "true", "false")...)
 	errs = append(errs, oneOf(path, dgd.Annotations, render.AnnotationDistinctHosts, "true", "false")...)
 	errs = append(errs, oneOf(specPath.Child("annotations"), dgd.Spec.Annotations, render.AnnotationDistinctHosts, "true", "false")...)
+	errs = append(errs, checkDomainName(path, dgd.Annotations)...)
 	if value, ok := dgd.Annotations[annotationOriginVersion]; ok {
 		if !likeVersion(value) {
 			errs = append(errs, badValue(field.ErrorTypeInvalid, path.Key(annotationOriginVersion), value, "must be valid semver, e.g. 1.1.0"))
@@ -61,7 +62,8 @@ func componentAnnotations(s component) field.ErrorList {
 	if extra := s.alpha.ExtraPodMetadata; extra != nil && extra.Annotations[annotationExecutorBackend] != "" {
 		return nil
 	}
-	return oneOf(s.path.Child("podTemplate", "metadata", "annotations"), s.template().Annotations, annotationExecutorBackend, "mp", "ray")
+	path := s.path.Child("podTemplate", "metadata", "annotations")
+	return append(oneOf(path, s.template().Annotations, annotationExecutorBackend, "mp", "ray"), checkDomainName(path, s.template().Annotations)...)
 }
 
 // oneOf checks an annotation that has a fixed set of values.

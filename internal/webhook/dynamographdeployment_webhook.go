@@ -95,7 +95,7 @@ func (v *deploymentValidator) create(ctx context.Context, req admission.Request,
 		errs = append(errs, validation.TransferTopology(dgd, transfer)...)
 	}
 	errs = append(errs, validation.PodLimit(dgd, nil, v.maxPods)...)
-	return v.warn(req, written, topology), errs, cmp.Or(unread, err)
+	return v.warn(req, written, topology, v.cliques(ctx, dgd, topology)...), errs, cmp.Or(unread, err)
 }
 
 // update checks a change. One that leaves the spec alone passes in silence.

@@ -101,6 +101,7 @@ func (p *Planner) Check(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorLis
 func (p *Planner) Warnings(dgd *nvidiav1beta1.DynamoGraphDeployment) []field.Text {
 	written := validation.FromHub(dgd)
 	warnings := validation.GraphWarnings(written, p.world.Topology(constraint.Profile(dgd)), render.NotActedOn(dgd, written.AlphaOnly(), ""))
+	warnings = append(warnings, validation.CliqueWarnings(dgd, p.world.Topology(constraint.Profile(dgd)), p.world.DomainsOf(dgd.Namespace))...)
 	adapterOf := func(component string) string { return replicas.AdapterName(dgd.Name, component) }
 	for _, kept := range validation.ReplicasKept(dgd, p.world.Graph(nameOf(dgd)), adapterOf) {
 		warnings = append(warnings, field.Say("planned all the same: %s", kept))

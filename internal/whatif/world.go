@@ -23,6 +23,7 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/constraint"
 	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/nvlink"
 	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/topology"
 	"github.com/trellis-k8s/trellis/internal/volumes"
@@ -40,6 +41,8 @@ type World struct {
 	// Devices serve resources that nodes do not offer, and Ignored are those that the kube-scheduler ignores: see [topology.IgnoredResources].
 	Devices []*resourcev1.DeviceClass
 	Ignored []string
+	// ComputeDomains are the NVLink domains that pods may join.
+	ComputeDomains []*nvlink.ComputeDomain
 	// Namespaces are those that rules about other pods may select by their labels.
 	Namespaces []*corev1.Namespace
 	// Volumes say where the claims of pods can be used. Without AllVolumes, a claim that is not among them binds nothing; with it, pods wait for it.
@@ -114,6 +117,17 @@ func (w *World) defaultTopologies() []*grovev1alpha1.ClusterTopology {
 		topologies = append(topologies, *ct)
 	}
 	return constraint.Defaults(topologies)
+}
+
+// DomainsOf are the ComputeDomains of a namespace, by name.
+func (w *World) DomainsOf(namespace string) (domains []nvlink.ComputeDomain) {
+	for _, domain := range w.ComputeDomains {
+		if domain.Namespace == namespace {
+			domains = append(domains, *domain)
+		}
+	}
+	slices.SortFunc(domains, func(a, b nvlink.ComputeDomain) int { return strings.Compare(a.Name, b.Name) })
+	return domains
 }
 
 // Graph returns the deployment of that name that exists, or nil.

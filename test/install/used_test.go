@@ -19,7 +19,8 @@ var notRecorded = map[string]string{
 	"/configmaps delete": "configuration of an endpoint picker that is not wanted any more",
 	"inference.networking.k8s.io/inferencepools delete": "a pool that an earlier deployment of the same name left",
 	// Scenarios make fewer generations than are kept.
-	"apps/controllerrevisions delete": "the sixth generation of a deployment",
+	"apps/controllerrevisions delete":          "the sixth generation of a deployment",
+	"resource.nvidia.com/computedomains patch": "a domain whose labels were changed",
 	// The operator ended between making a group and releasing its pods.
 	"scheduling.k8s.io/podgroups get":          "a group that is there already",
 	"scheduling.k8s.io/compositepodgroups get": "the parent of a group that is there already",

@@ -25,6 +25,7 @@ import (
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/newpod"
+	"github.com/trellis-k8s/trellis/internal/nvlink"
 )
 
 // Object is one object of a file.
@@ -66,6 +67,9 @@ var kinds = map[schema.GroupKind]versions{
 	{Group: nvidiav1beta1.GroupVersion.Group, Kind: "DynamoGraphDeployment"}: {
 		nvidiav1beta1.GroupVersion.Version:  func() client.Object { return &nvidiav1beta1.DynamoGraphDeployment{} },
 		nvidiav1alpha1.GroupVersion.Version: func() client.Object { return &nvidiav1alpha1.DynamoGraphDeployment{} },
+	},
+	{Group: nvlink.GroupVersion.Group, Kind: nvlink.Kind}: {
+		nvlink.GroupVersion.Version: func() client.Object { return &nvlink.ComputeDomain{} },
 	},
 }
 

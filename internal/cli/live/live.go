@@ -26,6 +26,7 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/cli"
+	"github.com/trellis-k8s/trellis/internal/nvlink"
 	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 	"github.com/trellis-k8s/trellis/internal/whatif"
@@ -43,6 +44,7 @@ const (
 	runtimeClasses = "runtimeclasses.node.k8s.io"
 	limitRanges    = "limitranges"
 	deviceClasses  = "deviceclasses.resource.k8s.io"
+	computeDomains = "computedomains.resource.nvidia.com"
 	operators      = "deployments.apps"
 	namespaces     = "namespaces"
 	claims         = "persistentvolumeclaims"
@@ -54,7 +56,7 @@ const (
 )
 
 // optional kinds improve a plan, which can be made without them.
-var optional = slices.Concat([]string{Priorities, runtimeClasses, limitRanges, deviceClasses, operators, namespaces}, ofVolumes)
+var optional = slices.Concat([]string{Priorities, runtimeClasses, limitRanges, deviceClasses, computeDomains, operators, namespaces}, ofVolumes)
 
 // ofVolumes are the kinds that say where volumes can be used.
 var ofVolumes = []string{claims, volumes, storageClasses, csiNodes, csiDrivers, csiCapacities}
@@ -139,6 +141,7 @@ func (s *Snapshot) kinds() []kind {
 		{runtimeClasses, into(&s.Runtimes, func(l *nodev1.RuntimeClassList) []nodev1.RuntimeClass { return l.Items }, whole)},
 		{limitRanges, into(&s.Limits, func(l *corev1.LimitRangeList) []corev1.LimitRange { return l.Items }, whole)},
 		{deviceClasses, into(&s.Devices, func(l *resourcev1.DeviceClassList) []resourcev1.DeviceClass { return l.Items }, whole)},
+		{computeDomains, into(&s.ComputeDomains, func(l *nvlink.ComputeDomainList) []nvlink.ComputeDomain { return l.Items }, whole)},
 		{namespaces, into(&s.Namespaces, func(l *corev1.NamespaceList) []corev1.Namespace { return l.Items }, whole)},
 		{claims, into(&s.Volumes.Claims, func(l *corev1.PersistentVolumeClaimList) []corev1.PersistentVolumeClaim { return l.Items }, volume)},
 		{volumes, into(&s.Volumes.Volumes, func(l *corev1.PersistentVolumeList) []corev1.PersistentVolume { return l.Items }, volume)},

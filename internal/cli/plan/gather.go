@@ -24,6 +24,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli/files"
 	"github.com/trellis-k8s/trellis/internal/cli/live"
 	"github.com/trellis-k8s/trellis/internal/field"
+	"github.com/trellis-k8s/trellis/internal/nvlink"
 	"github.com/trellis-k8s/trellis/internal/validation"
 	"github.com/trellis-k8s/trellis/internal/whatif"
 )
@@ -200,6 +201,8 @@ func (in *Input) add(object files.Object) {
 		in.world.Devices = replaced(in.world.Devices, o)
 	case *corev1.Namespace:
 		in.world.Namespaces = replaced(in.world.Namespaces, o)
+	case *nvlink.ComputeDomain:
+		in.world.ComputeDomains = replaced(in.world.ComputeDomains, o)
 	case *grovev1alpha1.ClusterTopology:
 		in.world.Topologies = replaced(in.world.Topologies, o)
 	case *nvidiav1beta1.DynamoGraphDeployment:

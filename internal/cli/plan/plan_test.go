@@ -51,6 +51,8 @@ func TestPlan(t *testing.T) {
 		"no-constraint":     "-f nodes.yaml -f plain.yaml -n team-c",
 		"admitted":          "-f nodes.yaml -f admitted.yaml",
 		"topology-missing":  "-f nodes.yaml -f chat.yaml -f code.yaml",
+		"nvlink":            "-f nvlink.yaml",
+		"nvlink-json":       "-f nvlink.yaml -o json",
 		"twice":             "-f nodes.yaml -f topology.yaml -f chat.yaml -f chat-large.yaml",
 	} {
 		t.Run(name, func(t *testing.T) {

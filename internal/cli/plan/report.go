@@ -35,6 +35,8 @@ type Outcome struct {
 	Replicas []Replica `json:"replicas"`
 	// Reasons of the replicas that are not placed.
 	Reasons []Reason `json:"reasons"`
+	// ComputeDomains that its pods join, with the cliques in which they would be.
+	ComputeDomains []ComputeDomain `json:"computeDomains,omitempty"`
 }
 
 // Replica is where one replica goes, or sits.
@@ -87,6 +89,7 @@ func (r *Plans) add(g whatif.Plan) {
 			out.Reasons = append(out.Reasons, Reason{Component: replica.Component, Replica: replica.Ordinal, Reason: reason.Code, Message: reason.Message})
 		}
 	}
+	out.ComputeDomains = r.computeDomains(&g)
 	r.Graphs, r.Plans = append(r.Graphs, out), append(r.Plans, g)
 }
 

@@ -16,7 +16,7 @@ import (
 
 // Text draws the cluster as it would be, and below it what came of each deployment.
 func (r *Plans) Text(p text.Page) string {
-	sections := []string{r.drawing(p), r.summary(p), r.preemptions(p), r.reasons(p), r.result()}
+	sections := []string{r.drawing(p), r.summary(p), r.nvlink(p), r.preemptions(p), r.reasons(p), r.result()}
 	sections = slices.DeleteFunc(sections, func(s string) bool { return s == "" })
 	return strings.Join(sections, "\n")
 }

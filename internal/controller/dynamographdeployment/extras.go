@@ -35,6 +35,7 @@ import (
 // +kubebuilder:rbac:groups=nvidia.com,resources=dynamographdeploymentscalingadapters,verbs=get;list;watch
 // +kubebuilder:rbac:groups=nvidia.com,resources=dynamographdeploymentscalingadapters/scale,verbs=get;patch;update
 // +kubebuilder:rbac:groups=inference.networking.k8s.io,resources=inferencepools,verbs=create;delete;get;list;patch;watch
+// +kubebuilder:rbac:groups=resource.nvidia.com,resources=computedomains,verbs=create;get;patch
 // +kubebuilder:rbac:groups=inference.networking.x-k8s.io,resources=inferencemodelrewrites;inferenceobjectives;inferencepools,verbs=get;list;watch
 
 // ownedKinds are the kinds of the objects that may come and go with the spec.

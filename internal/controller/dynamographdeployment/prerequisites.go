@@ -190,8 +190,9 @@ func uncountedClaims(o observed) []string {
 	return components
 }
 
-// aboutClaims adds to a message about places what it leaves out.
+// aboutClaims adds to a message about places which NVLink cliques they are in, and what it leaves out.
 func aboutClaims(o observed, message string) string {
+	message += aboutCliques(o)
 	if components := uncountedClaims(o); len(components) > 0 {
 		message += fmt.Sprintf(". Resource claims of %s are not counted: whether a node has their devices, the kube-scheduler decides", few(components))
 	}

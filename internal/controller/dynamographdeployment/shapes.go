@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/trellis-k8s/trellis/internal/gpus"
+	"github.com/trellis-k8s/trellis/internal/nvlink"
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
@@ -25,11 +26,13 @@ type shapes struct {
 	of map[string]gpus.Shape
 	// claims: some depend on resource claims, which are not watched.
 	claims bool
+	// channels are the claim templates by which pods join a ComputeDomain.
+	channels map[string]bool
 }
 
 // countGPUs counts the GPUs of the wanted pods. A component is absent if a claim that it uses cannot be read.
 func (r *Reconciler) countGPUs(ctx context.Context, wanted *render.Graph) shapes {
-	out := shapes{of: map[string]gpus.Shape{}}
+	out := shapes{of: map[string]gpus.Shape{}, channels: map[string]bool{}}
 	for i := range wanted.Components {
 		s := &wanted.Components[i]
 		pods := make([]gpus.Pods, 0, len(s.Roles))
@@ -38,6 +41,9 @@ func (r *Reconciler) countGPUs(ctx context.Context, wanted *render.Graph) shapes
 		}
 		devices, err := r.readDevices(ctx, wanted.Namespace, pods)
 		out.claims = out.claims || devices.Claims != nil
+		for name, spec := range devices.Templates {
+			out.channels[name] = out.channels[name] || nvlink.IsChannel(spec)
+		}
 		if err == nil {
 			out.of[s.Name], err = gpus.ShapeOf(pods, devices)
 		}

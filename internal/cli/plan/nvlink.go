@@ -1,0 +1,71 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/trellis-k8s/trellis/internal/cli/text"
+	"github.com/trellis-k8s/trellis/internal/nvlink"
+	"github.com/trellis-k8s/trellis/internal/render"
+	"github.com/trellis-k8s/trellis/internal/whatif"
+)
+
+// ComputeDomain is an NVLink domain that pods of a deployment join, and in which cliques they would be.
+type ComputeDomain struct {
+	Name    string          `json:"name"`
+	Cliques []nvlink.Clique `json:"cliques"`
+}
+
+// computeDomains are those of one planned deployment.
+func (r *Plans) computeDomains(g *whatif.Plan) (out []ComputeDomain) {
+	at := slices.IndexFunc(r.in.plan, func(w wanted) bool { return w.dgd.Namespace == g.Namespace && w.dgd.Name == g.Name })
+	if at < 0 {
+		return nil
+	}
+	dgd, cliques := r.in.plan[at].dgd, r.cliques()
+	for _, shared := range slices.Concat(nvlink.SharedBy(dgd, r.in.world.DomainsOf(g.Namespace)), render.ComputeDomainsOf(dgd)) {
+		var seats []nvlink.Seat
+		for i := range g.Replicas {
+			replica := &g.Replicas[i]
+			if !slices.ContainsFunc(shared.Components, func(c int) bool { return dgd.Spec.Components[c].Name == replica.Component }) {
+				continue
+			}
+			for _, pod := range replica.Pods {
+				if pod.Node != "" {
+					seats = append(seats, nvlink.Seat{Replica: fmt.Sprintf("%s-%d", replica.Component, replica.Ordinal), Clique: cliques[pod.Node]})
+				}
+			}
+		}
+		if len(seats) > 0 {
+			out = append(out, ComputeDomain{Name: shared.Domain.Name, Cliques: nvlink.CliquesOf(seats)})
+		}
+	}
+	return out
+}
+
+// cliques are those of the nodes, by name.
+func (r *Plans) cliques() map[string]string {
+	out := map[string]string{}
+	for _, node := range r.in.world.Nodes {
+		out[node.Name] = node.Labels[nvlink.CliqueLabel]
+	}
+	return out
+}
+
+// nvlink says in which cliques the pods of ComputeDomains would be.
+func (r *Plans) nvlink(p text.Page) string {
+	var lines []string
+	for i := range r.Graphs {
+		for _, domain := range r.Graphs[i].ComputeDomains {
+			lines = append(lines, p.Wrap(fmt.Sprintf("%s/%s: %s", r.Graphs[i].Namespace, r.Graphs[i].Name, nvlink.Describe(domain.Name, domain.Cliques)), "  "))
+		}
+	}
+	if len(lines) == 0 {
+		return ""
+	}
+	return p.Head("NVLINK DOMAINS") + "\n" + strings.Join(lines, "\n") + "\n"
+}

@@ -1,0 +1,65 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gang
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/nvlink"
+	"github.com/trellis-k8s/trellis/internal/render"
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// Claimed is in which NVLink cliques the pods are whose claims are made of one template. Whether the template is that of a ComputeDomain is not known here.
+type Claimed struct {
+	Template string
+	Cliques  []nvlink.Clique
+}
+
+// CliquesOf lists, by claim template, in which cliques the placed pods of a graph are. Templates whose pods are on no node of a clique are left out.
+func CliquesOf(c *topology.Cluster, o Observation) []Claimed {
+	if !slices.ContainsFunc(o.Groups, claimsByTemplate) {
+		return nil
+	}
+	seats, labelled := map[string][]nvlink.Seat{}, map[string]bool{}
+	for _, pod := range o.Pods {
+		sg := groupOf(o.Groups, pod)
+		if sg == nil || Leaving(pod) {
+			continue
+		}
+		ordinal, _, _ := render.ReplicaOf(pod)
+		for _, node := range NodesOf(c, topology.PodID(pod)) {
+			clique := c.NodeLabels(node)[nvlink.CliqueLabel]
+			for _, template := range templatesOf(&pod.Spec) {
+				seats[template] = append(seats[template], nvlink.Seat{Replica: fmt.Sprintf("%s-%d", sg.Spec.Service, ordinal), Clique: clique})
+				labelled[template] = labelled[template] || clique != ""
+			}
+		}
+	}
+	var out []Claimed
+	for _, template := range slices.Sorted(maps.Keys(seats)) {
+		if labelled[template] {
+			out = append(out, Claimed{Template: template, Cliques: nvlink.CliquesOf(seats[template])})
+		}
+	}
+	return out
+}
+
+func claimsByTemplate(sg *trellisv1alpha1.ScalingGroup) bool {
+	return slices.ContainsFunc(sg.Spec.Roles, func(r trellisv1alpha1.Role) bool { return len(templatesOf(&r.Template.Spec)) > 0 })
+}
+
+func templatesOf(spec *corev1.PodSpec) (names []string) {
+	for _, claim := range spec.ResourceClaims {
+		if name := claim.ResourceClaimTemplateName; name != nil && *name != "" {
+			names = append(names, *name)
+		}
+	}
+	return names
+}

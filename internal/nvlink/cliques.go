@@ -1,0 +1,105 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nvlink
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Seat is the clique in which one pod of a replica is; "" when its node has none.
+type Seat struct{ Replica, Clique string }
+
+// Clique is what is in one clique of the pods that share a domain.
+type Clique struct {
+	// Name is the value of [CliqueLabel]; "" stands for nodes without it.
+	Name string `json:"clique"`
+	// Replicas have pods in the clique, by name.
+	Replicas []Replica `json:"replicas"`
+}
+
+// Replica is how many pods of a replica are in one clique.
+type Replica struct {
+	Name string `json:"replica"`
+	Pods int    `json:"pods"`
+}
+
+// CliquesOf sorts pods by their cliques: by name, pods without one last.
+func CliquesOf(seats []Seat) []Clique {
+	seats = slices.Clone(seats)
+	slices.SortFunc(seats, func(a, b Seat) int {
+		return cmp.Or(boolOrder(a.Clique == "", b.Clique == ""), strings.Compare(a.Clique, b.Clique), strings.Compare(a.Replica, b.Replica))
+	})
+	var out []Clique
+	for _, seat := range seats {
+		if len(out) == 0 || out[len(out)-1].Name != seat.Clique {
+			out = append(out, Clique{Name: seat.Clique})
+		}
+		in := &out[len(out)-1]
+		if n := len(in.Replicas); n == 0 || in.Replicas[n-1].Name != seat.Replica {
+			in.Replicas = append(in.Replicas, Replica{Name: seat.Replica})
+		}
+		in.Replicas[len(in.Replicas)-1].Pods++
+	}
+	return out
+}
+
+func boolOrder(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}
+
+// maxReplicas is how many replicas of one clique are named.
+const maxReplicas = 4
+
+// String is "decode-0 (2 pods) and prefill-0 (2 pods) in clique 7.1".
+func (c Clique) String() string {
+	names := make([]string, 0, len(c.Replicas))
+	for i, r := range c.Replicas {
+		if i == maxReplicas {
+			names = append(names, fmt.Sprintf("%d more", len(c.Replicas)-i))
+			break
+		}
+		names = append(names, fmt.Sprintf("%s (%s)", r.Name, pods(r.Pods)))
+	}
+	in := "clique " + c.Name
+	if c.Name == "" {
+		in = "no clique"
+	}
+	return strings.Join(names, ", ") + " in " + in
+}
+
+func pods(n int) string {
+	if n == 1 {
+		return "1 pod"
+	}
+	return fmt.Sprintf("%d pods", n)
+}
+
+// maxCliques is how many cliques a message lists.
+const maxCliques = 4
+
+// Describe says which pods of a domain are in which clique.
+func Describe(domain string, cliques []Clique) string {
+	parts := make([]string, 0, len(cliques))
+	for i, c := range cliques {
+		if i == maxCliques {
+			parts = append(parts, fmt.Sprintf("%d more cliques", len(cliques)-i))
+			break
+		}
+		parts = append(parts, c.String())
+	}
+	span := ""
+	if len(cliques) > 1 {
+		span = fmt.Sprintf(" is in %d cliques, which share no memory", len(cliques))
+	}
+	return fmt.Sprintf("NVLink domain %s%s: %s", domain, span, strings.Join(parts, "; "))
+}

@@ -1,0 +1,88 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nvlink
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// GroupVersion of ComputeDomains.
+var GroupVersion = schema.GroupVersion{Group: "resource.nvidia.com", Version: "v1beta1"}
+
+// Kind of ComputeDomains.
+const Kind = "ComputeDomain"
+
+// ComputeDomain is what Trellis reads and writes of NVIDIA's ComputeDomain. Its spec is immutable.
+type ComputeDomain struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	Spec              ComputeDomainSpec `json:"spec"`
+	// Status is the driver's.
+	Status map[string]any `json:"status,omitempty"`
+}
+
+// ComputeDomainSpec asks for a domain.
+type ComputeDomainSpec struct {
+	// NumNodes is how many nodes are to join; 0: as many as pods need.
+	NumNodes int     `json:"numNodes"`
+	Channel  Channel `json:"channel"`
+}
+
+// Channel is how pods join the domain.
+type Channel struct {
+	// AllocationMode is Single, which is the default, or All.
+	AllocationMode string `json:"allocationMode,omitempty"`
+	// ResourceClaimTemplate is what the driver makes for the pods.
+	ResourceClaimTemplate NamedTemplate `json:"resourceClaimTemplate"`
+}
+
+// NamedTemplate names a ResourceClaimTemplate in the same namespace.
+type NamedTemplate struct {
+	Name string `json:"name"`
+}
+
+// Template is the ResourceClaimTemplate by which pods join the domain.
+func (d *ComputeDomain) Template() string { return d.Spec.Channel.ResourceClaimTemplate.Name }
+
+// DeepCopyObject implements runtime.Object.
+func (d *ComputeDomain) DeepCopyObject() runtime.Object {
+	out := *d
+	out.ObjectMeta = *d.ObjectMeta.DeepCopy()
+	out.Status = runtime.DeepCopyJSON(d.Status)
+	return &out
+}
+
+// ComputeDomainList is a list of them.
+type ComputeDomainList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []ComputeDomain `json:"items"`
+}
+
+// DeepCopyObject implements runtime.Object.
+func (l *ComputeDomainList) DeepCopyObject() runtime.Object {
+	out := *l
+	out.ListMeta = *l.ListMeta.DeepCopy()
+	out.Items = make([]ComputeDomain, 0, len(l.Items))
+	for i := range l.Items {
+		out.Items = append(out.Items, *l.Items[i].DeepCopyObject().(*ComputeDomain))
+	}
+	return &out
+}
+
+// AddToScheme makes the kind known to a scheme.
+func AddToScheme(s *runtime.Scheme) error {
+	s.AddKnownTypes(GroupVersion, &ComputeDomain{}, &ComputeDomainList{})
+	metav1.AddToGroupVersion(s, GroupVersion)
+	return nil
+}
+
+// OfTemplate is what is known of a ComputeDomain by the claim template of its channel alone. The driver's examples name both alike.
+func OfTemplate(template string) ComputeDomain {
+	out := ComputeDomain{}
+	out.Name, out.Spec.Channel.ResourceClaimTemplate.Name = template, template
+	return out
+}

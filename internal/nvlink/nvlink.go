@@ -1,0 +1,76 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package nvlink knows which pods share an NVLink domain of several nodes. NVIDIA's DRA driver makes such a domain for a ComputeDomain
+// (resource.nvidia.com). Pods join it by claims of the template that the ComputeDomain names. Nodes that one NVLink fabric connects have the same value of
+// the label nvidia.com/gpu.clique: memory is shared inside one clique only, so pods of one ComputeDomain in two cliques start, become Ready, and cannot
+// exchange what they are to exchange.
+package nvlink
+
+import (
+	"slices"
+
+	resourcev1 "k8s.io/api/resource/v1"
+
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+)
+
+const (
+	// CliqueLabel is the label of a node with its clique, which GPU feature discovery writes: "<cluster UUID>.<clique ID>".
+	CliqueLabel = "nvidia.com/gpu.clique"
+	// channelClass is the DeviceClass of the channels that pods of a workload claim.
+	channelClass = "compute-domain-default-channel.nvidia.com"
+)
+
+// IsChannel reports whether a claim is one of a channel of a ComputeDomain.
+func IsChannel(spec *resourcev1.ResourceClaimSpec) bool {
+	return slices.ContainsFunc(spec.Devices.Requests, func(r resourcev1.DeviceRequest) bool {
+		return r.Exactly != nil && r.Exactly.DeviceClassName == channelClass
+	})
+}
+
+// TemplatesOf lists, in order, the claim templates that pods of a deployment name.
+func TemplatesOf(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
+	var out []string
+	for i := range dgd.Spec.Components {
+		out = append(out, templatesOf(&dgd.Spec.Components[i])...)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+func templatesOf(c *nvidiav1beta1.ComponentSpec) []string {
+	if c.PodTemplate == nil {
+		return nil
+	}
+	var out []string
+	for _, claim := range c.PodTemplate.Spec.ResourceClaims {
+		if name := claim.ResourceClaimTemplateName; name != nil && *name != "" {
+			out = append(out, *name)
+		}
+	}
+	return out
+}
+
+// Shared is an NVLink domain and the components whose pods join it, by the index in the deployment.
+type Shared struct {
+	Domain     ComputeDomain
+	Components []int
+}
+
+// SharedBy lists the ComputeDomains that pods of a deployment join, in the order given.
+func SharedBy(dgd *nvidiav1beta1.DynamoGraphDeployment, domains []ComputeDomain) []Shared {
+	var out []Shared
+	for _, domain := range domains {
+		one := Shared{Domain: domain}
+		for i := range dgd.Spec.Components {
+			if slices.Contains(templatesOf(&dgd.Spec.Components[i]), domain.Template()) {
+				one.Components = append(one.Components, i)
+			}
+		}
+		if len(one.Components) > 0 {
+			out = append(out, one)
+		}
+	}
+	return out
+}

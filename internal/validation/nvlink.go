@@ -1,0 +1,76 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package validation
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/constraint"
+	"github.com/trellis-k8s/trellis/internal/field"
+	"github.com/trellis-k8s/trellis/internal/nvlink"
+	"github.com/trellis-k8s/trellis/internal/render"
+)
+
+// AsksForCliques says whether the ComputeDomains of its namespace matter to a deployment: its topology has a level of NVLink cliques, and its pods name
+// claim templates, or Trellis is to make a ComputeDomain for them.
+func AsksForCliques(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology) bool {
+	return cliqueLevel(topology) >= 0 && len(nvlink.TemplatesOf(dgd))+len(render.ComputeDomainsOf(dgd)) > 0
+}
+
+func cliqueLevel(topology *grovev1alpha1.ClusterTopology) int {
+	if topology == nil {
+		return -1
+	}
+	return slices.IndexFunc(topology.Spec.Levels, func(l grovev1alpha1.TopologyLevel) bool { return l.Key == nvlink.CliqueLabel })
+}
+
+// CliqueWarnings says which pods share a ComputeDomain and may be placed in two NVLink cliques, between which no memory is shared, and what to set. The
+// replicas of one component do not depend on each other, so each may have a clique of its own.
+func CliqueWarnings(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology, domains []nvlink.ComputeDomain) []field.Text {
+	clique := cliqueLevel(topology)
+	if clique < 0 || packedAt(dgd, topology) >= clique {
+		return nil
+	}
+	var lines []field.Text
+	for _, shared := range slices.Concat(nvlink.SharedBy(dgd, domains), render.ComputeDomainsOf(dgd)) {
+		fix := constraintPath
+		if len(shared.Components) == 1 {
+			c := &dgd.Spec.Components[shared.Components[0]]
+			if c.Multinode == nil || c.TopologyConstraint != nil && levelIndex(topology, c.TopologyConstraint.PackDomain) >= clique {
+				continue
+			}
+			fix = field.Component(shared.Components[0], short(c.Name)).Child("topologyConstraint")
+		}
+		names := make([]string, 0, len(shared.Components))
+		for _, at := range shared.Components {
+			names = append(names, short(dgd.Spec.Components[at].Name))
+		}
+		lines = append(lines, line(field.Say("pods of the ComputeDomain %s may be placed in two NVLink cliques, which share no memory: set %s to %q",
+			cut(shared.Domain.Name, 40), fix.Child("packDomain"), short(topology.Spec.Levels[clique].Domain)), names))
+	}
+	return lines
+}
+
+// packedAt is the level that holds all pods of a deployment together, by its field or annotation; -1 for none.
+func packedAt(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology) int {
+	if c := dgd.Spec.TopologyConstraint; c != nil {
+		return levelIndex(topology, c.PackDomain)
+	}
+	domain, _ := constraint.DomainOf(topology, constraint.FromAnnotations(dgd).Required)
+	return levelIndex(topology, domain)
+}
+
+// checkDomainName checks what a ComputeDomain is called that Trellis is to make.
+func checkDomainName(path *field.Path, annotations map[string]string) field.ErrorList {
+	value, set := annotations[render.AnnotationComputeDomain]
+	if !set || len(validation.IsDNS1123Label(value)) == 0 {
+		return nil
+	}
+	return one(badValue(field.ErrorTypeInvalid, path.Key(render.AnnotationComputeDomain), value,
+		"must be a name of lower case letters, digits and '-': components of equal names share an NVLink domain; \"none\" is for no domain"))
+}
