@@ -36,9 +36,12 @@ func TestAffinity(t *testing.T) { compare(t, smallworld.Draw) }
 // TestVolumes: volumes that are used through claims.
 func TestVolumes(t *testing.T) { compare(t, smallworld.DrawVolumes) }
 
+// TestClaims: devices that are claimed, or asked for by a resource that a DeviceClass serves.
+func TestClaims(t *testing.T) { compare(t, smallworld.DrawClaims) }
+
 func compare(t *testing.T, draw func(*rapid.T) smallworld.World) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := draw(rt)
-		w.Check(rt, newScheduler(t, w.Nodes, w.Objects()...))
+		w.Check(rt, newScheduler(t, w.Nodes, w.Devices, w.Objects()...))
 	})
 }

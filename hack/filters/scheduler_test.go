@@ -17,6 +17,7 @@ import (
 	internalcache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultbinder"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/interpodaffinity"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodeaffinity"
@@ -38,17 +39,20 @@ type scheduler struct {
 	t                testing.TB
 	plugins          framework.Framework
 	nodes            []*corev1.Node
+	// devices are empty where no pod claims any.
+	devices *devices
 }
 
-// newScheduler knows nodes, and the objects that plugins look up.
-func newScheduler(t testing.TB, nodes []*corev1.Node, objects ...runtime.Object) *scheduler {
+// newScheduler knows nodes, the objects that plugins look up, and those of device claims.
+func newScheduler(t testing.TB, nodes []*corev1.Node, claimed []runtime.Object, objects ...runtime.Object) *scheduler {
 	ctx := t.Context()
 	client := fake.NewClientset(objects...)
 	factory := informers.NewSharedInformerFactory(client, 0)
-	s := &scheduler{t: t, nodes: nodes}
+	s := &scheduler{t: t, nodes: nodes, devices: newDevices(claimed)}
 	s.Set(nil)
 	plugins, err := frameworktesting.NewFramework(ctx, registered(), corev1.DefaultSchedulerName,
 		schedulerruntime.WithSnapshotSharedLister(s), schedulerruntime.WithInformerFactory(factory), schedulerruntime.WithClientSet(client),
+		schedulerruntime.WithSharedDRAManager(s.devices),
 		schedulerruntime.WithSharedCSIManager(nodevolumelimits.NewCSIManager(factory.Storage().V1().CSINodes().Lister())))
 	if err != nil {
 		t.Fatal(err)
@@ -81,6 +85,7 @@ func registered() []frameworktesting.RegisterPluginFunc {
 		filter(volumezone.Name, with(volumezone.New, nil)),
 		filter(volumerestrictions.Name, with(volumerestrictions.New, nil)),
 		filter(nodevolumelimits.CSIName, with(nodevolumelimits.NewCSI, nil)),
+		frameworktesting.RegisterPluginAsExtensions(dynamicresources.Name, with(dynamicresources.New, &config.DynamicResourcesArgs{}), "PreFilter", "Filter", "Reserve"),
 		filter(podtopologyspread.Name, with(podtopologyspread.New, &config.PodTopologySpreadArgs{DefaultingType: config.ListDefaulting})),
 	}
 }
@@ -90,6 +95,9 @@ var features = feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureG
 
 // Set replaces the bound pods.
 func (s *scheduler) Set(pods []*corev1.Pod) {
+	if len(s.devices.slices) > 0 {
+		s.replay(pods)
+	}
 	s.SharedLister = internalcache.NewSnapshot(pods, s.nodes)
 }
 

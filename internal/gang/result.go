@@ -77,6 +77,8 @@ type Result struct {
 	Uncounted []Uncounted
 	// Cliques are the NVLink cliques of placed pods, by the template that claims of theirs are made of.
 	Cliques []Claimed
+	// UncountedClaims are why the resource claims of components are not counted, by component.
+	UncountedClaims map[string]string
 	// Waiting replicas, in component and ordinal order.
 	Waiting []Waiting
 	// Surplus replicas without capacity: an update would like them, beyond what is wanted for good.

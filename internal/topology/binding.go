@@ -19,7 +19,7 @@ type Binder interface {
 }
 
 // Binding is what a Binder knows of the pods of one plan. It follows the pods that the plan puts on nodes and takes off them again
-// ([Cluster.Follow]), so that its answers are about the cluster as the search has it.
+// ([Cluster.Follow]), so that its answers are about the cluster as the search has it. One that has a method End is told when the plan has ended.
 type Binding interface {
 	// Rule returns the rule of pods of one of the plan's shapes ([Shape.With]); nil when nothing binds them.
 	Rule(s *Shape) Rule
@@ -50,6 +50,16 @@ type Rule interface {
 	Keeps(node string, labels map[string]string) string
 	// Together says that it takes more to answer: where the other pods of the plan are.
 	Together() bool
+}
+
+// Counter is a Rule that bounds how many of its pods one node holds, as the plan has the cluster now. What bounds them on a node changes with the pods on it
+// and with nothing else.
+type Counter interface {
+	Rule
+	// Room is how many further pods a node holds; false for any number.
+	Room(node string) (n int32, limited bool)
+	// Full says what keeps a further pod off a node that has no room.
+	Full(node string) string
 }
 
 // With returns the shape of pods that a rule binds. The kube-scheduler decides by the host, and knows nothing of the plan, so such pods are pinned to
@@ -106,7 +116,41 @@ func (c *Cluster) Bindings(t *Tree, shapes []*Shape) []Binding {
 func (c *Cluster) Follow(bindings []Binding) (end func()) {
 	before := c.following
 	c.following = bindings
-	return func() { c.following = before }
+	return func() {
+		c.following = before
+		for _, b := range bindings {
+			if ends, is := b.(interface{ End() }); is {
+				ends.End()
+			}
+		}
+	}
+}
+
+// within bounds a count of pods on a node by their rules.
+func (s *Shape) within(n *node, fit int32) int32 {
+	for _, r := range s.rules {
+		if c, counts := r.(Counter); counts && fit > 0 {
+			if room, limited := c.Room(n.name); limited {
+				fit = min(fit, room)
+			}
+		}
+	}
+	return fit
+}
+
+// full says which rule has no room for a further pod on a node.
+func (c *Cluster) full(n *node, s *Shape) (Exclusion, bool) {
+	for _, r := range s.rules {
+		counter, counts := r.(Counter)
+		if !counts {
+			continue
+		}
+		c.work++
+		if room, limited := counter.Room(n.name); limited && room == 0 {
+			return Exclusion{Kind: KindRule, Detail: counter.Full(n.name)}, true
+		}
+	}
+	return Exclusion{}, false
 }
 
 // followed tells the bindings of pods of a view.

@@ -29,7 +29,6 @@ type Shape struct {
 	// affinityEntries counts the terms, expressions and values of affinity.
 	affinityEntries int
 	tolerations     []corev1.Toleration
-	uncounted       []string
 	// binds says that the pod has rules of its own that binders count.
 	binds bool
 	// apart: see Apart.
@@ -51,7 +50,7 @@ func ShapeOf(pod *corev1.Pod) *Shape {
 	s.affinity = nodeaffinity.GetRequiredNodeAffinity(pod)
 	s.hasAffinity = requiredNodeTerms(pod) != nil
 	s.affinityEntries = entriesOf(requiredNodeTerms(pod))
-	s.uncounted, s.binds = uncountedOf(pod), bindsOf(pod, len(s.load.exclusive))
+	s.binds = bindsOf(pod, len(s.load.exclusive))
 	s.key = shapeKey(pod, s)
 	return s
 }
@@ -62,13 +61,10 @@ func (s *Shape) Key() string { return s.key }
 // Requests are what one pod asks for, as the kube-scheduler counts it, in name order, pod slot excluded.
 func (s *Shape) Requests() []Request { return s.load.requests }
 
-// Uncounted names what else of the pod decides where it may run and is not counted here, so that callers can pin hosts or report it.
-func (s *Shape) Uncounted() []string { return s.uncounted }
-
 // NeedsHost says that capacity in a domain is not enough to make the kube-scheduler find the planned packing, because the pods keep each
 // other or their neighbours off a host (docs/providers.md#gates): such pods are pinned to the planned host.
 func (s *Shape) NeedsHost() bool {
-	return len(s.load.ports) > 0 || len(s.load.exclusive) > 0 || len(s.uncounted) > 0 || s.binds || len(s.avoid) > 0 || len(s.rules) > 0
+	return len(s.load.ports) > 0 || len(s.load.exclusive) > 0 || s.binds || len(s.avoid) > 0 || len(s.rules) > 0
 }
 
 // load is what a pod takes from its node, whatever let it in there.
@@ -177,15 +173,7 @@ func ownHostTerm(pod *corev1.Pod, term *corev1.PodAffinityTerm) bool {
 	return err == nil && selector.Matches(labels.Set(pod.Labels))
 }
 
-// uncountedOf lists the rules of the pod that nothing counts.
-func uncountedOf(pod *corev1.Pod) []string {
-	if len(pod.Spec.ResourceClaims) > 0 {
-		return []string{"resource claims"}
-	}
-	return nil
-}
-
-// bindsOf reports whether the pod has rules that binders count: about other pods, but for those of exclusive, or of volumes.
+// bindsOf reports whether the pod has rules that binders count: about other pods, but for those of exclusive, of volumes, or of devices.
 func bindsOf(pod *corev1.Pod, exclusive int) bool {
 	if a := pod.Spec.Affinity; a != nil && a.PodAffinity != nil && len(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
 		return true
@@ -193,7 +181,7 @@ func bindsOf(pod *corev1.Pod, exclusive int) bool {
 	return len(antiAffinityTerms(pod)) > exclusive ||
 		slices.ContainsFunc(pod.Spec.TopologySpreadConstraints, func(c corev1.TopologySpreadConstraint) bool {
 			return c.WhenUnsatisfiable == corev1.DoNotSchedule
-		}) ||
+		}) || len(pod.Spec.ResourceClaims) > 0 ||
 		slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.PersistentVolumeClaim != nil || v.Ephemeral != nil })
 }
 

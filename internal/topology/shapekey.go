@@ -28,7 +28,7 @@ func shapeKey(pod *corev1.Pod, s *Shape) string {
 		b.WriteString("|t:")
 		writeJSON(&b, sortedTolerations(s.tolerations))
 	}
-	if len(s.uncounted) > 0 || s.binds { // such pods are interchangeable only with pods of the same rules
+	if s.binds { // such pods are interchangeable only with pods of the same rules
 		b.WriteString("|u:" + pod.Namespace)
 		writeJSON(&b, pod.Spec.Affinity)
 		writeJSON(&b, pod.Spec.TopologySpreadConstraints)

@@ -99,6 +99,9 @@ func (c *Cluster) Served(s *Shape) (names []string) {
 	return names
 }
 
+// ServesNone says that no DeviceClass serves a resource.
+func (c *Cluster) ServesNone() bool { return len(c.served) == 0 }
+
 // Offers reports whether a node offers some of a resource, whoever uses it.
 func (c *Cluster) Offers(node, resource string) bool {
 	n, known := c.byName[node]

@@ -263,7 +263,7 @@ func (v *View) count(id NodeID) (fit int32, home DomainID) {
 		}
 	}
 	if v.admits[id] {
-		fit = v.shape.most(v.tree.cluster.fits(n, v.held))
+		fit = v.shape.most(v.shape.within(n, v.tree.cluster.fits(n, v.held)))
 	}
 	return fit, home
 }

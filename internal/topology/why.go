@@ -85,7 +85,10 @@ func (c *Cluster) why(n *node, s *Shape, h *held) (Exclusion, bool) {
 	if c.ruleTaken(n, h) {
 		return Exclusion{Kind: KindOnePerHost}, true
 	}
-	return c.shortest(n, h)
+	if e, short := c.shortest(n, h); short {
+		return e, true
+	}
+	return c.full(n, s)
 }
 
 // shortest finds the resource that is missing most, relative to what one pod asks.

@@ -1,7 +1,7 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package smallworld draws small clusters and gangs whose pods have rules about other pods, or volumes, and compares the planner's answer with filters that
+// Package smallworld draws small clusters and gangs whose pods have rules about other pods, volumes, or devices, and compares the planner's answer with filters that
 // let pods onto nodes one by one: what is planned they let through in some order, and where the planner refuses, they let no assignment through.
 package smallworld
 
@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/trellis-k8s/trellis/internal/affinity"
+	"github.com/trellis-k8s/trellis/internal/claims"
 	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/topology"
 	"github.com/trellis-k8s/trellis/internal/volumes"
@@ -42,8 +43,8 @@ type World struct {
 	Bound, Gang []*corev1.Pod
 	// Required is the level of which one domain has to hold the gang; topology.NoLevel for none.
 	Required int
-	// Volumes are claims, volumes and what provides them.
-	Volumes []runtime.Object
+	// Volumes are claims, volumes and what provides them, and Devices claims of devices, and what provides these.
+	Volumes, Devices []runtime.Object
 }
 
 // Filters let pods onto nodes, as a scheduler does.
@@ -90,7 +91,12 @@ func (w *World) plan() placement.ReplicaResult {
 	for _, o := range w.Volumes {
 		store.Set(o)
 	}
-	c.Binders = []topology.Binder{&affinity.Binder{Namespaces: teams}, store}
+	devices := claims.NewStore(allocate)
+	for _, o := range w.Devices {
+		devices.Set(o)
+	}
+	c.Binders = []topology.Binder{&affinity.Binder{Namespaces: teams}, store, devices}
+	c.Serve(topology.ServedBy(w.deviceClasses()))
 	for _, n := range w.Nodes {
 		c.SetNode(n)
 	}

@@ -1,0 +1,195 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package filters
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/dynamic-resource-allocation/structured"
+	fwk "k8s.io/kube-scheduler/framework"
+	internalcache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+)
+
+// devices are the objects of device claims, as the plugin DynamicResources asks for them. Claims have the allocations of the pods that are bound.
+type devices struct {
+	slices  []*resourcev1.ResourceSlice
+	classes map[string]*resourcev1.DeviceClass
+	// initial are the claims before any pod is bound, claims those of now.
+	initial, claims map[string]*resourcev1.ResourceClaim
+	// reached are the claims after some pods were bound, one after the other.
+	reached map[string]map[string]*resourcev1.ResourceClaim
+}
+
+func newDevices(objects []runtime.Object) *devices {
+	d := &devices{
+		classes: map[string]*resourcev1.DeviceClass{}, initial: map[string]*resourcev1.ResourceClaim{}, reached: map[string]map[string]*resourcev1.ResourceClaim{},
+	}
+	for _, o := range objects {
+		switch o := o.(type) {
+		case *resourcev1.ResourceSlice:
+			d.slices = append(d.slices, o)
+		case *resourcev1.DeviceClass:
+			d.classes[o.Name] = o
+		case *resourcev1.ResourceClaim:
+			d.initial[o.Namespace+"/"+o.Name] = o
+		}
+	}
+	d.claims = d.initial
+	return d
+}
+
+// replay has pods bound one after the other, as the scheduler would, and leaves the claims allocated for them.
+func (s *scheduler) replay(pods []*corev1.Pod) {
+	d := s.devices
+	d.claims = d.initial
+	var before strings.Builder
+	for i, pod := range pods {
+		fmt.Fprintf(&before, " %s@%s", pod.Name, pod.Spec.NodeName)
+		if known := d.reached[before.String()]; known != nil {
+			d.claims = known
+			continue
+		}
+		d.claims = maps.Clone(d.claims)
+		s.SharedLister = internalcache.NewSnapshot(pods[:i], s.nodes)
+		s.reserve(pod)
+		d.reached[before.String()] = d.claims
+	}
+}
+
+// reserve has the devices of a pod allocated on its node, if they can be.
+func (s *scheduler) reserve(pod *corev1.Pod) {
+	unbound, ctx, state := pod.DeepCopy(), s.t.Context(), framework.NewCycleState()
+	unbound.Spec.NodeName = ""
+	if _, status, _ := s.plugins.RunPreFilterPlugins(ctx, state, unbound); !status.IsSuccess() {
+		return
+	}
+	info, err := s.NodeInfos().Get(pod.Spec.NodeName)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if s.plugins.RunFilterPlugins(ctx, state, unbound, info).IsSuccess() {
+		if status := s.plugins.RunReservePluginsReserve(ctx, state, unbound, pod.Spec.NodeName); !status.IsSuccess() {
+			s.t.Fatal(status.AsError())
+		}
+	}
+}
+
+// ResourceClaims implements fwk.SharedDRAManager.
+func (d *devices) ResourceClaims() fwk.ResourceClaimTracker { return tracker{d} }
+
+// ResourceSlices implements fwk.SharedDRAManager.
+func (d *devices) ResourceSlices() fwk.ResourceSliceLister { return d }
+
+// DeviceClasses implements fwk.SharedDRAManager.
+func (d *devices) DeviceClasses() fwk.DeviceClassLister { return classLister{d} }
+
+// DeviceClassResolver implements fwk.SharedDRAManager.
+func (d *devices) DeviceClassResolver() fwk.DeviceClassResolver { return d }
+
+// ListWithDeviceTaintRules implements fwk.ResourceSliceLister.
+func (d *devices) ListWithDeviceTaintRules() ([]*resourcev1.ResourceSlice, error) {
+	return d.slices, nil
+}
+
+// GetDeviceClass implements fwk.DeviceClassResolver.
+func (d *devices) GetDeviceClass(resource corev1.ResourceName) *resourcev1.DeviceClass {
+	if name, implicit := strings.CutPrefix(string(resource), resourcev1.ResourceDeviceClassPrefix); implicit {
+		return d.classes[name]
+	}
+	for _, c := range d.classes {
+		if c.Spec.ExtendedResourceName != nil && *c.Spec.ExtendedResourceName == string(resource) {
+			return c
+		}
+	}
+	return nil
+}
+
+// classLister implements fwk.DeviceClassLister.
+type classLister struct{ *devices }
+
+// List implements fwk.DeviceClassLister.
+func (l classLister) List() ([]*resourcev1.DeviceClass, error) {
+	return slices.Collect(maps.Values(l.classes)), nil
+}
+
+// Get implements fwk.DeviceClassLister.
+func (l classLister) Get(name string) (*resourcev1.DeviceClass, error) {
+	if c := l.classes[name]; c != nil {
+		return c, nil
+	}
+	return nil, apierrors.NewNotFound(resourcev1.Resource("deviceclasses"), name)
+}
+
+// tracker implements fwk.ResourceClaimTracker. What is reserved is allocated at once.
+type tracker struct{ *devices }
+
+// List implements fwk.ResourceClaimTracker.
+func (t tracker) List() ([]*resourcev1.ResourceClaim, error) {
+	return slices.Collect(maps.Values(t.claims)), nil
+}
+
+// Get implements fwk.ResourceClaimTracker.
+func (t tracker) Get(namespace, name string) (*resourcev1.ResourceClaim, error) {
+	if c := t.claims[namespace+"/"+name]; c != nil {
+		return c, nil
+	}
+	return nil, apierrors.NewNotFound(resourcev1.Resource("resourceclaims"), name)
+}
+
+// ListAllAllocatedDevices implements fwk.ResourceClaimTracker.
+func (t tracker) ListAllAllocatedDevices() (sets.Set[structured.DeviceID], error) {
+	state, err := t.GatherAllocatedState()
+	return state.AllocatedDevices, err
+}
+
+// GatherAllocatedState implements fwk.ResourceClaimTracker.
+func (t tracker) GatherAllocatedState() (*structured.AllocatedState, error) {
+	state := &structured.AllocatedState{
+		AllocatedDevices: sets.New[structured.DeviceID](), AllocatedSharedDeviceIDs: sets.New[structured.SharedDeviceID](),
+		AggregatedCapacity: structured.NewConsumedCapacityCollection(),
+	}
+	for _, c := range t.claims {
+		if c.Status.Allocation == nil {
+			continue
+		}
+		for _, r := range c.Status.Allocation.Devices.Results {
+			if r.AdminAccess == nil || !*r.AdminAccess {
+				state.AllocatedDevices.Insert(structured.MakeDeviceID(r.Driver, r.Pool, r.Device))
+			}
+		}
+	}
+	return state, nil
+}
+
+// SignalClaimPendingAllocation implements fwk.ResourceClaimTracker.
+func (t tracker) SignalClaimPendingAllocation(uid types.UID, claim *resourcev1.ResourceClaim) error {
+	name := claim.Namespace + "/" + claim.Name
+	if t.claims[name] == nil {
+		name += " " + string(uid) // the one that is made for resources
+	}
+	t.claims[name] = claim
+	return nil
+}
+
+// GetPendingAllocation implements fwk.ResourceClaimTracker.
+func (t tracker) GetPendingAllocation(types.UID) *resourcev1.AllocationResult { return nil }
+
+// MaybeRemoveClaimPendingAllocation implements fwk.ResourceClaimTracker.
+func (t tracker) MaybeRemoveClaimPendingAllocation(types.UID, bool) bool { return false }
+
+// AssumeClaimAfterAPICall implements fwk.ResourceClaimTracker.
+func (t tracker) AssumeClaimAfterAPICall(*resourcev1.ResourceClaim) error { return nil }
+
+// AssumedClaimRestore implements fwk.ResourceClaimTracker.
+func (t tracker) AssumedClaimRestore(string, string) {}

@@ -1,0 +1,132 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package allocator decides which devices claims get, by the allocator of the kube-scheduler (k8s.io/dynamic-resource-allocation). That takes a context,
+// logs, and promises no compatibility; this is the one package that knows it. Its minor version is that of the go.mod's Kubernetes, and the features are
+// those that a kube-scheduler of this version has by default. An older API server drops the fields of features that it does not have.
+package allocator
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	resourcev1 "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/dynamic-resource-allocation/cel"
+	"k8s.io/dynamic-resource-allocation/structured"
+	"k8s.io/klog/v2"
+
+	"github.com/trellis-k8s/trellis/internal/claims"
+)
+
+const (
+	// within bounds one allocation on one node. The kube-scheduler gives it 10 seconds; here planning waits meanwhile.
+	within = time.Second
+	// compiled is how many selectors are kept compiled. One takes some 100 KiB.
+	compiled = 256
+)
+
+// features are those that a kube-scheduler of this version has by default.
+var features = structured.Features{
+	AdminAccess: true, ConsumableCapacity: true, DeviceBindingAndStatus: true, DeviceTaints: true, FractionalCapacityRange: true, PartitionableDevices: true,
+	PrioritizedList: true,
+}
+
+// Allocator implements claims.Allocator. It may be used by several goroutines.
+type Allocator struct{ selectors *cel.Cache }
+
+// New returns an allocator that has compiled no selector yet.
+func New() *Allocator {
+	return &Allocator{cel.NewCache(compiled, cel.Features{EnableConsumableCapacity: true})}
+}
+
+// Compile compiles the selectors of an object, so that a later Allocate does not have to: it takes milliseconds for each.
+func (a *Allocator) Compile(object any) {
+	switch o := object.(type) {
+	case *resourcev1.DeviceClass:
+		a.compile(o.Spec.Selectors)
+	case *resourcev1.ResourceClaim:
+		if o.Status.Allocation == nil {
+			a.compileClaim(&o.Spec)
+		}
+	case *resourcev1.ResourceClaimTemplate:
+		a.compileClaim(&o.Spec.Spec)
+	}
+}
+
+func (a *Allocator) compileClaim(spec *resourcev1.ResourceClaimSpec) {
+	for i := range spec.Devices.Requests {
+		r := &spec.Devices.Requests[i]
+		if r.Exactly != nil {
+			a.compile(r.Exactly.Selectors)
+		}
+		for k := range r.FirstAvailable {
+			a.compile(r.FirstAvailable[k].Selectors)
+		}
+	}
+}
+
+func (a *Allocator) compile(selectors []resourcev1.DeviceSelector) {
+	for i := range selectors {
+		if selectors[i].CEL != nil {
+			a.selectors.GetOrCompile(selectors[i].CEL.Expression)
+		}
+	}
+}
+
+// Allocate implements claims.Allocator.
+func (a *Allocator) Allocate(q claims.Question) ([]resourcev1.AllocationResult, error) {
+	ctx, cancel := context.WithTimeout(klog.NewContext(context.Background(), klog.Logger{}), within)
+	defer cancel()
+	allocator, err := structured.NewAllocator(ctx, features, stateOf(q.Taken), classes(q.Classes), q.Slices, a.selectors)
+	if err != nil {
+		return nil, err
+	}
+	results, err := allocator.Allocate(ctx, q.Node, q.Claims)
+	if errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+		return nil, claims.ErrTooLong
+	}
+	return results, err
+}
+
+// stateOf is what is taken, as the allocator has it.
+func stateOf(taken []resourcev1.DeviceRequestAllocationResult) structured.AllocatedState {
+	state := structured.AllocatedState{
+		AllocatedDevices: sets.New[structured.DeviceID](), AllocatedSharedDeviceIDs: sets.New[structured.SharedDeviceID](),
+		AggregatedCapacity: structured.NewConsumedCapacityCollection(),
+	}
+	for i := range taken {
+		r := &taken[i]
+		id := structured.MakeDeviceID(r.Driver, r.Pool, r.Device)
+		if r.ShareID == nil {
+			state.AllocatedDevices.Insert(id)
+			continue
+		}
+		state.AllocatedSharedDeviceIDs.Insert(structured.MakeSharedDeviceID(id, r.ShareID))
+		if r.ConsumedCapacity != nil {
+			state.AggregatedCapacity.Insert(structured.NewDeviceConsumedCapacity(id, r.ConsumedCapacity))
+		}
+	}
+	return state
+}
+
+// classes implements structured.DeviceClassLister.
+type classes map[string]*resourcev1.DeviceClass
+
+// List implements structured.DeviceClassLister.
+func (c classes) List() (list []*resourcev1.DeviceClass, err error) {
+	for _, class := range c {
+		list = append(list, class)
+	}
+	return list, nil
+}
+
+// Get implements structured.DeviceClassLister.
+func (c classes) Get(name string) (*resourcev1.DeviceClass, error) {
+	if class := c[name]; class != nil {
+		return class, nil
+	}
+	return nil, apierrors.NewNotFound(resourcev1.Resource("deviceclasses"), name)
+}

@@ -1,0 +1,387 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package claims
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// Bind implements topology.Binder.
+func (s *Store) Bind(c *topology.Cluster, _ *topology.Tree, shapes []*topology.Shape) topology.Binding {
+	if s.Allocator == nil || !slices.ContainsFunc(shapes, func(shape *topology.Shape) bool { return concerned(c, shape) }) || s.Unknown() != "" {
+		return nil
+	}
+	b := &binding{
+		store: s, cluster: c, byText: map[string]*class{}, ofShape: map[*topology.Shape]*class{}, ofRule: map[*rule]*class{},
+		hosts: map[string]*host{}, shared: map[types.NamespacedName]*allocation{}, wide: map[poolID][]resourcev1.DeviceRequestAllocationResult{},
+	}
+	for _, shape := range shapes {
+		b.add(shape)
+	}
+	if len(b.ofShape) == 0 {
+		return nil
+	}
+	b.putOthers()
+	b.judge()
+	if len(b.ofRule) == 0 {
+		return nil
+	}
+	return b
+}
+
+// concerned says that pods of a shape have claims, or ask for resources that a DeviceClass serves.
+func concerned(c *topology.Cluster, shape *topology.Shape) bool {
+	return shape.Pod() != nil && (len(shape.Pod().Spec.ResourceClaims) > 0 || len(c.Served(shape)) > 0)
+}
+
+// binding is the claims of the pods of one plan, and the devices that the plan has given them.
+type binding struct {
+	store   *Store
+	cluster *topology.Cluster
+	byText  map[string]*class
+	ofShape map[*topology.Shape]*class
+	ofRule  map[*rule]*class
+	hosts   map[string]*host
+	// shared are the claims that pods share and that have got their devices in the plan.
+	shared map[types.NamespacedName]*allocation
+	// wide are the devices of pools that several nodes reach.
+	wide map[poolID][]resourcev1.DeviceRequestAllocationResult
+}
+
+// class is pods that are alike by their claims.
+type class struct {
+	text, namespace string
+	claims          []*claim
+	// served are the resources that a DeviceClass serves where a node does not offer them.
+	served []served
+	rule   *rule
+	names  *names
+	rooms  map[question]int32
+}
+
+// host is a node in the course of the plan.
+type host struct {
+	*hostDevices
+	// lacks are, by class, the resources that the node does not offer.
+	lacks map[*class]uint64
+	// pods are those that the plan has put here, in order. The first fixed of them were here before.
+	pods  []entry
+	fixed int
+	// taken is by all pods and by the claims that are shared and allocated here.
+	taken state
+}
+
+// entry is a pod on a node, and the devices of its own.
+type entry struct {
+	class *class
+	own   []resourcev1.DeviceRequestAllocationResult
+	// allocated says that it got what it asked for.
+	allocated bool
+}
+
+// allocation is a shared claim that has got its devices in the plan.
+type allocation struct {
+	pods  int
+	at    *host
+	where *nodeaffinity.NodeSelector
+	here  bool
+	given []resourcev1.DeviceRequestAllocationResult
+}
+
+// reaches reports whether it can be used on a node.
+func (a *allocation) reaches(h *host) bool {
+	return a.at == h || !a.here && (a.where == nil || a.where.Match(h.node))
+}
+
+// add reads the claims of a pod of the plan.
+func (b *binding) add(shape *topology.Shape) {
+	if b.ofShape[shape] == nil && concerned(b.cluster, shape) {
+		if c := b.classFor(shape.Pod(), b.cluster.Served(shape)); c != nil {
+			b.ofShape[shape] = c
+		}
+	}
+}
+
+// classFor is the class of a pod; nil for one that nothing is known of.
+func (b *binding) classFor(pod *corev1.Pod, resources []string) *class {
+	list, _ := b.store.claimsOf(pod)
+	c := &class{namespace: pod.Namespace, claims: list, served: b.store.servedOf(pod, resources[:min(len(resources), 32)]), rooms: map[question]int32{}}
+	if len(c.claims) == 0 && len(c.served) == 0 || slices.ContainsFunc(c.claims, func(c *claim) bool { return c.beyondOf() != "" }) {
+		return nil
+	}
+	texts := []string{pod.Namespace}
+	for _, one := range c.claims {
+		texts = append(texts, one.text)
+	}
+	for _, one := range c.served {
+		texts = append(texts, one.resource+textOf(one.requests))
+	}
+	c.text = strings.Join(texts, "\x00")
+	if b.byText[c.text] == nil {
+		b.byText[c.text] = c
+	}
+	return b.byText[c.text]
+}
+
+// specs are all that pods of the class ask the allocator for.
+func (c *class) specs() (list []*resourcev1.ResourceClaimSpec) {
+	for _, one := range c.claims {
+		if one.object != nil {
+			list = append(list, &one.object.Spec)
+		}
+	}
+	if len(c.served) > 0 {
+		list = append(list, &c.made(1<<len(c.served)-1).Spec)
+	}
+	return list
+}
+
+func (c *class) servedNames() string {
+	names := make([]string, 0, len(c.served))
+	for _, one := range c.served {
+		names = append(names, one.resource)
+	}
+	return strings.Join(names, ", ")
+}
+
+// host reads a node when it is asked about first.
+func (b *binding) host(name string) *host {
+	if h := b.hosts[name]; h != nil {
+		return h
+	}
+	devices := b.store.host(name, b.cluster.NodeLabels(name))
+	h := &host{hostDevices: devices, taken: devices.taken}
+	for id, results := range b.wide {
+		if slices.ContainsFunc(h.pools, func(p *pool) bool { return p.id == id }) {
+			h.taken = h.taken.with(devices, results)
+		}
+	}
+	b.hosts[name] = h
+	return h
+}
+
+// lacksOf are the resources of a class that a node does not offer.
+func (b *binding) lacksOf(c *class, h *host) uint64 {
+	if len(c.served) == 0 {
+		return 0
+	}
+	lacks, known := h.lacks[c]
+	if !known {
+		for i := range c.served {
+			if !b.cluster.Offers(h.node.Name, c.served[i].resource) {
+				lacks |= 1 << i
+			}
+		}
+		if h.lacks == nil {
+			h.lacks = map[*class]uint64{}
+		}
+		h.lacks[c] = lacks
+	}
+	return lacks
+}
+
+// putOthers counts the pods of others that have a reservation, or are bound, and whose claims have no devices yet.
+func (b *binding) putOthers() {
+	type placed struct {
+		name string
+		pod  *corev1.Pod
+		at   topology.NodeID
+	}
+	var list []placed
+	b.cluster.EachPod(func(pod *corev1.Pod, n topology.NodeID) {
+		if len(pod.Spec.ResourceClaims) > 0 || len(b.servedOf(pod)) > 0 {
+			b.cluster.Spend(1)
+			list = append(list, placed{pod.Namespace + "/" + pod.Name, pod, n})
+		}
+	})
+	slices.SortFunc(list, func(x, y placed) int { return strings.Compare(x.name, y.name) }) // the answer does not depend on the order of a map
+	for _, one := range list {
+		b.PutPod(one.pod, one.at, 1)
+	}
+	for _, h := range b.hosts {
+		h.fixed = len(h.pods)
+	}
+}
+
+// servedOf are the resources of a pod that DeviceClasses serve, and for which it has no devices yet: the kube-scheduler has their claim allocated before it
+// binds the pod.
+func (b *binding) servedOf(pod *corev1.Pod) []string {
+	if pod.Spec.NodeName != "" || pod.Status.ExtendedResourceClaimStatus != nil || b.cluster.ServesNone() {
+		return nil
+	}
+	return b.cluster.Served(topology.ShapeOf(pod))
+}
+
+// Rule implements topology.Binding.
+func (b *binding) Rule(s *topology.Shape) topology.Rule {
+	if class := b.ofShape[s]; class != nil && class.rule != nil {
+		return class.rule
+	}
+	return nil
+}
+
+func (b *binding) classOf(s *topology.Shape) *class {
+	for _, r := range s.Rules() {
+		if own, is := r.(*rule); is {
+			return b.ofRule[own]
+		}
+	}
+	return nil
+}
+
+// Put implements topology.Binding.
+func (b *binding) Put(s *topology.Shape, n topology.NodeID, k int) {
+	if class := b.classOf(s); class != nil {
+		b.put(class, b.host(b.cluster.NodeName(n)), k)
+	}
+}
+
+// PutPod implements topology.Binding.
+func (b *binding) PutPod(pod *corev1.Pod, n topology.NodeID, k int) {
+	served := b.servedOf(pod)
+	if len(pod.Spec.ResourceClaims) == 0 && len(served) == 0 {
+		return
+	}
+	if class := b.classFor(pod, served); class != nil {
+		b.put(class, b.host(b.cluster.NodeName(n)), k)
+	}
+}
+
+// put has k more pods of a class on a node, or fewer.
+func (b *binding) put(c *class, h *host, k int) {
+	for ; k > 0; k-- {
+		b.push(c, h)
+	}
+	for ; k < 0; k++ {
+		b.pop(c, h)
+	}
+}
+
+// push gives one more pod its devices; none, when there are none left.
+func (b *binding) push(c *class, h *host) {
+	e := entry{class: c}
+	a := b.ask(c, h.hostDevices, h.taken, b.have(c), b.lacksOf(c, h))
+	e.allocated = a.why == ""
+	for i := range a.given {
+		results := a.given[i].on(h.hostDevices)
+		if b.change(h, results, true); a.given[i].shared < 0 {
+			e.own = append(e.own, results...)
+			continue
+		}
+		of := &allocation{at: h, here: a.given[i].here, given: results}
+		if selector := a.given[i].selector; selector != nil && !of.here {
+			of.where, _ = nodeaffinity.NewNodeSelector(selector)
+		}
+		b.shared[c.claims[a.given[i].shared].name] = of
+	}
+	for _, one := range c.sharing() {
+		if of := b.shared[one.name]; of != nil {
+			of.pods++
+		}
+	}
+	h.pods = append(h.pods, e)
+}
+
+// pop takes the devices of the pod of a class that came last.
+func (b *binding) pop(c *class, h *host) {
+	for i := range slices.Backward(h.pods) {
+		if h.pods[i].class != c {
+			continue
+		}
+		b.change(h, h.pods[i].own, false)
+		if h.pods = slices.Delete(h.pods, i, i+1); i < h.fixed {
+			h.fixed--
+		}
+		for _, one := range c.sharing() {
+			of := b.shared[one.name]
+			if of == nil {
+				continue
+			}
+			if of.pods--; of.pods == 0 {
+				delete(b.shared, one.name)
+				b.change(of.at, of.given, false)
+			}
+		}
+		return
+	}
+}
+
+// sharing are the claims that pods of the class share and that had no devices before the plan.
+func (c *class) sharing() (list []*claim) {
+	for _, one := range c.claims {
+		if !one.own && one.object != nil {
+			list = append(list, one)
+		}
+	}
+	return list
+}
+
+// have are the claims of the class that have got their devices in the plan.
+func (b *binding) have(c *class) (set uint64) {
+	for i, one := range c.claims {
+		if !one.own && one.object != nil && b.shared[one.name] != nil {
+			set |= 1 << i
+		}
+	}
+	return set
+}
+
+// change takes devices on a node, or gives them back. Those that several nodes reach change for all of them.
+func (b *binding) change(h *host, results []resourcev1.DeviceRequestAllocationResult, taken bool) {
+	for i := range results {
+		id := poolID{results[i].Driver, results[i].Pool}
+		if h.alone || b.store.pools[id].local() != "" {
+			h.change(&results[i], taken)
+			continue
+		}
+		if taken {
+			b.wide[id] = append(b.wide[id], results[i])
+		} else {
+			b.wide[id] = without(b.wide[id], &results[i])
+		}
+		for _, other := range b.hosts {
+			if slices.ContainsFunc(other.pools, func(p *pool) bool { return p.id == id }) {
+				other.change(&results[i], taken)
+			}
+		}
+	}
+}
+
+func (h *host) change(r *resourcev1.DeviceRequestAllocationResult, taken bool) {
+	switch {
+	case !takes(r):
+	case taken:
+		h.taken = h.taken.with(h.hostDevices, []resourcev1.DeviceRequestAllocationResult{*r})
+	default:
+		h.taken.results = without(h.taken.results, r)
+		h.taken.sum -= h.mark(r)
+	}
+}
+
+// without is a list without the last of a device, or of a share of it.
+func without(list []resourcev1.DeviceRequestAllocationResult, r *resourcev1.DeviceRequestAllocationResult) []resourcev1.DeviceRequestAllocationResult {
+	for i := range slices.Backward(list) {
+		if keyOf(&list[i]) == keyOf(r) {
+			return slices.Concat(list[:i], list[i+1:])
+		}
+	}
+	return list
+}
+
+func keyOf(r *resourcev1.DeviceRequestAllocationResult) string {
+	share := ""
+	if r.ShareID != nil {
+		share = string(*r.ShareID)
+	}
+	return fmt.Sprintf("%s/%s/%s %s", r.Driver, r.Pool, r.Device, share)
+}

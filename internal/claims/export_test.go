@@ -1,0 +1,13 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package claims
+
+// Forget drops the answers that are kept.
+func (s *Store) Forget() {
+	clear(s.answers)
+	clear(s.hosts)
+}
+
+// Asked is how often the allocator was asked.
+func (s *Store) Asked() int { return s.asked }

@@ -1,0 +1,238 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package claims
+
+import (
+	"encoding/json"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// deviceID names a device in the cluster.
+type deviceID struct {
+	pool poolID
+	name string
+}
+
+// hostDevices are the devices that a node reaches.
+type hostDevices struct {
+	node *corev1.Node
+	// pools are in the order in which the allocator goes over them, and slices are all of theirs.
+	pools  []*pool
+	slices []*resourcev1.ResourceSlice
+	// alone says that no other node reaches these devices.
+	alone bool
+	// devices are in the order of the pools, and at is where each is.
+	devices []deviceID
+	at      map[deviceID]int
+	// taken are the devices that claims have.
+	taken state
+	// likes are equal for nodes whose devices a class of pods cannot tell apart, by the class's text.
+	likes map[string]uint64
+}
+
+// state is devices that are taken. sum is equal for equal states of nodes that are alike.
+type state struct {
+	results []resourcev1.DeviceRequestAllocationResult
+	sum     uint64
+}
+
+// host reads the devices that a node reaches.
+func (s *Store) host(name string, labels map[string]string) *hostDevices {
+	if h := s.hosts[name]; h != nil && maps.Equal(h.node.Labels, labels) {
+		return h
+	}
+	h := &hostDevices{node: &corev1.Node{}, alone: true, at: map[deviceID]int{}, likes: map[string]uint64{}}
+	h.node.Name, h.node.Labels = name, labels
+	for _, p := range s.reaching[name] {
+		h.pools = append(h.pools, p)
+	}
+	for id, p := range s.wide {
+		if s.reaching[name][id] == nil {
+			h.pools = append(h.pools, p)
+		}
+	}
+	slices.SortFunc(h.pools, func(a, b *pool) int { return a.id.compare(b.id) })
+	for _, p := range h.pools {
+		h.add(p)
+	}
+	for _, p := range h.pools {
+		for _, results := range p.taken {
+			h.taken = h.taken.with(h, results)
+		}
+	}
+	s.hosts[name] = h
+	return h
+}
+
+func (h *hostDevices) add(p *pool) {
+	for _, name := range slices.Sorted(maps.Keys(p.slices)) {
+		h.slices = append(h.slices, p.slices[name])
+	}
+	h.alone = h.alone && p.local() != ""
+	for _, slice := range p.current() {
+		for i := range slice.Spec.Devices {
+			id := deviceID{p.id, slice.Spec.Devices[i].Name}
+			h.at[id] = len(h.devices)
+			h.devices = append(h.devices, id)
+		}
+	}
+}
+
+// with is the state after some more devices are taken.
+func (s state) with(h *hostDevices, results []resourcev1.DeviceRequestAllocationResult) state {
+	for i := range results {
+		if takes(&results[i]) {
+			s.results = append(s.results[:len(s.results):len(s.results)], results[i])
+			s.sum += h.mark(&results[i])
+		}
+	}
+	return s
+}
+
+// mark tells a device that is taken, and how much of it, from others of the node.
+func (h *hostDevices) mark(r *resourcev1.DeviceRequestAllocationResult) uint64 {
+	id := deviceID{poolID{r.Driver, r.Pool}, r.Device}
+	at, known := h.at[id]
+	text := strconv.Itoa(at)
+	if !known {
+		text = "gone"
+	}
+	if r.ShareID != nil {
+		text += " shared"
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.ConsumedCapacity)) {
+		amount := r.ConsumedCapacity[name]
+		text += " " + string(name) + "=" + amount.String()
+	}
+	return topology.HashOf(text)
+}
+
+// like is equal for nodes whose devices the pods of a class cannot tell apart, when the same of them are taken.
+func (s *Store) like(h *hostDevices, c *class) uint64 {
+	if like, known := h.likes[c.text]; known {
+		return like
+	}
+	texts := []string{c.text, s.namesIn(c).classes}
+	if !h.alone {
+		texts = append(texts, "node "+h.node.Name)
+	}
+	for _, p := range h.pools {
+		texts = append(texts, "pool "+p.id.driver)
+		current := p.current()
+		if p.local() == "" {
+			texts = append(texts, p.id.name)
+		}
+		for _, slice := range current {
+			texts = append(texts, "slice "+strconv.FormatInt(slice.Spec.Pool.ResourceSliceCount, 10)+textOf(slice.Spec.SharedCounters))
+			if p.local() == "" {
+				texts = append(texts, slice.Name, textOf(slice.Spec))
+				continue
+			}
+			for i := range slice.Spec.Devices {
+				texts = append(texts, s.namesIn(c).deviceText(&slice.Spec.Devices[i]))
+			}
+		}
+		texts = append(texts, strconv.Itoa(len(current)))
+	}
+	h.likes[c.text] = topology.HashOf(texts...)
+	return h.likes[c.text]
+}
+
+// textOf writes API types, which always marshal.
+func textOf(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
+// names are what selectors and constraints of a class of pods can tell devices apart by.
+type names struct {
+	// classes are the device classes that they read.
+	classes string
+	// text is all selectors and constraints. all says that one of them goes over all attributes of a device.
+	text string
+	all  bool
+}
+
+// overAll matches an expression that may read attributes without naming them.
+var overAll = regexp.MustCompile(`\.(all|exists|exists_one|map|filter|transformList|transformMap|transformMapEntry)\(|\.cel\.|sortedList|size\(|\[[^"']`)
+
+func (s *Store) namesIn(c *class) *names {
+	if c.names != nil {
+		return c.names
+	}
+	var own, ofClasses strings.Builder
+	seen := map[string]bool{}
+	for _, spec := range c.specs() {
+		for _, constraint := range spec.Devices.Constraints {
+			own.WriteString(string(ptr.Deref(constraint.MatchAttribute, "")) + "\n" + string(ptr.Deref(constraint.DistinctAttribute, "")) + "\n")
+		}
+		for i := range spec.Devices.Requests {
+			for _, r := range alternatives(&spec.Devices.Requests[i]) {
+				writeExpressions(&own, r.selectors)
+				if class := s.classes[r.class]; class != nil && !seen[r.class] {
+					seen[r.class] = true
+					ofClasses.WriteString(r.class + "\n")
+					writeExpressions(&ofClasses, class.Spec.Selectors)
+				}
+			}
+		}
+	}
+	c.names = &names{classes: ofClasses.String(), text: own.String() + ofClasses.String()}
+	c.names.all = overAll.MatchString(c.names.text)
+	return c.names
+}
+
+func writeExpressions(b *strings.Builder, selectors []resourcev1.DeviceSelector) {
+	for i := range selectors {
+		if selectors[i].CEL != nil {
+			b.WriteString(selectors[i].CEL.Expression + "\n")
+		}
+	}
+}
+
+// deviceText is equal for devices that cannot be told apart.
+func (n *names) deviceText(d *resourcev1.Device) string {
+	seen := resourcev1.Device{
+		ConsumesCounters: d.ConsumesCounters, Taints: slices.Clone(d.Taints), BindsToNode: d.BindsToNode, BindingConditions: d.BindingConditions,
+		AllowMultipleAllocations: d.AllowMultipleAllocations, Attributes: d.Attributes, Capacity: d.Capacity,
+	}
+	for i := range seen.Taints {
+		seen.Taints[i].TimeAdded = nil
+	}
+	if !n.all {
+		seen.Attributes = named(n, d.Attributes)
+		if !ptr.Deref(d.AllowMultipleAllocations, false) {
+			seen.Capacity = named(n, d.Capacity)
+		}
+	}
+	return textOf(seen)
+}
+
+// named are those of some attributes whose name occurs in the text.
+func named[V any](n *names, of map[resourcev1.QualifiedName]V) map[resourcev1.QualifiedName]V {
+	out := map[resourcev1.QualifiedName]V{}
+	for name, value := range of {
+		id := string(name)
+		if i := strings.LastIndexByte(id, '/'); i >= 0 {
+			id = id[i+1:]
+		}
+		if strings.Contains(n.text, id) {
+			out[name] = value
+		}
+	}
+	return out
+}

@@ -1,0 +1,183 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package claims
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Store is the devices of a cluster and their claims, as objects that are only looked at.
+type Store struct {
+	// Allocator decides which devices claims get; nil: no claim is counted.
+	Allocator Allocator
+	// Partial says that objects may exist which are not in the store: a claim with an unknown class or template binds nothing.
+	Partial bool
+
+	classes   map[string]*resourcev1.DeviceClass
+	templates map[types.NamespacedName]*resourcev1.ResourceClaimTemplate
+	claims    map[types.NamespacedName]*resourcev1.ResourceClaim
+	rules     map[string]*resourcev1.DeviceTaintRule
+	// slices are as their drivers publish them. The pools have them with the taints of rules.
+	slices map[string]*resourcev1.ResourceSlice
+	pools  map[poolID]*pool
+	// reaching are the pools with slices of one node, by its name, and wide those with slices that several nodes may reach.
+	reaching map[string]map[poolID]*pool
+	wide     map[poolID]*pool
+	// beyond says of a slice what it has that is not counted.
+	beyond map[string]string
+	// hosts are the nodes that were asked about. An entry is dropped when a pool of the node changes.
+	hosts map[string]*hostDevices
+	// serving is the class of each resource that one serves; nil: to be read again.
+	serving map[string]*resourcev1.DeviceClass
+	answers map[question]*answer
+	// late counts the allocations that took too long, by class of pods.
+	late map[string]int
+	// asked counts how often the allocator was asked.
+	asked int
+}
+
+// maxAnswers bounds the answers that are kept. One takes some hundred bytes.
+const maxAnswers = 1 << 16
+
+// NewStore returns an empty store.
+func NewStore(a Allocator) *Store {
+	return &Store{
+		Allocator: a, classes: map[string]*resourcev1.DeviceClass{}, templates: map[types.NamespacedName]*resourcev1.ResourceClaimTemplate{},
+		claims: map[types.NamespacedName]*resourcev1.ResourceClaim{}, rules: map[string]*resourcev1.DeviceTaintRule{},
+		slices: map[string]*resourcev1.ResourceSlice{}, pools: map[poolID]*pool{}, reaching: map[string]map[poolID]*pool{}, wide: map[poolID]*pool{},
+		beyond: map[string]string{}, hosts: map[string]*hostDevices{}, answers: map[question]*answer{}, late: map[string]int{},
+	}
+}
+
+func nameOf(o interface {
+	GetNamespace() string
+	GetName() string
+}) types.NamespacedName {
+	return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
+}
+
+// Set adds an object or replaces it. It reports whether pods that wait for devices may have them now. An object of another kind is left out.
+func (s *Store) Set(object any) (mayFree bool) {
+	switch o := object.(type) {
+	case *resourcev1.DeviceClass:
+		old := s.classes[o.Name]
+		if s.classes[o.Name] = o; old != nil && equality.Semantic.DeepEqual(old.Spec, o.Spec) {
+			return false
+		}
+		s.serving = nil
+		clear(s.late)
+		clear(s.hosts) // which devices are alike depends on the selectors of classes
+		return true
+	case *resourcev1.ResourceClaimTemplate:
+		old := s.templates[nameOf(o)]
+		s.templates[nameOf(o)] = o
+		return old == nil
+	case *resourcev1.ResourceClaim:
+		return s.setClaim(o)
+	case *resourcev1.DeviceTaintRule:
+		old := s.rules[o.Name]
+		s.rules[o.Name] = o
+		return s.tainted(old, o)
+	case *resourcev1.ResourceSlice:
+		old := s.slices[o.Name]
+		if old != nil && equality.Semantic.DeepEqual(old.Spec, o.Spec) {
+			return false
+		}
+		s.removeSlice(old)
+		s.addSlice(o)
+		return true
+	}
+	return false
+}
+
+// Delete takes an object away. It reports whether pods that wait for devices may have them now.
+func (s *Store) Delete(object any) (mayFree bool) {
+	switch o := object.(type) {
+	case *resourcev1.DeviceClass:
+		delete(s.classes, o.Name)
+		s.serving = nil
+		clear(s.hosts)
+	case *resourcev1.ResourceClaimTemplate:
+		delete(s.templates, nameOf(o))
+	case *resourcev1.ResourceClaim:
+		old := s.claims[nameOf(o)]
+		s.take(old, false)
+		delete(s.claims, nameOf(o))
+		return old != nil && old.Status.Allocation != nil
+	case *resourcev1.DeviceTaintRule:
+		old := s.rules[o.Name]
+		delete(s.rules, o.Name)
+		return s.tainted(old, nil)
+	case *resourcev1.ResourceSlice:
+		s.removeSlice(s.slices[o.Name])
+	}
+	return false
+}
+
+// setClaim takes in what a claim has. One that is new, or that lost its allocation, may be what pods wait for.
+func (s *Store) setClaim(o *resourcev1.ResourceClaim) (mayFree bool) {
+	name := nameOf(o)
+	old := s.claims[name]
+	s.take(old, false)
+	s.claims[name] = o
+	s.take(o, true)
+	if old == nil {
+		return true
+	}
+	had, has := old.Status.Allocation != nil, o.Status.Allocation != nil
+	return had != has || (old.DeletionTimestamp == nil) != (o.DeletionTimestamp == nil) || old.UID != o.UID
+}
+
+// take counts the devices of a claim as taken, or no longer.
+func (s *Store) take(c *resourcev1.ResourceClaim, taken bool) {
+	if c == nil || c.Status.Allocation == nil {
+		return
+	}
+	for i := range c.Status.Allocation.Devices.Results {
+		r := &c.Status.Allocation.Devices.Results[i]
+		if !takes(r) {
+			continue
+		}
+		p := s.pool(poolID{r.Driver, r.Pool})
+		if of := nameOf(c); taken {
+			p.taken[of] = append(p.taken[of], *r)
+		} else {
+			delete(p.taken, of)
+		}
+		s.forget(p)
+		s.drop(p)
+	}
+}
+
+// class finds the class that serves a resource; nil for none. Of several the newest does, and of these the first by name, as in the kube-scheduler.
+func (s *Store) classOf(resource string) *resourcev1.DeviceClass {
+	if s.serving == nil {
+		s.serving = map[string]*resourcev1.DeviceClass{}
+		for _, class := range slices.SortedFunc(maps.Values(s.classes), func(a, b *resourcev1.DeviceClass) int {
+			return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+		}) {
+			s.serving[resourcev1.ResourceDeviceClassPrefix+class.Name] = class
+			if name := class.Spec.ExtendedResourceName; name != nil && s.serving[*name] == nil {
+				s.serving[*name] = class
+			}
+		}
+	}
+	return s.serving[resource]
+}
+
+// Beyond names an object that has something which is not counted, and what; "" for none. No claim is counted then: what such devices give depends on
+// features that a kube-scheduler of this version has off by default.
+func (s *Store) Beyond() string {
+	if len(s.beyond) == 0 {
+		return ""
+	}
+	name := slices.Min(slices.Collect(maps.Keys(s.beyond)))
+	return "ResourceSlice " + name + " has " + s.beyond[name]
+}

@@ -1,0 +1,212 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package smallworld
+
+import (
+	"fmt"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"pgregory.net/rapid"
+
+	"github.com/trellis-k8s/trellis/internal/claims/allocator"
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+const (
+	gpuDriver, nicDriver = "gpu.example.com", "nic.example.com"
+	// byClass is a resource that a DeviceClass may serve.
+	byClass = "example.com/device"
+)
+
+// allocate keeps its compiled selectors from world to world.
+var allocate = allocator.New()
+
+// DrawClaims draws a world whose pods claim devices: of their hosts, and such that several hosts reach.
+func DrawClaims(t *rapid.T) World {
+	w := World{Required: rapid.SampledFrom([]int{topology.NoLevel, topology.NoLevel, 0}).Draw(t, "required")}
+	for i := range rapid.IntRange(1, 3).Draw(t, "nodes") {
+		n := drawNode(t, i)
+		if rapid.IntRange(0, 5).Draw(t, n.Name+" offers") == 0 {
+			n.Status.Allocatable[byClass] = resource.MustParse("1")
+		}
+		w.Nodes = append(w.Nodes, n)
+		w.drawSlice(t, n.Name)
+	}
+	w.drawNetwork(t)
+	w.drawClasses(t)
+	w.drawClaimants(t)
+	return w
+}
+
+// drawSlice draws the devices of a host, and a claim of others for the first of them.
+func (w *World) drawSlice(t *rapid.T, host string) {
+	count := rapid.IntRange(0, 4).Draw(t, host+" devices")
+	s := &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: host + "-gpus"}}
+	s.Spec = resourcev1.ResourceSliceSpec{Driver: gpuDriver, NodeName: &host, Pool: resourcev1.ResourcePool{
+		Name: host, Generation: 1, ResourceSliceCount: int64(rapid.SampledFrom([]int{1, 1, 1, 1, 1, 2}).Draw(t, host+" slices"))}}
+	for i := range count {
+		s.Spec.Devices = append(s.Spec.Devices, drawDevice(t, fmt.Sprintf("%s-%d", host, i)))
+	}
+	w.Devices = append(w.Devices, s)
+	if count > 0 && rapid.IntRange(0, 3).Draw(t, host+" used") == 0 {
+		used := deviceClaim("theirs-"+host, exactly("gpu", 1))
+		used.Status.Allocation = onHost(host, s.Spec.Devices[0].Name)
+		w.Devices = append(w.Devices, used)
+	}
+}
+
+func drawDevice(t *rapid.T, name string) resourcev1.Device {
+	d := resourcev1.Device{Name: name, Attributes: map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{
+		"model": {StringValue: ptr.To(rapid.SampledFrom([]string{"a", "b"}).Draw(t, name+" model"))},
+		"side":  {IntValue: ptr.To(int64(rapid.IntRange(0, 1).Draw(t, name+" side")))},
+		"uuid":  {StringValue: &name},
+	}}
+	if rapid.IntRange(0, 9).Draw(t, name+" tainted") == 0 {
+		d.Taints = []resourcev1.DeviceTaint{{Key: "broken", Effect: resourcev1.DeviceTaintEffectNoSchedule}}
+	}
+	return d
+}
+
+// drawNetwork draws devices that all hosts reach, or those of a zone.
+func (w *World) drawNetwork(t *rapid.T) {
+	s := &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "nics"}}
+	s.Spec = resourcev1.ResourceSliceSpec{Driver: nicDriver, Pool: resourcev1.ResourcePool{Name: "nics", Generation: 1, ResourceSliceCount: 1}}
+	for i := range rapid.SampledFrom([]int{0, 0, 1, 2}).Draw(t, "nics") {
+		s.Spec.Devices = append(s.Spec.Devices, resourcev1.Device{Name: "nic-" + strconv.Itoa(i)})
+	}
+	if rapid.Bool().Draw(t, "nics everywhere") {
+		s.Spec.AllNodes = ptr.To(true)
+	} else {
+		s.Spec.NodeSelector = &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+			MatchExpressions: []corev1.NodeSelectorRequirement{{Key: zone, Operator: corev1.NodeSelectorOpIn, Values: []string{"z1"}}}}}}
+	}
+	if len(s.Spec.Devices) > 0 {
+		w.Devices = append(w.Devices, s)
+	}
+}
+
+func (w *World) drawClasses(t *rapid.T) {
+	for name, driver := range map[string]string{"gpu": gpuDriver, "nic": nicDriver} {
+		c := &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		c.Spec.Selectors = []resourcev1.DeviceSelector{{CEL: &resourcev1.CELDeviceSelector{Expression: fmt.Sprintf("device.driver == %q", driver)}}}
+		if name == "gpu" && rapid.Bool().Draw(t, "gpu serves") {
+			c.Spec.ExtendedResourceName = ptr.To(byClass)
+		}
+		w.Devices = append(w.Devices, c)
+	}
+}
+
+// drawClaimants draws the gang: pods with claims that they share, claims of their own, or a resource that a class may serve.
+func (w *World) drawClaimants(t *rapid.T) {
+	shared := deviceClaim("shared", drawRequest(t, "shared"))
+	if first := w.someDevice(); first != nil && rapid.IntRange(0, 3).Draw(t, "shared has") == 0 {
+		shared.Status.Allocation = first
+	}
+	w.Devices = append(w.Devices, shared)
+	for kind := range rapid.IntRange(1, 2).Draw(t, "kinds") {
+		name := "kind-" + strconv.Itoa(kind)
+		request := drawRequest(t, name)
+		own, shares := rapid.IntRange(0, 4).Draw(t, name+" own") > 0, rapid.IntRange(0, 3).Draw(t, name+" shares") == 0
+		asks := rapid.IntRange(0, 3).Draw(t, name+" asks") == 0
+		for i := range rapid.IntRange(1, 2).Draw(t, name+" pods") {
+			p := plainPod(fmt.Sprintf("%s-%d", name, i), rapid.IntRange(0, 1).Draw(t, name+" gpus"))
+			p.UID = types.UID(p.Name)
+			if own {
+				w.own(p, request)
+			}
+			if shares {
+				p.Spec.ResourceClaims = append(p.Spec.ResourceClaims, corev1.PodResourceClaim{Name: "shared", ResourceClaimName: ptr.To("shared")})
+			}
+			if asks {
+				p.Spec.Containers[0].Resources.Requests[byClass] = resource.MustParse("1")
+			}
+			w.Gang = append(w.Gang, p)
+		}
+	}
+}
+
+// own gives a pod a claim of its own, as the controller makes it from a template.
+func (w *World) own(p *corev1.Pod, request resourcev1.DeviceClaim) {
+	made := deviceClaim("own-"+p.Name, request)
+	made.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: p.Name, UID: p.UID, Controller: ptr.To(true)}}
+	w.Devices = append(w.Devices, made)
+	p.Spec.ResourceClaims = append(p.Spec.ResourceClaims, corev1.PodResourceClaim{Name: "own", ResourceClaimTemplateName: ptr.To("own")})
+	p.Status.ResourceClaimStatuses = append(p.Status.ResourceClaimStatuses, corev1.PodResourceClaimStatus{Name: "own", ResourceClaimName: &made.Name})
+}
+
+// drawRequest draws what a claim asks for.
+func drawRequest(t *rapid.T, name string) resourcev1.DeviceClaim {
+	some := exactly("gpu", int64(rapid.IntRange(1, 2).Draw(t, name+" count")))
+	e := some.Requests[0].Exactly
+	if model := rapid.SampledFrom([]string{"", "", "a", "b"}).Draw(t, name+" model"); model != "" {
+		e.Selectors = []resourcev1.DeviceSelector{{CEL: &resourcev1.CELDeviceSelector{
+			Expression: fmt.Sprintf(`device.attributes[%q].model == %q`, gpuDriver, model)}}}
+	}
+	switch rapid.IntRange(0, 9).Draw(t, name+" special") {
+	case 0:
+		e.AllocationMode, e.Count = resourcev1.DeviceAllocationModeAll, 0
+	case 1:
+		e.AdminAccess = ptr.To(true)
+	case 2:
+		some.Constraints = []resourcev1.DeviceConstraint{{MatchAttribute: ptr.To(resourcev1.FullyQualifiedName(gpuDriver + "/side"))}}
+	case 3:
+		return exactly("nic", 1)
+	case 4:
+		some.Requests = append(some.Requests, exactly("nic", 1).Requests...)
+		some.Requests[1].Name = "nic"
+	case 5:
+		some.Requests = []resourcev1.DeviceRequest{{Name: "r", FirstAvailable: []resourcev1.DeviceSubRequest{
+			{Name: "nic", DeviceClassName: "nic", AllocationMode: resourcev1.DeviceAllocationModeExactCount, Count: 1},
+			{Name: "gpu", DeviceClassName: "gpu", AllocationMode: resourcev1.DeviceAllocationModeExactCount, Count: 2},
+		}}}
+	case 6:
+		return exactly("unknown", 1)
+	}
+	return some
+}
+
+func exactly(class string, count int64) resourcev1.DeviceClaim {
+	return resourcev1.DeviceClaim{Requests: []resourcev1.DeviceRequest{{Name: "r", Exactly: &resourcev1.ExactDeviceRequest{
+		DeviceClassName: class, AllocationMode: resourcev1.DeviceAllocationModeExactCount, Count: count}}}}
+}
+
+func deviceClaim(name string, asks resourcev1.DeviceClaim) *resourcev1.ResourceClaim {
+	return &resourcev1.ResourceClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name)}, Spec: resourcev1.ResourceClaimSpec{Devices: *asks.DeepCopy()},
+	}
+}
+
+// onHost is an allocation of a host's device.
+func onHost(host, device string) *resourcev1.AllocationResult {
+	return &resourcev1.AllocationResult{
+		Devices: resourcev1.DeviceAllocationResult{Results: []resourcev1.DeviceRequestAllocationResult{{Request: "r", Driver: gpuDriver, Pool: host, Device: device}}},
+		NodeSelector: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+			MatchFields: []corev1.NodeSelectorRequirement{{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{host}}}}}},
+	}
+}
+
+// someDevice is an allocation of a device that no other claim has; nil when there is none.
+func (w *World) someDevice() *resourcev1.AllocationResult {
+	for _, o := range w.Devices {
+		if s, is := o.(*resourcev1.ResourceSlice); is && s.Spec.NodeName != nil && len(s.Spec.Devices) > 1 {
+			return onHost(*s.Spec.NodeName, s.Spec.Devices[len(s.Spec.Devices)-1].Name)
+		}
+	}
+	return nil
+}
+
+func (w *World) deviceClasses() (list []*resourcev1.DeviceClass) {
+	for _, o := range w.Devices {
+		if c, is := o.(*resourcev1.DeviceClass); is {
+			list = append(list, c)
+		}
+	}
+	return list
+}
