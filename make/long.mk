@@ -12,6 +12,7 @@ test-planner: the requests of the Dynamo planner, by Python's Kubernetes client,
 test-peers: the rules of docs/providers.md on the real KAI Scheduler, Grove and LeaderWorkerSet (needs PEERS_SRC and PEERS_BIN)
 test-kueue: quotas on the real Kueue: two teams, preemption, a random life while Kueue and the operator are killed (builds Kueue)
 bench-peers: times under Gates, PodGroup, KAI and Grove with KAI on 1,000 nodes, side by side (needs PEERS_SRC and PEERS_BIN)
+test-karpenter: a waiting gang gets nodes from the real Karpenter with its KWOK provider (builds it)
 test-definitions: the tests of peers on their full definitions instead of the derived ones (needs ../shared/crds)
 test-versions: the core scenarios and those of the plugin on Kubernetes 1.30 and 1.33 (builds these control planes)
 test-faults: crashes at every write of every scene, under each provider and LeaderWorkerSet, long random lives, 200 graphs at the same time; make test-all tries a part of each
@@ -119,6 +120,10 @@ KUEUE_STEPS ?= 40
 .PHONY: test-kueue
 test-kueue: build control-plane ## Check quotas on the real Kueue alongside a sandbox (builds Kueue; KUEUE_STEPS=200 for a longer random life)
 	@TRELLIS_KUEUE_STEPS=$(KUEUE_STEPS) $(call GINKGO,-v) $(GINKGOFLAGS) ./hack/kueue
+
+.PHONY: test-karpenter
+test-karpenter: build control-plane ## Let a gang that waits get nodes from the real Karpenter with its KWOK provider (builds it once)
+	@KUBEBUILDER_ASSETS="$$(bin/kubectl-trellis sandbox binaries)" $(call GINKGO,-v) $(GINKGOFLAGS) ./hack/karpenter
 
 .PHONY: test-release
 test-release: build control-plane ## Make a release of the last commit twice, compare, run its image in a sandbox, install its plugin with krew
