@@ -73,6 +73,8 @@ type Result struct {
 	Score float64
 	// Uncounted are the resources of placed pods that are not counted on their hosts.
 	Uncounted []Uncounted
+	// UncountedClaims are why the resource claims of components are not counted, by component.
+	UncountedClaims map[string]string
 	// Waiting replicas, in component and ordinal order.
 	Waiting []Waiting
 	// Surplus replicas without capacity: an update would like them, beyond what is wanted for good.

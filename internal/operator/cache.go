@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -21,8 +22,8 @@ import (
 )
 
 // cacheOptions keeps the memory of a large cluster small: nothing keeps managed fields, and of the pods of others only what takes capacity
-// on a node is kept. When only some namespaces are managed, whatever has a namespace is read there and nowhere else, but for pods and
-// the capacity of storage.
+// on a node is kept. When only some namespaces are managed, whatever has a namespace is read there and nowhere else, but for pods,
+// claims of devices and the capacity of storage.
 func cacheOptions(namespaces []string) cache.Options {
 	o := cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
@@ -40,6 +41,7 @@ func cacheOptions(namespaces []string) cache.Options {
 	}
 	if len(namespaces) == 0 {
 		o.ByObject[&corev1.Pod{}] = cache.ByObject{Transform: scheduler.StripPod}
+		o.ByObject[&resourcev1.ResourceClaim{}] = cache.ByObject{Transform: scheduler.StripClaim}
 		return o
 	}
 	o.DefaultNamespaces = map[string]cache.Config{}
@@ -48,7 +50,8 @@ func cacheOptions(namespaces []string) cache.Options {
 	}
 	everywhere := map[string]cache.Config{cache.AllNamespaces: {}}
 	o.ByObject[&corev1.Pod{}] = cache.ByObject{Namespaces: everywhere, Transform: disown(o.DefaultNamespaces)}
-	o.ByObject[&storagev1.CSIStorageCapacity{}] = cache.ByObject{Namespaces: everywhere} // they are in the namespaces of drivers
+	o.ByObject[&storagev1.CSIStorageCapacity{}] = cache.ByObject{Namespaces: everywhere}                              // they are in the namespaces of drivers
+	o.ByObject[&resourcev1.ResourceClaim{}] = cache.ByObject{Namespaces: everywhere, Transform: scheduler.StripClaim} // all take devices
 	return o
 }
 

@@ -94,7 +94,7 @@ func (b *bare) releasedTo(dgd *nvidiav1alpha1.DynamoGraphDeployment) (hosts []st
 }
 
 var _ = Describe("A resource that no node offers", func() {
-	It("keeps a gang waiting until a DeviceClass serves it, or the operator is told that the kube-scheduler ignores it", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+	It("keeps a gang waiting until a DeviceClass serves it and there are devices, or the operator is told that the kube-scheduler ignores it", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
 		b := newBare(ctx)
 		nodes := b.hosts(2)
 		served := b.asking(&nvidiav1alpha1.ResourceItem{CPU: "1", Custom: map[string]string{"served.example/device": "2"}})
@@ -107,10 +107,18 @@ var _ = Describe("A resource that no node offers", func() {
 		class.Spec.ExtendedResourceName = ptr.To("served.example/device")
 		Expect(b.c.Create(ctx, class)).To(Succeed())
 		DeferCleanup(func(ctx SpecContext) { _ = b.c.Delete(ctx, class) })
-		for _, host := range b.releasedTo(served) {
-			Expect(nodes).To(ContainElement(host), "the host that a pod is pinned to")
+		b.placed(served, metav1.ConditionFalse, "devices of served.example/device: 0 of 2 devices of class "+class.Name+" free")
+
+		By("a driver publishes devices")
+		for _, node := range nodes {
+			slice := &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: node}, Spec: resourcev1.ResourceSliceSpec{
+				Driver: "served.example", NodeName: &node, Pool: resourcev1.ResourcePool{Name: node, Generation: 1, ResourceSliceCount: 1},
+				Devices: []resourcev1.Device{{Name: "0"}, {Name: "1"}},
+			}}
+			Expect(b.c.Create(ctx, slice)).To(Succeed())
+			DeferCleanup(func(ctx SpecContext) { _ = b.c.Delete(ctx, slice) })
 		}
-		b.placed(served, metav1.ConditionTrue, "served.example/device of Worker is not counted on nodes where a DeviceClass serves it")
+		Expect(b.releasedTo(served)).To(ConsistOf(nodes), "the hosts that the pods are pinned to")
 		b.placed(ignored, metav1.ConditionFalse, "ignored.example/mem")
 
 		By("the other is ignored")
@@ -118,6 +126,6 @@ var _ = Describe("A resource that no node offers", func() {
 		b.change = func(o *Options) { o.IgnoredResources = []string{"ignored.example"} }
 		b.start()
 		b.releasedTo(ignored)
-		b.placed(served, metav1.ConditionTrue, "is not counted")
+		b.placed(served, metav1.ConditionTrue, "")
 	})
 })

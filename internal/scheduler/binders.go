@@ -17,6 +17,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/trellis-k8s/trellis/internal/affinity"
+	"github.com/trellis-k8s/trellis/internal/claims"
+	"github.com/trellis-k8s/trellis/internal/claims/allocator"
+	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/topology"
 	"github.com/trellis-k8s/trellis/internal/volumes"
 )
@@ -32,22 +35,29 @@ const bindersWithin = 10 * time.Second
 type binders struct {
 	affinity *affinity.Binder
 	volumes  *volumes.Store
-	// known reports whether the objects of volumes are all known; nil: they are not.
-	known func() bool
+	claims   *claims.Store
+	// allocator decides which devices claims get.
+	allocator *allocator.Allocator
+	// known reports whether the objects of volumes are all known, and claimed those of devices and their claims; nil: they are not.
+	known, claimed func() bool
 }
 
 func newBinders() binders {
-	b := binders{affinity: &affinity.Binder{Namespaces: map[string]map[string]string{}}, volumes: volumes.NewStore()}
-	b.volumes.Partial = true
+	b := binders{affinity: &affinity.Binder{Namespaces: map[string]map[string]string{}}, volumes: volumes.NewStore(), allocator: allocator.New()}
+	b.claims = claims.NewStore(b.allocator)
+	b.volumes.Partial, b.claims.Partial = true, true
 	return b
 }
 
-func (b *binders) all() []topology.Binder { return []topology.Binder{b.affinity, b.volumes} }
+func (b *binders) all() []topology.Binder { return []topology.Binder{b.affinity, b.volumes, b.claims} }
 
 // refresh notes whether a claim that is not known does not exist.
 func (b *binders) refresh() {
 	if b.volumes.Partial {
 		b.volumes.Partial = b.known == nil || !b.known()
+	}
+	if b.claims.Partial {
+		b.claims.Partial = b.claimed == nil || !b.claimed()
 	}
 }
 
@@ -117,4 +127,12 @@ func volumeAnnotations(all map[string]string) map[string]string {
 		}
 	}
 	return out
+}
+
+// uncounted are what is not counted of the devices that pods of a graph ask for: by resources, and by claims.
+func (l *ledger) uncounted(o gang.Observation) (resources []gang.Uncounted, claims map[string]string) {
+	if l.binders.claims.Unknown() != "" {
+		resources = gang.UncountedOf(l.cluster, o)
+	}
+	return resources, gang.UncountedClaims(o, l.binders.claims.Uncounted)
 }

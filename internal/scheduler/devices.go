@@ -6,6 +6,7 @@ package scheduler
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	resourcev1 "k8s.io/api/resource/v1"
@@ -19,30 +20,33 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// +kubebuilder:rbac:groups=resource.k8s.io,resources=deviceclasses,verbs=list;watch
+// +kubebuilder:rbac:groups=resource.k8s.io,resources=deviceclasses;devicetaintrules;resourceclaims;resourceclaimtemplates;resourceslices,verbs=list;watch
 
 const (
-	// devicesEvery is how often the cluster is asked whether it serves DeviceClasses, until it does.
+	// devicesEvery is how often the cluster is asked whether it serves devices, until it does.
 	devicesEvery = 10 * time.Second
-	// devicesWithin bounds the wait for the first list of them. Without the right to read them the loop works as in a cluster without any.
+	// devicesWithin bounds the wait for the first lists of them. Without the right to read them the loop works as in a cluster without any.
 	devicesWithin = 10 * time.Second
 )
 
-// devices follows the DeviceClasses.
+// devices follows the devices of the cluster, their classes and the claims of them.
 type devices struct {
 	cache  cache.Cache
 	reader client.Reader
 	// mapper knows what the API server serves; nil: it is not looked for.
 	mapper meta.RESTMapper
 	clock  clock.Clock
-	// serve takes in the resources that DeviceClasses serve.
-	serve func(resources []string)
+	// serve takes in the resources that DeviceClasses serve, and set and gone an object.
+	serve     func(resources []string)
+	set, gone func(client.Object)
+	// known takes in how to tell whether all objects are known.
+	known func(func() bool)
 }
 
-// watch follows the DeviceClasses: a resource that one serves does not keep pods off nodes that do not offer it. Where the API server does
-// not serve them, it may do so later.
+// watch follows the kinds: a resource that a DeviceClass serves does not keep pods off nodes that do not offer it, and claims take devices. Where the API
+// server does not serve them, it may do so later.
 func (d *devices) watch(ctx context.Context) error {
-	served, err := d.served()
+	served, err := d.served("DeviceClass")
 	if err != nil {
 		return err
 	}
@@ -54,11 +58,11 @@ func (d *devices) watch(ctx context.Context) error {
 }
 
 // served asks the API server for the version that has the names of resources.
-func (d *devices) served() (bool, error) {
+func (d *devices) served(name string) (bool, error) {
 	if d.mapper == nil {
 		return false, nil
 	}
-	kind := resourcev1.SchemeGroupVersion.WithKind("DeviceClass")
+	kind := resourcev1.SchemeGroupVersion.WithKind(name)
 	_, err := d.mapper.RESTMapping(kind.GroupKind(), kind.Version)
 	if meta.IsNoMatchError(err) {
 		return false, nil
@@ -75,7 +79,7 @@ func (d *devices) await(ctx context.Context) {
 			return
 		case <-timer.C():
 		}
-		served, err := d.served()
+		served, err := d.served("DeviceClass")
 		if served {
 			if err = d.follow(ctx); err == nil {
 				return
@@ -87,29 +91,61 @@ func (d *devices) await(ctx context.Context) {
 	}
 }
 
-// follow returns once the first list has been delivered, or did not come in time.
+// follow returns once the first lists have been delivered, or did not come in time.
 func (d *devices) follow(ctx context.Context) error {
-	informer, err := d.cache.GetInformer(ctx, &resourcev1.DeviceClass{}, cache.BlockUntilSynced(false))
-	if err != nil {
-		return fmt.Errorf("watching DeviceClasses: %w", err)
+	kinds := []client.Object{&resourcev1.DeviceClass{}, &resourcev1.ResourceSlice{}, &resourcev1.ResourceClaimTemplate{}, &resourcev1.ResourceClaim{}}
+	if served, err := d.served("DeviceTaintRule"); err != nil {
+		return err
+	} else if served { // since Kubernetes 1.37
+		kinds = append(kinds, &resourcev1.DeviceTaintRule{})
 	}
-	changed := func(any) { d.changed(ctx) }
-	registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc: changed, UpdateFunc: func(_, now any) { changed(now) }, DeleteFunc: changed,
+	var synced []toolscache.InformerSynced
+	for _, kind := range kinds {
+		has, err := d.followKind(ctx, kind)
+		if err != nil {
+			return fmt.Errorf("watching %T: %w", kind, err)
+		}
+		synced = append(synced, has)
+	}
+	d.known(func() bool {
+		return !slices.ContainsFunc(synced, func(has toolscache.InformerSynced) bool { return !has() })
 	})
-	if err != nil {
-		return fmt.Errorf("watching DeviceClasses: %w", err)
-	}
 	first, enough := context.WithTimeout(ctx, devicesWithin)
 	defer enough()
-	if !toolscache.WaitForCacheSync(first.Done(), registration.HasSynced) && ctx.Err() == nil {
-		log.FromContext(ctx).Info("DeviceClasses cannot be read yet; resources that only they serve count as absent")
+	if !toolscache.WaitForCacheSync(first.Done(), synced...) && ctx.Err() == nil {
+		log.FromContext(ctx).Info("devices and their claims cannot be read yet; claims are not counted, and resources that only DeviceClasses serve count as absent")
 	}
 	return nil
 }
 
-// changed counts afresh. A waiting graph may have capacity by now.
-func (d *devices) changed(ctx context.Context) {
+func (d *devices) followKind(ctx context.Context, kind client.Object) (toolscache.InformerSynced, error) {
+	informer, err := d.cache.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
+	if err != nil {
+		return nil, err
+	}
+	ofClass := func(o client.Object) {
+		if _, is := o.(*resourcev1.DeviceClass); is {
+			d.classesChanged(ctx)
+		}
+	}
+	registration, err := informer.AddEventHandler(handle(
+		func(_, now client.Object) {
+			d.set(now)
+			ofClass(now)
+		},
+		func(gone client.Object) {
+			d.gone(gone)
+			ofClass(gone)
+		},
+	))
+	if err != nil {
+		return nil, err
+	}
+	return registration.HasSynced, nil
+}
+
+// classesChanged counts afresh. A waiting graph may have capacity by now.
+func (d *devices) classesChanged(ctx context.Context) {
 	list := &resourcev1.DeviceClassList{}
 	if err := d.reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		log.FromContext(ctx).Error(err, "reading DeviceClasses from the cache")
@@ -120,4 +156,30 @@ func (d *devices) changed(ctx context.Context) {
 		classes[i] = &list.Items[i]
 	}
 	d.serve(topology.ServedBy(classes))
+}
+
+// StripClaim is a cache transform: of a claim of devices it keeps what it asks for while it has none, then which it has and where they can be used; of the
+// others what devices there are.
+func StripClaim(obj any) (any, error) {
+	if o, is := obj.(client.Object); is {
+		o.SetManagedFields(nil)
+	}
+	c, is := obj.(*resourcev1.ResourceClaim)
+	if !is {
+		return obj, nil
+	}
+	c.Annotations, c.Labels, c.Finalizers, c.Status.ReservedFor, c.Status.Devices, c.Spec.Devices.Config = nil, nil, nil, nil, nil, nil
+	a := c.Status.Allocation
+	if a == nil {
+		return c, nil
+	}
+	c.Spec = resourcev1.ResourceClaimSpec{}
+	a.Devices.Config = nil
+	for i := range a.Devices.Results {
+		r := &a.Devices.Results[i]
+		a.Devices.Results[i] = resourcev1.DeviceRequestAllocationResult{
+			Driver: r.Driver, Pool: r.Pool, Device: r.Device, AdminAccess: r.AdminAccess, ShareID: r.ShareID, ConsumedCapacity: r.ConsumedCapacity,
+		}
+	}
+	return c, nil
 }

@@ -107,6 +107,28 @@ func (l *ledger) volumeGone(gone client.Object) wake {
 	return wake{ruled: true}
 }
 
+// claimSet takes in an object that says what devices there are, or who has them, and claimGone that there is none any more. Selectors are compiled before
+// the lock is taken.
+func (l *ledger) claimSet(now client.Object) wake {
+	l.binders.allocator.Compile(now)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return wake{ruled: l.binders.claims.Set(now)}
+}
+
+func (l *ledger) claimGone(gone client.Object) wake {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return wake{ruled: l.binders.claims.Delete(gone)}
+}
+
+// devicesKnown takes in how to tell that the devices and their claims are all known.
+func (l *ledger) devicesKnown(known func() bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.binders.claimed = known
+}
+
 // bindersKnown takes in how to tell that the objects which binders read are all known.
 func (l *ledger) bindersKnown(known func() bool) {
 	l.mu.Lock()

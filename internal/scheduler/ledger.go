@@ -90,7 +90,8 @@ func (l *ledger) decideNow(
 	d := l.decide(ctx, o)
 	if len(d.evicted) == 0 {
 		l.trackParted(o, &d)
-		d.result.Score, d.result.Uncounted = gang.Score(l.cluster, l.scored(o)), gang.UncountedOf(l.cluster, o)
+		d.result.Score = gang.Score(l.cluster, l.scored(o))
+		d.result.Uncounted, d.result.UncountedClaims = l.uncounted(o)
 		l.followWaits(o, &d.result, again)
 	}
 	decided(&d)

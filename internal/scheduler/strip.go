@@ -104,7 +104,7 @@ func stripOurs(pod *corev1.Pod) *corev1.Pod {
 	out.Spec.Volumes = claimed(pod)
 	out.Status.Conditions = slices.Clone(pod.Status.Conditions)                                                          // decoded slices have room for twice as many
 	out.Status.AllocatedResources, out.Status.Resources, out.Status.NodeAllocatableResourceClaimStatuses = nil, nil, nil // see counted
-	out.Status.PodIPs, out.Status.HostIPs, out.Status.EphemeralContainerStatuses, out.Status.ResourceClaimStatuses = nil, nil, nil, nil
+	out.Status.PodIPs, out.Status.HostIPs, out.Status.EphemeralContainerStatuses = nil, nil, nil
 	out.Status.ContainerStatuses, out.Status.InitContainerStatuses = stripStatuses(pod.Status.ContainerStatuses), stripStatuses(pod.Status.InitContainerStatuses)
 	return out
 }

@@ -56,6 +56,9 @@ func (s *Scheduler) watch(ctx context.Context) error {
 	devices := &devices{
 		cache: s.cache, reader: s.objects.reader, mapper: s.options.Mapper, clock: s.options.Clock,
 		serve: func(resources []string) { s.queue.wakeUp(s.ledger.devicesServed(resources)) },
+		set:   func(now client.Object) { s.queue.wakeUp(s.ledger.claimSet(now)) },
+		gone:  func(gone client.Object) { s.queue.wakeUp(s.ledger.claimGone(gone)) },
+		known: s.ledger.devicesKnown,
 	}
 	return devices.watch(ctx)
 }

@@ -104,7 +104,7 @@ func TestPodsAreAsAdmissionMakesThem(t *testing.T) {
 		},
 		"claims": {
 			spec: func(s *corev1.PodSpec) { s.ResourceClaims = []corev1.PodResourceClaim{{Name: "c"}} }, want: "Worker-0 in a/r0",
-			notes: []string{"its resource claims are not counted: whether a node has their devices, the kube-scheduler decides"},
+			notes: []string{"its resource claims are not counted (they, their classes or devices are not known): whether a node has their devices, the kube-scheduler decides"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

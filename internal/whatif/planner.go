@@ -15,6 +15,7 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/affinity"
+	"github.com/trellis-k8s/trellis/internal/claims"
 	"github.com/trellis-k8s/trellis/internal/constraint"
 	"github.com/trellis-k8s/trellis/internal/field"
 	"github.com/trellis-k8s/trellis/internal/gang"
@@ -35,7 +36,9 @@ type Planner struct {
 	cluster *topology.Cluster
 	// volumes are those of the cluster.
 	volumes *volumes.Store
-	index   index
+	// claims are the devices of the cluster and their claims.
+	claims *claims.Store
+	index  index
 	// admission is what makes the pods that do not exist yet what they would be.
 	admission newpod.Objects
 	options   placement.Options
@@ -43,9 +46,9 @@ type Planner struct {
 
 // NewPlanner counts the world's nodes and pods, and reserves capacity for pods that were released and are not bound yet.
 func NewPlanner(w World) *Planner {
-	store := w.Volumes.store(w.AllVolumes)
+	store, devices := w.Volumes.store(w.AllVolumes), w.claimStore()
 	p := &Planner{
-		world: w, cluster: gang.NewCluster(&affinity.Binder{Namespaces: w.namespaceLabels()}, store), volumes: store, index: newIndex(&w),
+		world: w, cluster: gang.NewCluster(&affinity.Binder{Namespaces: w.namespaceLabels()}, store, devices), volumes: store, claims: devices, index: newIndex(&w),
 		admission: newpod.Objects{PriorityClasses: w.Priorities, RuntimeClasses: w.Runtimes, LimitRanges: w.Limits},
 	}
 	p.cluster.Ignore(topology.IgnoredResources(w.Ignored))

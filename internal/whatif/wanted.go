@@ -84,14 +84,17 @@ func (p *Planner) ofPods(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
 			stored, some := p.admission.Admit(pod)
 			notes = append(notes, some...)
 			for _, name := range p.cluster.Served(topology.ShapeOf(stored)) {
-				uncounted[name] = true
+				uncounted[name] = p.claims.Unknown() != ""
 			}
-			if len(stored.Spec.ResourceClaims) > 0 {
-				notes = append(notes, "its resource claims are not counted: whether a node has their devices, the kube-scheduler decides")
+			if why := p.claims.Uncounted(stored); why != "" {
+				notes = append(notes, fmt.Sprintf("its resource claims are not counted (%s): whether a node has their devices, the kube-scheduler decides", why))
 			}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(uncounted)) {
+		if !uncounted[name] {
+			continue
+		}
 		notes = append(notes, name+" is not counted on nodes where a DeviceClass serves it: whether they have the devices, the kube-scheduler decides")
 	}
 	if queue := dgd.Labels[render.LabelKueueQueue]; queue != "" {

@@ -21,6 +21,7 @@ import (
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/claims"
 	"github.com/trellis-k8s/trellis/internal/constraint"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/render"
@@ -45,6 +46,11 @@ type World struct {
 	// Volumes say where the claims of pods can be used. Without AllVolumes, a claim that is not among them binds nothing; with it, pods wait for it.
 	Volumes    Volumes
 	AllVolumes bool
+	// Claims say which devices there are and who has them, with the DeviceClasses of Devices. Without AllClaims, a claim of which something is not among
+	// them binds nothing; with it, pods wait for it. Allocator decides which devices claims get; nil: they are not counted.
+	Claims    Claims
+	AllClaims bool
+	Allocator claims.Allocator
 	// Groups and Graphs are those that exist in the cluster; empty for one that was never real.
 	Groups []*trellisv1alpha1.ScalingGroup
 	Graphs []*nvidiav1beta1.DynamoGraphDeployment
@@ -79,6 +85,36 @@ func setAll[T any](s *volumes.Store, list []T) {
 	for _, one := range list {
 		s.Set(one)
 	}
+}
+
+// Claims are what the kube-scheduler looks at for the devices of pods.
+type Claims struct {
+	Slices    []*resourcev1.ResourceSlice
+	Claims    []*resourcev1.ResourceClaim
+	Templates []*resourcev1.ResourceClaimTemplate
+	Taints    []*resourcev1.DeviceTaintRule
+}
+
+// claimStore is the devices and their claims as plans count them.
+func (w *World) claimStore() *claims.Store {
+	s := claims.NewStore(w.Allocator)
+	s.Partial = !w.AllClaims
+	for _, one := range w.Devices {
+		s.Set(one)
+	}
+	for _, one := range w.Claims.Taints {
+		s.Set(one)
+	}
+	for _, one := range w.Claims.Slices {
+		s.Set(one)
+	}
+	for _, one := range w.Claims.Templates {
+		s.Set(one)
+	}
+	for _, one := range w.Claims.Claims {
+		s.Set(one)
+	}
+	return s
 }
 
 // namespaceLabels are the labels of the namespaces, by name.

@@ -38,7 +38,7 @@ var _ = Describe("A gang that asks for devices by a resource", func() {
 		Expect(w.c.List(ctx, nodes)).To(Succeed())
 		for i := range nodes.Items {
 			if nodes.Items[i].Labels[poolKey] == w.name {
-				slice := sampleSlice(nodes.Items[i].Name, driver, 8) // on one host there is enough for the gang: devices are not counted
+				slice := sampleSlice(nodes.Items[i].Name, driver, 6) // for the gang it takes two hosts
 				w.create(slice)
 				DeferCleanup(func() { _ = w.c.Delete(context.Background(), slice) })
 			}
@@ -50,7 +50,7 @@ var _ = Describe("A gang that asks for devices by a resource", func() {
 
 		w.deviceClass(driver, resource)
 		w.ready("g")
-		w.hasCondition("g", nvidiav1alpha1.ConditionPlaced, metav1.ConditionTrue, "AllReplicasPlaced", resource+" of Worker is not counted on nodes where a DeviceClass serves it")
+		w.hasCondition("g", nvidiav1alpha1.ConditionPlaced, metav1.ConditionTrue, "AllReplicasPlaced", "all 1 packed replicas are placed")
 		pods := podsOf(w, "g")
 		Expect(pods).To(w.bePlacedInOne("rack"))
 		for i := range pods {

@@ -16,6 +16,7 @@ import (
 	"github.com/onsi/ginkgo/v2/types"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -176,7 +177,7 @@ func manifestBecomesReady(ctx context.Context, file, namespace string) {
 	for i := range dgds {
 		w.ready(dgds[i].Name)
 		w.servesAll(dgds[i].Name)
-		w.tellsWhatIsNotCounted(dgds[i].Name)
+		w.countsDevices(dgds[i].Name)
 	}
 	w.claimsAreUsed()
 	w.leavesNothing()
@@ -227,12 +228,16 @@ func (w *world) leavesNothing() {
 	})
 }
 
-// tellsWhatIsNotCounted: a packed pod that claims devices is said not to be counted for them.
-func (w *world) tellsWhatIsNotCounted(name string) {
+// countsDevices: nothing is said not to be counted of a packed pod that claims devices.
+func (w *world) countsDevices(name string) {
 	w.t.Helper()
-	for service, spec := range w.dgd(name).Spec.Services {
+	for _, spec := range w.dgd(name).Spec.Services {
 		if spec.Multinode != nil && spec.ExtraPodSpec != nil && spec.ExtraPodSpec.PodSpec != nil && len(spec.ExtraPodSpec.ResourceClaims) > 0 {
-			w.hasCondition(name, nvidiav1alpha1.ConditionPlaced, metav1.ConditionTrue, "AllReplicasPlaced", "Resource claims of", service, "are not counted")
+			w.hasCondition(name, nvidiav1alpha1.ConditionPlaced, metav1.ConditionTrue, "AllReplicasPlaced")
+			placed := meta.FindStatusCondition(w.dgd(name).Status.Conditions, nvidiav1alpha1.ConditionPlaced)
+			if strings.Contains(placed.Message, "not counted") {
+				w.t.Errorf("%s: %s", name, placed.Message)
+			}
 		}
 	}
 }

@@ -49,7 +49,7 @@ func TestChartNarrowsRights(t *testing.T) {
 }
 
 func clusterScoped(right string) bool {
-	for _, prefix := range []string{"/nodes", "admissionregistration.k8s.io/", "apiextensions.k8s.io/", "grove.io/clustertopologies", "resource.k8s.io/deviceclasses", "node.k8s.io/runtimeclasses", "/namespaces", "/persistentvolumes ", "storage.k8s.io/", "authentication.k8s.io/", "authorization.k8s.io/"} {
+	for _, prefix := range []string{"/nodes", "admissionregistration.k8s.io/", "apiextensions.k8s.io/", "grove.io/clustertopologies", "resource.k8s.io/deviceclasses", "resource.k8s.io/devicetaintrules", "resource.k8s.io/resourceclaims ", "resource.k8s.io/resourceslices", "node.k8s.io/runtimeclasses", "/namespaces", "/persistentvolumes ", "storage.k8s.io/", "authentication.k8s.io/", "authorization.k8s.io/"} {
 		if strings.HasPrefix(right, prefix) {
 			return true
 		}

@@ -60,6 +60,11 @@ var kinds = map[schema.GroupKind]versions{
 	{Kind: "LimitRange"}:                                     {"v1": func() client.Object { return &corev1.LimitRange{} }},
 	{Group: nodev1.GroupName, Kind: "RuntimeClass"}:          {"v1": func() client.Object { return &nodev1.RuntimeClass{} }},
 	{Group: resourcev1.GroupName, Kind: "DeviceClass"}:       {"v1": func() client.Object { return &resourcev1.DeviceClass{} }},
+
+	{Group: resourcev1.GroupName, Kind: "ResourceSlice"}:         {"v1": func() client.Object { return &resourcev1.ResourceSlice{} }},
+	{Group: resourcev1.GroupName, Kind: "ResourceClaim"}:         {"v1": func() client.Object { return &resourcev1.ResourceClaim{} }},
+	{Group: resourcev1.GroupName, Kind: "ResourceClaimTemplate"}: {"v1": func() client.Object { return &resourcev1.ResourceClaimTemplate{} }},
+	{Group: resourcev1.GroupName, Kind: "DeviceTaintRule"}:       {"v1": func() client.Object { return &resourcev1.DeviceTaintRule{} }},
 	{Group: grovev1alpha1.GroupVersion.Group, Kind: "ClusterTopology"}: {
 		grovev1alpha1.GroupVersion.Version: func() client.Object { return &grovev1alpha1.ClusterTopology{} },
 	},
@@ -158,6 +163,10 @@ func decode(source Source, raw json.RawMessage, name string, into client.Object)
 		defaultNode(o)
 	case *corev1.Pod:
 		newpod.Defaults(o)
+	case *resourcev1.ResourceClaim:
+		defaultClaim(&o.Spec)
+	case *resourcev1.ResourceClaimTemplate:
+		defaultClaim(&o.Spec.Spec)
 	case *nvidiav1alpha1.DynamoGraphDeployment, *nvidiav1beta1.DynamoGraphDeployment:
 		dgd, err := defaultGraph(raw)
 		if err != nil {

@@ -4,12 +4,14 @@
 package files
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	kjson "sigs.k8s.io/json"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
@@ -97,5 +99,29 @@ func setDefault(in any, path []string, value any) {
 func defaultNode(node *corev1.Node) {
 	if node.Status.Allocatable == nil {
 		node.Status.Allocatable = node.Status.Capacity
+	}
+}
+
+// defaultClaim fills in what the API server does: a request is for one device, and a toleration for one value.
+func defaultClaim(spec *resourcev1.ResourceClaimSpec) {
+	for i := range spec.Devices.Requests {
+		r := &spec.Devices.Requests[i]
+		if e := r.Exactly; e != nil {
+			defaultRequest(&e.AllocationMode, &e.Count, e.Tolerations)
+		}
+		for k := range r.FirstAvailable {
+			s := &r.FirstAvailable[k]
+			defaultRequest(&s.AllocationMode, &s.Count, s.Tolerations)
+		}
+	}
+}
+
+func defaultRequest(mode *resourcev1.DeviceAllocationMode, count *int64, tolerations []resourcev1.DeviceToleration) {
+	*mode = cmp.Or(*mode, resourcev1.DeviceAllocationModeExactCount)
+	if *mode == resourcev1.DeviceAllocationModeExactCount {
+		*count = cmp.Or(*count, 1)
+	}
+	for i := range tolerations {
+		tolerations[i].Operator = cmp.Or(tolerations[i].Operator, resourcev1.DeviceTolerationOpEqual)
 	}
 }

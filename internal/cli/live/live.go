@@ -25,6 +25,7 @@ import (
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/claims/allocator"
 	"github.com/trellis-k8s/trellis/internal/cli"
 	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
@@ -51,13 +52,20 @@ const (
 	csiNodes       = "csinodes.storage.k8s.io"
 	csiDrivers     = "csidrivers.storage.k8s.io"
 	csiCapacities  = "csistoragecapacities.storage.k8s.io"
+	slicesOf       = "resourceslices.resource.k8s.io"
+	deviceClaims   = "resourceclaims.resource.k8s.io"
+	claimTemplates = "resourceclaimtemplates.resource.k8s.io"
+	deviceTaints   = "devicetaintrules.resource.k8s.io"
 )
 
 // optional kinds improve a plan, which can be made without them.
-var optional = slices.Concat([]string{Priorities, runtimeClasses, limitRanges, deviceClasses, operators, namespaces}, ofVolumes)
+var optional = slices.Concat([]string{Priorities, runtimeClasses, limitRanges, deviceClasses, operators, namespaces}, ofVolumes, ofClaims)
 
 // ofVolumes are the kinds that say where volumes can be used.
 var ofVolumes = []string{claims, volumes, storageClasses, csiNodes, csiDrivers, csiCapacities}
+
+// ofClaims are the kinds that say which devices there are, but for deviceClasses.
+var ofClaims = []string{slicesOf, deviceClaims, claimTemplates, deviceTaints}
 
 // page is how many objects are asked for at a time.
 const page = 1000
@@ -86,7 +94,7 @@ func (s *Snapshot) Lacks(kind string) bool { return slices.Contains(s.Denied, "l
 // Read lists everything a plan needs, or only these kinds. Kinds that the cluster does not serve are empty.
 func Read(ctx context.Context, c client.Reader, only ...string) (*Snapshot, error) {
 	s := &Snapshot{}
-	s.AllVolumes = len(only) == 0
+	s.AllVolumes, s.AllClaims, s.Allocator = len(only) == 0, len(only) == 0, allocator.New()
 	for _, kind := range s.kinds() {
 		if len(only) > 0 && !slices.Contains(only, kind.name) {
 			continue
@@ -96,7 +104,9 @@ func Read(ctx context.Context, c client.Reader, only ...string) (*Snapshot, erro
 		case apierrors.IsForbidden(err):
 			s.Denied = append(s.Denied, "list "+kind.name)
 			s.AllVolumes = s.AllVolumes && !slices.Contains(ofVolumes, kind.name)
-		case meta.IsNoMatchError(err) && slices.Contains(optional, kind.name): // resource.k8s.io/v1 is served since Kubernetes 1.34
+			s.AllClaims = s.AllClaims && kind.name != deviceClasses && !slices.Contains(ofClaims, kind.name)
+		case meta.IsNoMatchError(err) && slices.Contains(optional, kind.name): // resource.k8s.io/v1 is served since Kubernetes 1.34, its taint rules since 1.37
+			s.AllClaims = s.AllClaims && (kind.name == deviceTaints || !slices.Contains(ofClaims, kind.name))
 		case meta.IsNoMatchError(err):
 			s.NotInstalled = cmp.Or(s.NotInstalled, cli.Explain(err, "listing "+kind.name))
 		case err != nil:
@@ -146,6 +156,10 @@ func (s *Snapshot) kinds() []kind {
 		{csiNodes, into(&s.Volumes.Nodes, func(l *storagev1.CSINodeList) []storagev1.CSINode { return l.Items }, whole)},
 		{csiDrivers, into(&s.Volumes.Drivers, func(l *storagev1.CSIDriverList) []storagev1.CSIDriver { return l.Items }, whole)},
 		{csiCapacities, into(&s.Volumes.Capacities, func(l *storagev1.CSIStorageCapacityList) []storagev1.CSIStorageCapacity { return l.Items }, whole)},
+		{slicesOf, into(&s.Claims.Slices, func(l *resourcev1.ResourceSliceList) []resourcev1.ResourceSlice { return l.Items }, claim)},
+		{deviceClaims, into(&s.Claims.Claims, func(l *resourcev1.ResourceClaimList) []resourcev1.ResourceClaim { return l.Items }, claim)},
+		{claimTemplates, into(&s.Claims.Templates, func(l *resourcev1.ResourceClaimTemplateList) []resourcev1.ResourceClaimTemplate { return l.Items }, claim)},
+		{deviceTaints, into(&s.Claims.Taints, func(l *resourcev1.DeviceTaintRuleList) []resourcev1.DeviceTaintRule { return l.Items }, claim)},
 		{operators, func(ctx context.Context, c client.Reader, _ string) (err error) {
 			s.Ignored, err = ignoredResources(ctx, c)
 			return err
@@ -219,6 +233,12 @@ func whole[T any](o *T) (*T, error) { return o, nil }
 // volume keeps of a claim or a volume what the operator keeps.
 func volume[T any](o *T) (*T, error) {
 	_, err := scheduler.StripVolume(o)
+	return o, err
+}
+
+// claim keeps of a claim of devices, and of what provides these, what the operator keeps.
+func claim[T any](o *T) (*T, error) {
+	_, err := scheduler.StripClaim(o)
 	return o, err
 }
 

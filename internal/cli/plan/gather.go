@@ -20,6 +20,7 @@ import (
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/claims/allocator"
 	"github.com/trellis-k8s/trellis/internal/cli"
 	"github.com/trellis-k8s/trellis/internal/cli/files"
 	"github.com/trellis-k8s/trellis/internal/cli/live"
@@ -108,7 +109,7 @@ func (o *options) base(ctx context.Context) (world whatif.World, namespace strin
 		if o.Config.Namespace != nil && *o.Config.Namespace != "" {
 			namespace = *o.Config.Namespace
 		}
-		return whatif.World{Ignored: o.ignored}, namespace, nil
+		return whatif.World{Ignored: o.ignored, Allocator: allocator.New()}, namespace, nil
 	}
 	client, namespace, err := cli.NewClient(o.Config)
 	if err != nil {
@@ -133,7 +134,8 @@ func (o *options) base(ctx context.Context) (world whatif.World, namespace strin
 func namespaced(object any) bool {
 	switch object.(type) {
 	case *corev1.Node, *grovev1alpha1.ClusterTopology, *schedulingv1.PriorityClass, *nodev1.RuntimeClass, *resourcev1.DeviceClass,
-		*corev1.Namespace, *corev1.PersistentVolume, *storagev1.StorageClass, *storagev1.CSINode, *storagev1.CSIDriver:
+		*corev1.Namespace, *corev1.PersistentVolume, *storagev1.StorageClass, *storagev1.CSINode, *storagev1.CSIDriver,
+		*resourcev1.ResourceSlice, *resourcev1.DeviceTaintRule:
 		return false
 	}
 	return true
@@ -206,6 +208,21 @@ func (in *Input) add(object files.Object) {
 		in.plan = append(in.plan, wanted{o, &object.Source, object.Version})
 	default:
 		addVolume(&in.world.Volumes, o)
+		addDevices(&in.world.Claims, o)
+	}
+}
+
+// addDevices puts an object that says which devices there are, or who has them, into a world.
+func addDevices(c *whatif.Claims, object any) {
+	switch o := object.(type) {
+	case *resourcev1.ResourceSlice:
+		c.Slices = replaced(c.Slices, o)
+	case *resourcev1.ResourceClaim:
+		c.Claims = replaced(c.Claims, o)
+	case *resourcev1.ResourceClaimTemplate:
+		c.Templates = replaced(c.Templates, o)
+	case *resourcev1.DeviceTaintRule:
+		c.Taints = replaced(c.Taints, o)
 	}
 }
 

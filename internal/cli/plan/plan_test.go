@@ -50,6 +50,7 @@ func TestPlan(t *testing.T) {
 		"living-json":       "-f nodes.yaml -f topology.yaml -f running.yaml -f chat.yaml -o json",
 		"no-constraint":     "-f nodes.yaml -f plain.yaml -n team-c",
 		"admitted":          "-f nodes.yaml -f admitted.yaml",
+		"devices":           "-f nodes.yaml -f devices.yaml",
 		"topology-missing":  "-f nodes.yaml -f chat.yaml -f code.yaml",
 		"twice":             "-f nodes.yaml -f topology.yaml -f chat.yaml -f chat-large.yaml",
 	} {

@@ -20,7 +20,6 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
-	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/limit"
 	"github.com/trellis-k8s/trellis/internal/render"
 )
@@ -173,27 +172,11 @@ func (r *Reconciler) deployments(ctx context.Context, options ...client.ListOpti
 	return out
 }
 
-// uncountedClaims are the packed components whose pods claim devices by resource claims. How many a node has is known to the
-// kube-scheduler's plugin alone.
-func uncountedClaims(o observed) []string {
-	var components []string
-	for _, name := range sortedNames(o) {
-		sg := o.groups[name]
-		if sg == nil || !render.Gated(sg) {
-			continue
-		}
-		claims := slices.ContainsFunc(sg.Spec.Roles, func(role trellisv1alpha1.Role) bool { return len(role.Template.Spec.ResourceClaims) > 0 })
-		if claims {
-			components = append(components, name)
-		}
-	}
-	return components
-}
-
 // aboutClaims adds to a message about places what it leaves out.
 func aboutClaims(o observed, message string) string {
-	if components := uncountedClaims(o); len(components) > 0 {
-		message += fmt.Sprintf(". Resource claims of %s are not counted: whether a node has their devices, the kube-scheduler decides", few(components))
+	if components := slices.Sorted(maps.Keys(o.result.UncountedClaims)); len(components) > 0 {
+		message += fmt.Sprintf(". Resource claims of %s are not counted (%s): whether a node has their devices, the kube-scheduler decides",
+			few(components), limit.Text(o.result.UncountedClaims[components[0]], maxResourceName))
 	}
 	for i, u := range o.result.Uncounted {
 		if i == maxUncounted {

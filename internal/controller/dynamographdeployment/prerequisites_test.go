@@ -8,13 +8,11 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/yaml"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
-	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
 	"github.com/trellis-k8s/trellis/test/testutil/hub"
@@ -71,12 +69,11 @@ func TestClaimsAreNotCounted(t *testing.T) {
 	if got := message(); strings.Contains(got, "counted") {
 		t.Errorf("no claims: %s", got)
 	}
-	template := corev1.PodTemplateSpec{Spec: corev1.PodSpec{ResourceClaims: []corev1.PodResourceClaim{{Name: "gpu"}}}}
-	sg.Spec.Roles = []trellisv1alpha1.Role{{Name: "main", Count: 1, Template: template}}
-	if got := message(); !strings.Contains(got, "Resource claims of work are not counted") {
+	o.result.UncountedClaims = map[string]string{"work": "ResourceSlice x has compatibility groups"}
+	if got := message(); !strings.Contains(got, "Resource claims of work are not counted (ResourceSlice x has compatibility groups): whether") {
 		t.Error(got)
 	}
-	sg.Spec.Roles = nil
+	o.result.UncountedClaims = nil
 	o.result.Uncounted = []gang.Uncounted{{Resource: "example.com/nic", Components: []string{"a", "b"}}, {Resource: "nvidia.com/gpu", Components: []string{"work"}}, {Resource: "x"}, {Resource: "y"}}
 	want := ". example.com/nic of a, b is not counted on nodes where a DeviceClass serves it: whether they have the devices, the kube-scheduler decides" +
 		". nvidia.com/gpu of work is not counted on nodes where a DeviceClass serves it: whether they have the devices, the kube-scheduler decides" +
