@@ -19,7 +19,7 @@ LINTFLAGS ?= --allow-parallel-runners --timeout 0
 .PHONY: lint
 lint: ## Run golangci-lint
 	@# Its cache holds paths: shared between two clones, one would get the other's lines.
-	@for module in . $(MODULES) $(addprefix hack/,bench browser dashboards filters peers release); do \
+	@for module in . $(MODULES) $(addprefix hack/,bench browser dashboards filters karpenter peers release); do \
 		GOLANGCI_LINT_CACHE="$(CURDIR)/bin/lint-cache" go -C $$module tool -modfile="$(CURDIR)/hack/tools/go.mod" golangci-lint run $(LINTFLAGS) || exit 1; \
 	done
 

@@ -11,6 +11,7 @@ test-manifests: every manifest of ../shared/manifests (or MANIFESTS=DIR) becomes
 test-planner: the requests of the Dynamo planner, by Python's Kubernetes client, against a sandbox (needs python3-kubernetes)
 test-peers: the rules of docs/providers.md on the real KAI Scheduler, Grove and LeaderWorkerSet (needs PEERS_SRC and PEERS_BIN)
 bench-peers: times under Gates, PodGroup, KAI and Grove with KAI on 1,000 nodes, side by side (needs PEERS_SRC and PEERS_BIN)
+test-karpenter: a waiting gang gets nodes from the real Karpenter with its KWOK provider (builds it)
 test-definitions: the tests of peers on their full definitions instead of the derived ones (needs ../shared/crds)
 test-versions: the core scenarios and those of the plugin on Kubernetes 1.30 and 1.33 (builds these control planes)
 test-faults: crashes at every write of every scene, under each provider and LeaderWorkerSet, long random lives, 200 graphs at the same time; make test-all tries a part of each
@@ -111,6 +112,10 @@ test-input: build control-plane ## Set, change and unset every field of the defi
 test-peers: build ## Check the rules on the real KAI Scheduler, Grove and LeaderWorkerSet (clones their sources; needs PEERS_BIN: docs/development.md)
 	@bin/kubectl-trellis sandbox peers --clone || { echo "skipped: the real peers are not there"; exit 0; }; \
 		$(MAKE) --no-print-directory control-plane && $(call GINKGO,-v) $(GINKGOFLAGS) ./hack/peers ./hack/peers/up
+
+.PHONY: test-karpenter
+test-karpenter: build control-plane ## Let a gang that waits get nodes from the real Karpenter with its KWOK provider (builds it once)
+	@KUBEBUILDER_ASSETS="$$(bin/kubectl-trellis sandbox binaries)" $(call GINKGO,-v) $(GINKGOFLAGS) ./hack/karpenter
 
 .PHONY: test-release
 test-release: build control-plane ## Make a release of the last commit twice, compare, run its image in a sandbox, install its plugin with krew

@@ -46,6 +46,7 @@ func (r *Request) Answer(planned *placement.Result) Answer {
 			}
 			*list = append(*list, Waiting{
 				Component: replica.Component, Ordinal: replica.Ordinal, Code: replica.Refusal.Code, Message: replica.Refusal.Message(), Refusal: replica.Refusal,
+				Gang: together(replica),
 			})
 		}
 	}
@@ -53,6 +54,17 @@ func (r *Request) Answer(planned *placement.Result) Answer {
 		a.Unmet = placement.UnmetOf(r.Graph, planned)
 	}
 	return a
+}
+
+// together is what messages call the replicas that a refused one is placed with; "" when it is placed alone, or follows others.
+func together(replica placement.ReplicaResult) string {
+	switch {
+	case replica.Base:
+		return "the base gang"
+	case replica.Head:
+		return "the first replicas of " + replica.Component
+	}
+	return ""
 }
 
 // Parted are the released pods, by ID, of replicas that were never whole and of which the plan refuses the rest, and why.

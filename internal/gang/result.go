@@ -48,6 +48,8 @@ type Waiting struct {
 	Refusal *placement.Refusal
 	// Note is what is done for it meanwhile; it ends Message too.
 	Note string
+	// Gang is what messages call the replicas that are placed together with it, the same for each of them; "" when it is placed alone.
+	Gang string
 }
 
 // Noted adds what is done for a waiting replica meanwhile.
@@ -77,4 +79,6 @@ type Result struct {
 	Waiting []Waiting
 	// Surplus replicas without capacity: an update would like them, beyond what is wanted for good.
 	Surplus []Waiting
+	// Asked is the capacity that an autoscaler is asked for, in words; "" for none.
+	Asked string
 }

@@ -7,6 +7,7 @@ package operator
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -89,13 +90,13 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 	if err != nil {
 		return fmt.Errorf("connecting to the cluster: %w", err)
 	}
+	asker := newAsker(mgr, writer, o, results)
 	loop := scheduler.New(mgr.GetCache(), providers, record.Bounded(mgr.GetEventRecorder("trellis-scheduler")), results, scheduler.Options{
 		RequeueAfter: o.RequeueAfter, HoldFor: o.HoldFor, ReserveDomainAfter: o.ReserveDomainAfter, ReserveDomainFor: o.ReserveDomainFor, ReserveShare: o.ReserveShare,
-		MetricResources: o.MetricResources, MetricGraphs: o.GraphMetrics, IgnoredResources: o.IgnoredResources, Mapper: mgr.GetRESTMapper(),
+		MetricResources: o.MetricResources, MetricGraphs: o.GraphMetrics, IgnoredResources: o.IgnoredResources, Mapper: mgr.GetRESTMapper(), Namespace: o.Namespace, Clear: asker.clear(),
 	})
 	for _, add := range []func() error{
-		func() error { return mgr.Add(loop) },
-		func() error { return mgr.Add(providers) },
+		func() error { return errors.Join(mgr.Add(loop), mgr.Add(providers)) },
 		withOwnWrites(mgr, o, func(own client.Client) error {
 			return (&graphcontroller.Reconciler{
 				Client: writer, Deployments: own, Live: mgr.GetAPIReader(), Recorder: record.Bounded(mgr.GetEventRecorder("trellis")), Results: results, Changed: changed,
@@ -112,6 +113,7 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 			return (&clustertopology.Reconciler{Client: own, Recorder: record.Bounded(mgr.GetEventRecorder("trellis")), Providers: providers, Topologies: topologies}).SetupWithManager(mgr)
 		}),
 		func() error { return quota.SetupWithManager(mgr, writer, providers, o.retries) },
+		func() error { return asker.setUp(mgr, loop, providers, o) },
 		func() error { return storageversion.SetupWithManager(mgr, o.WatchNamespaces) },
 		func() error { return (&nodelabels.Reconciler{Client: writer}).SetupWithManager(mgr) },
 	} {

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/trellis-k8s/trellis/internal/controller/blocked"
+	capacitycontroller "github.com/trellis-k8s/trellis/internal/controller/capacity"
 	"github.com/trellis-k8s/trellis/internal/podlimit"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
 	"github.com/trellis-k8s/trellis/internal/render"
@@ -67,6 +68,9 @@ type Options struct {
 	// RequeueAfter, HoldFor, ReserveDomainAfter, ReserveDomainFor and ReserveShare are the scheduler's (see scheduler.Options).
 	RequeueAfter, HoldFor, ReserveDomainAfter, ReserveDomainFor time.Duration
 	ReserveShare                                                float64
+	// Capacity is how autoscalers are asked for nodes, and nodeShapes the text of its shapes.
+	Capacity   capacitycontroller.Options
+	nodeShapes []string
 	// Platform is where the pods of graphs reach what all graphs share.
 	Platform render.Platform
 	// LookEvery is how often the cluster is asked what it serves; 0: provider.DefaultLookEvery. Tests that switch APIs off and on set it.
@@ -118,6 +122,7 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.DurationVar(&o.ReserveDomainFor, "reserve-domain-for", scheduler.DefaultReserveDomainFor, "how long these hosts are reserved")
 	f.Float64Var(&o.ReserveShare, "reserve-share", scheduler.DefaultReserveShare,
 		"the largest share of a topology's nodes that is reserved, more than 0 and at most 1; a gang that needs more gets no reservation")
+	o.addCapacityFlags(f)
 	o.addFormer(f)
 }
 
@@ -164,7 +169,7 @@ func (o *Options) Complete() error {
 	if o.ShutdownDelay < 0 {
 		return errors.New("--shutdown-delay must not be negative")
 	}
-	return nil
+	return o.completeCapacity()
 }
 
 // nameOrGroup says whether a text is the name of an extended resource, or what comes before the slash in some.

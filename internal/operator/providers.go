@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	capacitycontroller "github.com/trellis-k8s/trellis/internal/controller/capacity"
 	"github.com/trellis-k8s/trellis/internal/controller/clustertopology"
 	"github.com/trellis-k8s/trellis/internal/controller/quota"
 	"github.com/trellis-k8s/trellis/internal/provider"
@@ -30,7 +31,10 @@ func newProviders(mgr ctrl.Manager, writer client.Client, o Options) (*provider.
 	var providers *provider.Registry
 	ready := func(ctx context.Context, name string) bool { return providers.State(ctx, name).Ready }
 	all, topologies := allProviders(writer, mgr.GetAPIReader(), served, o.Namespace, ready)
-	all.Others = []provider.Provider{quota.Kueue{Served: served, Live: mgr.GetAPIReader(), Namespaces: o.WatchNamespaces}}
+	all.Others = []provider.Provider{
+		quota.Kueue{Served: served, Live: mgr.GetAPIReader(), Namespaces: o.WatchNamespaces},
+		capacitycontroller.Autoscaler{Served: served, Live: mgr.GetAPIReader(), Namespaces: o.WatchNamespaces},
+	}
 	providers = provider.New(provider.Options{Open: ownCache(mgr, o), LookEvery: o.LookEvery}, all)
 	return providers, topologies, nil
 }

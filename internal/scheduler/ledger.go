@@ -185,3 +185,31 @@ func (l *ledger) capacityOf(resource string, profiles []grovev1alpha1.ClusterTop
 	}
 	return l.cluster.CapacityByLevel(resource, trees...)
 }
+
+// hostsOf are the hosts that the planner has pods go to, in order.
+func (l *ledger) hostsOf(pods []gang.Release) []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var hosts []string
+	for _, r := range pods {
+		if host, reserved := l.cluster.Reserved(topology.PodID(r.Pod)); reserved {
+			hosts = append(hosts, host)
+		}
+	}
+	slices.Sort(hosts)
+	return slices.Compact(hosts)
+}
+
+// hostsFor lists hosts, by their label, that have room for a pod of a shape: at most so many, the first ones by name.
+func (l *ledger) hostsFor(shape *topology.Shape, most int) []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var hosts []string
+	for _, name := range l.cluster.NodeNames() {
+		host := l.cluster.NodeLabels(name)[corev1.LabelHostname]
+		if _, closed := l.cluster.Why(name, shape); !closed && host != "" && len(hosts) < most {
+			hosts = append(hosts, host)
+		}
+	}
+	return hosts
+}

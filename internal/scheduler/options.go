@@ -4,9 +4,11 @@
 package scheduler
 
 import (
+	"context"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 )
 
@@ -38,4 +40,8 @@ type Options struct {
 	// Mapper knows what the API server serves; nil: nothing that it may not serve is looked for.
 	Mapper meta.RESTMapper
 	Clock  clock.Clock
+	// Namespace is the operator's own: placeholders there take nothing from anybody (package internal/capacity). "": there are none.
+	Namespace string
+	// Clear deletes the placeholders of a deployment, by UID, and those on hosts, before a gang of the deployment is released to them; nil: there are none.
+	Clear func(ctx context.Context, graph types.UID, hosts []string)
 }

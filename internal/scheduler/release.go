@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -30,6 +31,9 @@ type gangRelease struct {
 	pods   []gang.Release
 	// begun: a pod of the gang is released already.
 	begun bool
+	// hosts are where the planner has the pods go. clear, if any, deletes the placeholders there.
+	hosts []string
+	clear func(ctx context.Context, graph types.UID, hosts []string)
 }
 
 // gangsOf sorts releases by gang.
@@ -101,6 +105,9 @@ func (w *writers) release(ctx context.Context, g *gangRelease) {
 	g.begun = w.ledger.gangContinues(g.pods)
 	w.slots <- struct{}{}
 	go func() {
+		if g.clear != nil {
+			g.clear(ctx, g.gang.Graph.UID, g.hosts)
+		}
 		err := g.placer.Form(ctx, g.gang)
 		if err != nil {
 			<-w.slots

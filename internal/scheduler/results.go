@@ -19,11 +19,15 @@ type Results struct {
 	mu     sync.Mutex
 	byName map[types.NamespacedName]gang.Result
 	notify func(types.NamespacedName)
+	// also are told of every change, too.
+	also []func()
+	// asked is the capacity that autoscalers are asked for, by graph.
+	asked map[types.NamespacedName]string
 }
 
 // NewResults returns an empty store; notify is called, outside any lock, when a graph's result has changed.
 func NewResults(notify func(types.NamespacedName)) *Results {
-	return &Results{byName: map[types.NamespacedName]gang.Result{}, notify: notify}
+	return &Results{byName: map[types.NamespacedName]gang.Result{}, asked: map[types.NamespacedName]string{}, notify: notify}
 }
 
 // Get returns the last result about the graph with this UID; ok is false while it has not been looked at since the operator started.
@@ -31,7 +35,26 @@ func (r *Results) Get(name types.NamespacedName, uid types.UID) (result gang.Res
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	result, ok = r.byName[name]
+	result.Asked = r.asked[name]
 	return result, ok && result.UID == uid
+}
+
+// Ask takes over which capacity autoscalers are asked for, by graph in words. Graphs that are left out have none.
+func (r *Results) Ask(asked map[types.NamespacedName]string) {
+	r.mu.Lock()
+	old := r.asked
+	r.asked = asked
+	r.mu.Unlock()
+	for name, text := range asked {
+		if old[name] != text {
+			r.notify(name)
+		}
+	}
+	for name := range old {
+		if _, still := asked[name]; !still {
+			r.notify(name)
+		}
+	}
 }
 
 // set keeps a result and returns whether it says something new.
@@ -43,9 +66,15 @@ func (r *Results) set(name types.NamespacedName, result gang.Result) bool {
 	r.mu.Unlock()
 	if changed {
 		r.notify(name)
+		for _, tell := range r.also {
+			tell()
+		}
 	}
 	return changed
 }
+
+// OnChange has f called, outside any lock, when the result of any graph has changed. Call it before the loop starts.
+func (r *Results) OnChange(f func()) { r.also = append(r.also, f) }
 
 func (r *Results) drop(name types.NamespacedName) {
 	r.mu.Lock()

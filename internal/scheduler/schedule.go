@@ -39,6 +39,7 @@ func (s *Scheduler) schedule(ctx context.Context, dgd *nvidiav1beta1.DynamoGraph
 		return
 	}
 	for _, g := range gangsOf(o, d.releases, placerOf(s.providers, o)) {
+		g.hosts, g.clear = s.ledger.hostsOf(g.pods), s.options.Clear
 		s.writers.release(ctx, g)
 	}
 	if s.results.set(name, d.result) {

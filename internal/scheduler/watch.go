@@ -81,6 +81,9 @@ func each[T client.Object](set func(T)) func(old, now T) { return func(_, now T)
 
 // podSet takes in a pod's new state. Its own event has its graph looked at.
 func (s *Scheduler) podSet(old, pod *corev1.Pod) {
+	if s.placeholder(pod) {
+		return
+	}
 	s.ledger.podChanged(pod)
 	switch soon := s.options.Clock.Now().Add(time.Second); {
 	case pod.Spec.NodeName == "":
@@ -93,6 +96,9 @@ func (s *Scheduler) podSet(old, pod *corev1.Pod) {
 }
 
 func (s *Scheduler) podGone(pod *corev1.Pod) {
+	if s.placeholder(pod) {
+		return
+	}
 	s.ledger.podGone(pod)
 	s.touchGraphOf(pod)
 }

@@ -15,6 +15,7 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/affinity"
+	"github.com/trellis-k8s/trellis/internal/capacity"
 	"github.com/trellis-k8s/trellis/internal/constraint"
 	"github.com/trellis-k8s/trellis/internal/field"
 	"github.com/trellis-k8s/trellis/internal/gang"
@@ -54,7 +55,9 @@ func NewPlanner(w World) *Planner {
 		p.cluster.SetNode(node)
 	}
 	for _, pod := range inOrder(w.Pods, comparePods) {
-		p.cluster.SetPod(p.ranked(pod))
+		if !capacity.IsPlaceholder(pod, "") {
+			p.cluster.SetPod(p.ranked(pod))
+		}
 	}
 	p.index.reserve(p.cluster)
 	return p

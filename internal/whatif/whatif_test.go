@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/capacity"
 	"github.com/trellis-k8s/trellis/internal/constraint"
 	"github.com/trellis-k8s/trellis/internal/field"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
@@ -91,6 +92,18 @@ func TestPlan(t *testing.T) {
 				return deployment("g", 2)
 			},
 			"Worker-0 in b/r0, Worker-1 in b/r1",
+		},
+		"placeholders take nothing": {
+			func(_ *testing.T, w *World) *nvidiav1beta1.DynamoGraphDeployment {
+				for _, node := range w.Nodes {
+					pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "own", Name: node.Name, Labels: map[string]string{capacity.LabelAsk: "x"}}}
+					pod.Spec.NodeName, pod.Spec.Priority = node.Name, ptr.To[int32](capacity.Priority)
+					pod.Spec.Containers = []corev1.Container{{Name: "c", Resources: corev1.ResourceRequirements{Requests: node.Status.Allocatable}}}
+					w.Pods = append(w.Pods, pod)
+				}
+				return deployment("g", 2)
+			},
+			"Worker-0 in a/r0, Worker-1 in a/r1",
 		},
 		"a pod of the replica ends": {
 			func(t *testing.T, w *World) *nvidiav1beta1.DynamoGraphDeployment {

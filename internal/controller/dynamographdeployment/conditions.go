@@ -167,6 +167,9 @@ func placedCondition(o observed, p *problem, failure error) *condition {
 	case len(o.result.Waiting) > 0:
 		waiting := withRefusals(o)
 		message := gang.WaitingMessage(o.result.Placed, o.result.Wanted, waiting) + gang.LeadingNote(waiting)
+		if o.result.Asked != "" {
+			message += "; " + o.result.Asked
+		}
 		return no(kind, gang.LeadingCode(waiting), aboutClaims(o, message))
 	case o.result.Placed < o.result.Wanted:
 		return no(kind, gang.CodeCreating, fmt.Sprintf("%d of %d replicas are placed; the pods of the rest are being replaced", o.result.Placed, o.result.Wanted))

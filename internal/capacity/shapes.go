@@ -1,0 +1,80 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package capacity
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/trellis-k8s/trellis/internal/placement"
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// ParseShape reads what pods can use of one kind of node: "cpu=190,memory=1900Gi,nvidia.com/gpu=8".
+func ParseShape(text string) (corev1.ResourceList, error) {
+	shape := corev1.ResourceList{}
+	for _, part := range strings.Split(text, ",") {
+		name, amount, found := strings.Cut(strings.TrimSpace(part), "=")
+		if !found || name == "" {
+			return nil, fmt.Errorf("%q is not RESOURCE=AMOUNT, e.g. nvidia.com/gpu=8", part)
+		}
+		quantity, err := resource.ParseQuantity(amount)
+		if err != nil {
+			return nil, fmt.Errorf("the amount of %s, %q: %w", name, amount, err)
+		}
+		shape[corev1.ResourceName(name)] = quantity
+	}
+	return shape, nil
+}
+
+// tooLarge says which pods of a gang no node could hold; "" when each fits some node. shapes are the nodes that an autoscaler can add; when none are
+// known, the nodes of today are, and a resource that none of them has is not held against the gang: the first node with it may still be to come.
+func (g *Gang) tooLarge(shapes []corev1.ResourceList) string {
+	if len(shapes) == 0 {
+		if n := g.Never; n != nil && n.Level == "" && n.Have > 0 {
+			return fmt.Sprintf("no host has %s %s: the largest has %s; name larger nodes that can be added in --node-shapes",
+				placement.Amount(n.Resource, n.Need), n.Resource, placement.Amount(n.Resource, n.Have))
+		}
+		return ""
+	}
+	for i := range g.Sets {
+		if !slices.ContainsFunc(shapes, func(shape corev1.ResourceList) bool { return holds(shape, g.Sets[i].Need) }) {
+			one := g.Sets[i]
+			one.Count = 1
+			return fmt.Sprintf("no node of --node-shapes holds %s", one.String())
+		}
+	}
+	return ""
+}
+
+// holds says that a node has what a pod requests. A shape that does not name cpu, memory or storage has enough of it.
+func holds(shape, need corev1.ResourceList) bool {
+	for _, name := range slices.Sorted(maps.Keys(need)) {
+		quantity := need[name]
+		has, named := shape[name]
+		if !named && !strings.Contains(string(name), "/") {
+			continue
+		}
+		if has.Cmp(quantity) < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// quantityOf is an amount as the API writes it.
+func quantityOf(r topology.Request) resource.Quantity {
+	switch {
+	case r.Name == string(corev1.ResourceCPU):
+		return *resource.NewMilliQuantity(r.Amount, resource.DecimalSI)
+	case strings.Contains(r.Name, "/"):
+		return *resource.NewQuantity(r.Amount, resource.DecimalSI)
+	}
+	return *resource.NewQuantity(r.Amount, resource.BinarySI)
+}

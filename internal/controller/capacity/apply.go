@@ -1,0 +1,156 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package capacity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/trellis-k8s/trellis/internal/capacity"
+	"github.com/trellis-k8s/trellis/internal/limit"
+	"github.com/trellis-k8s/trellis/internal/provider/external"
+	"github.com/trellis-k8s/trellis/internal/render"
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// maxAsked is how much is said of what is asked for, in bytes.
+const maxAsked = 256
+
+// create makes what is missing. What the API server refuses is reported on the deployment.
+func (r *Reconciler) create(ctx context.Context, steps capacity.Steps, all deployments) error {
+	var failures []error
+	for i := range steps.Create {
+		ask := &steps.Create[i]
+		err := r.ask(ctx, ask)
+		switch dgd := all[ask.Gang.UID]; {
+		case err == nil && ask.Fresh:
+			log.FromContext(ctx).Info("asking for capacity", "graph", ask.Gang.Graph, "gang", ask.Gang.Name, "kind", ask.Gang.Kind, "pods", ask.Gang.String())
+			r.Recorder.Eventf(dgd, nil, corev1.EventTypeNormal, EventRequested, "RequestCapacity", "%s waits for capacity: %s asked for by %s",
+				ask.Gang.Name, ask.Gang.String(), ask.Gang.Kind)
+		case apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsInternalError(err):
+			r.Recorder.Eventf(dgd, nil, corev1.EventTypeWarning, EventRefused, "RequestCapacity", "%s", err.Error())
+		}
+		failures = append(failures, err)
+	}
+	return errors.Join(failures...)
+}
+
+func (r *Reconciler) ask(ctx context.Context, ask *capacity.Ask) error {
+	exclude := r.excluded(ask.Gang)
+	if ask.Gang.Kind == capacity.KindProvisioningRequest {
+		return r.request(ctx, ask, exclude)
+	}
+	for _, at := range ask.Missing {
+		pod := ask.Placeholder(at, r.Namespace, r.Options.Image, exclude[at.Set])
+		if err := r.make(ctx, pod); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// request makes the PodTemplates before what names them.
+func (r *Reconciler) request(ctx context.Context, ask *capacity.Ask, exclude [][]string) error {
+	request, templates := ask.Request(exclude)
+	for _, template := range templates {
+		if err := r.make(ctx, template); err != nil {
+			return err
+		}
+	}
+	object, err := external.Object(request)
+	if err != nil {
+		return err
+	}
+	return r.make(ctx, object)
+}
+
+// make creates an object. Its name has a hash of all that it is made for: one that exists is the same.
+func (r *Reconciler) make(ctx context.Context, o client.Object) error {
+	err := r.Client.Create(ctx, o, client.FieldOwner(render.FieldOwner))
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("creating %s %s: %w", o.GetObjectKind().GroupVersionKind().Kind, o.GetName(), err)
+	}
+	return nil
+}
+
+// excluded are, by set, the hosts that have room for a pod of the gang now. The gang waits although they do, so they do not help it.
+func (r *Reconciler) excluded(g *capacity.Gang) [][]string {
+	var out [][]string
+	for i := range g.Sets {
+		pod := &corev1.Pod{Spec: g.Sets[i].Template.Spec}
+		pod.Spec.Affinity = nil
+		out = append(out, r.Hosts.HostsFor(topology.ShapeOf(pod), capacity.MaxExcluded))
+	}
+	return out
+}
+
+// remove deletes what is not asked for any more.
+func (r *Reconciler) remove(ctx context.Context, steps capacity.Steps) error {
+	var failures []error
+	for _, one := range steps.DeletePlaceholders {
+		failures = append(failures, r.deletePlaceholder(ctx, one.Name, one.UID))
+	}
+	for _, one := range steps.DeleteRequests {
+		failures = append(failures, r.deleteRequest(ctx, one))
+	}
+	return errors.Join(failures...)
+}
+
+func (r *Reconciler) deletePlaceholder(ctx context.Context, name string, uid types.UID) error {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: name}}
+	err := r.Client.Delete(ctx, pod, client.Preconditions{UID: &uid}, client.GracePeriodSeconds(0))
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("deleting placeholder %s: %w", name, err)
+	}
+	return nil
+}
+
+// Clear deletes the placeholders of a deployment, and those on hosts, before a gang of the deployment is released. Where that fails the kube-scheduler
+// preempts them.
+func (r *Reconciler) Clear(ctx context.Context, graph types.UID, hosts []string) {
+	pods, err := r.placeholderPods(ctx)
+	for i := range pods {
+		if pods[i].Labels[capacity.LabelGraphUID] == string(graph) || slices.Contains(hosts, pods[i].Spec.NodeName) {
+			err = errors.Join(err, r.deletePlaceholder(ctx, pods[i].Name, pods[i].UID))
+		}
+	}
+	if err != nil && ctx.Err() == nil {
+		log.FromContext(ctx).Error(err, "deleting placeholders before a release")
+	}
+}
+
+// report tells deployments what is new of their gangs.
+func (r *Reconciler) report(steps capacity.Steps, all deployments) {
+	told := map[gangKey]string{}
+	for _, note := range steps.Refused {
+		key := gangKey{note.Gang.UID, note.Gang.Name}
+		if told[key] = note.Why; r.told[key] != note.Why {
+			r.Recorder.Eventf(all[note.Gang.UID], nil, corev1.EventTypeWarning, EventNotRequested, "RequestCapacity",
+				"%s waits for capacity that is not asked for: %s", note.Gang.Name, note.Why)
+		}
+	}
+	r.told = told
+	asked := map[types.NamespacedName]string{}
+	for _, g := range steps.Asked {
+		if text := asked[g.Graph]; text == "" {
+			asked[g.Graph] = fmt.Sprintf("capacity is asked for by %s: %s", g.Kind, g)
+		} else {
+			asked[g.Graph] = limit.Text(text+", "+g.String(), maxAsked)
+		}
+	}
+	r.Results.Ask(asked)
+	for _, note := range steps.GivenUp {
+		r.Recorder.Eventf(all[note.Gang.UID], nil, corev1.EventTypeWarning, EventGivenUp, "RequestCapacity",
+			"no capacity came for %s: %s", note.Gang.Name, note.Why)
+	}
+}

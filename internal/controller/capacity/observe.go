@@ -1,0 +1,115 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package capacity
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/capacity"
+	"github.com/trellis-k8s/trellis/internal/render"
+	"github.com/trellis-k8s/trellis/internal/scheduler"
+)
+
+// deployments by UID.
+type deployments map[types.UID]*nvidiav1beta1.DynamoGraphDeployment
+
+// observe reads what waits and what is asked for.
+func (r *Reconciler) observe(ctx context.Context) (o capacity.Observation, all deployments, err error) {
+	list := &nvidiav1beta1.DynamoGraphDeploymentList{}
+	if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		return o, nil, fmt.Errorf("listing deployments: %w", err)
+	}
+	all = deployments{}
+	for i := range list.Items {
+		dgd := &list.Items[i]
+		kind := capacity.KindOf(dgd.Annotations, r.Options.Preset)
+		if dgd.DeletionTimestamp != nil || kind == "" || kind == capacity.KindNone {
+			continue
+		}
+		gangs, err := r.gangs(ctx, dgd, kind)
+		if err != nil {
+			return o, nil, err
+		}
+		all[dgd.UID], o.Gangs = dgd, append(o.Gangs, gangs...)
+	}
+	if o.Placeholders, err = r.placeholders(ctx); err != nil {
+		return o, nil, err
+	}
+	return o, all, r.observeRequests(ctx, &o)
+}
+
+// gangs of a deployment that wait for capacity.
+func (r *Reconciler) gangs(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, kind string) ([]capacity.Gang, error) {
+	result, judged := r.Results.Get(client.ObjectKeyFromObject(dgd), dgd.UID)
+	if !judged || len(result.Waiting) == 0 {
+		return nil, nil
+	}
+	s := capacity.Source{DGD: dgd, Result: result, Kind: kind, NewNodeLabels: r.Options.NewNodeLabels}
+	var err error
+	if s.Groups, err = scheduler.GroupsOf(ctx, r.Client, dgd.Namespace, dgd.UID, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, err
+	}
+	pods := &corev1.PodList{}
+	if err := r.Client.List(ctx, pods, client.InNamespace(dgd.Namespace), client.UnsafeDisableDeepCopy,
+		client.MatchingFields{scheduler.IndexPodsByGraph: render.LabelValue(dgd.Name)}); err != nil {
+		return nil, fmt.Errorf("listing the pods of deployment %s: %w", dgd.Name, err)
+	}
+	for i := range pods.Items {
+		s.Pods = append(s.Pods, &pods.Items[i])
+	}
+	gangs := s.Gangs()
+	for i := range gangs {
+		gangs[i].Bars = r.bars(gangs[i].Bars, kind)
+	}
+	return gangs, nil
+}
+
+// bars says why nothing is asked for in this way, beside what the gang itself has against it.
+func (r *Reconciler) bars(gang, kind string) string {
+	if gang == "" && slices.Contains(capacity.Kinds, kind) && !slices.Contains(r.Options.Kinds, kind) {
+		return fmt.Sprintf("the operator does not ask by %s (--capacity-requests)", kind)
+	}
+	return gang
+}
+
+// placeholders that exist.
+func (r *Reconciler) placeholders(ctx context.Context) ([]capacity.Placeholder, error) {
+	pods, err := r.placeholderPods(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []capacity.Placeholder
+	for i := range pods {
+		pod := &pods[i]
+		one := capacity.Placeholder{
+			Name: pod.Name, UID: pod.UID, Ask: pod.Labels[capacity.LabelAsk], Created: pod.CreationTimestamp.Time, Leaving: pod.DeletionTimestamp != nil,
+			Ended: pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed,
+		}
+		if pod.Spec.NodeName != "" {
+			node := &corev1.Node{}
+			err := r.Client.Get(ctx, types.NamespacedName{Name: pod.Spec.NodeName}, node)
+			if client.IgnoreNotFound(err) != nil {
+				return nil, fmt.Errorf("reading node %s: %w", pod.Spec.NodeName, err)
+			}
+			one.NodeCreated = node.CreationTimestamp.Time
+		}
+		out = append(out, one)
+	}
+	return out, nil
+}
+
+func (r *Reconciler) placeholderPods(ctx context.Context) ([]corev1.Pod, error) {
+	pods := &corev1.PodList{}
+	if err := r.Client.List(ctx, pods, client.InNamespace(r.Namespace), client.HasLabels{capacity.LabelAsk}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing placeholders: %w", err)
+	}
+	return slices.DeleteFunc(slices.Clone(pods.Items), func(pod corev1.Pod) bool { return !capacity.IsPlaceholder(&pod, r.Namespace) }), nil
+}
