@@ -41,9 +41,9 @@ func TestCapacityIsOptional(t *testing.T) {
 		values []string
 		want   []string
 	}{
-		"by default":     {},
-		"both":           {[]string{both}, slices.Sorted(maps.Keys(added))},
-		"one":            {[]string{`capacity={"requests":["Placeholders"]}`}, []string{"PriorityClass /trellis-placeholder"}},
+		"by default": {},
+		"both":       {[]string{both}, slices.Sorted(maps.Keys(added))},
+		"one":        {[]string{`capacity={"requests":["Placeholders"]}`}, []string{"PriorityClass /trellis-placeholder"}},
 		"in a namespace": {[]string{both, `watchNamespaces=["team"]`}, []string{
 			"PriorityClass /trellis-placeholder", "Role team/trellis-manager-capacity", "Role trellis-system/trellis-manager-placeholders",
 			"RoleBinding team/trellis-manager-capacity", "RoleBinding trellis-system/trellis-manager-placeholders"}},
