@@ -34,6 +34,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/controller/scalinggroup"
 	"github.com/trellis-k8s/trellis/internal/controller/storageversion"
 	"github.com/trellis-k8s/trellis/internal/preflight"
+	quotas "github.com/trellis-k8s/trellis/internal/quota"
 	"github.com/trellis-k8s/trellis/internal/record"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 	"github.com/trellis-k8s/trellis/internal/webhook"
@@ -77,9 +78,14 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 		return err
 	}
 
-	changed := make(chan event.GenericEvent, 4096)
+	changed, placed := make(chan event.GenericEvent, 4096), make(chan event.GenericEvent, 4096)
+	promises := quotas.NewPromises()
 	results := scheduler.NewResults(func(name types.NamespacedName) {
-		changed <- event.GenericEvent{Object: &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}}
+		about := event.GenericEvent{Object: &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}}
+		changed <- about
+		if len(promises.Of(name)) > 0 {
+			placed <- about
+		}
 	})
 	writer, err := newClient(mgr, o, false)
 	if err != nil {
@@ -92,7 +98,9 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 	loop := scheduler.New(mgr.GetCache(), providers, record.Bounded(mgr.GetEventRecorder("trellis-scheduler")), results, scheduler.Options{
 		RequeueAfter: o.RequeueAfter, HoldFor: o.HoldFor, ReserveDomainAfter: o.ReserveDomainAfter, ReserveDomainFor: o.ReserveDomainFor, ReserveShare: o.ReserveShare,
 		MetricResources: o.MetricResources, MetricGraphs: o.GraphMetrics, IgnoredResources: o.IgnoredResources, Mapper: mgr.GetRESTMapper(),
+		Promises: promises,
 	})
+	checks := quota.Checks{Live: mgr.GetAPIReader(), Promises: promises, Results: results, Changed: placed, Waits: quotas.DefaultWaits, Clock: clock.RealClock{}}
 	for _, add := range []func() error{
 		func() error { return mgr.Add(loop) },
 		func() error { return mgr.Add(providers) },
@@ -111,7 +119,7 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 		withOwnWrites(mgr, o, func(own client.Client) error {
 			return (&clustertopology.Reconciler{Client: own, Recorder: record.Bounded(mgr.GetEventRecorder("trellis")), Providers: providers, Topologies: topologies}).SetupWithManager(mgr)
 		}),
-		func() error { return quota.SetupWithManager(mgr, writer, providers, o.retries) },
+		func() error { return quota.SetupWithManager(mgr, writer, providers, checks, o.retries) },
 		func() error { return storageversion.SetupWithManager(mgr, o.WatchNamespaces) },
 		func() error { return (&nodelabels.Reconciler{Client: writer}).SetupWithManager(mgr) },
 	} {

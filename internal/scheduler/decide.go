@@ -31,6 +31,7 @@ const (
 // decide plans and reserves what it decides.
 func (l *ledger) decide(ctx context.Context, o gang.Observation) decision {
 	d := decision{graph: client.ObjectKeyFromObject(o.DGD)}
+	d.promised = l.promise(&o, d.graph)
 	r, failed := l.request(&o, &d)
 	gang.Reserve(l.cluster, o)
 	d.result = gang.Result{
@@ -79,7 +80,7 @@ func (l *ledger) awaitAdmission(r *gang.Request, d *decision) {
 	d.result.Waiting, d.result.Surplus = append(d.result.Waiting, wanted...), surplus
 	held := maps.Clone(r.Held())
 	maps.DeleteFunc(held, func(_ string, pod *corev1.Pod) bool {
-		return slices.Equal(render.ForeignGates(pod), []string{quota.Gate})
+		return slices.Equal(render.ForeignGates(pod), []string{quota.Gate}) && !l.holds.byPod[client.ObjectKeyFromObject(pod)].promised
 	})
 	l.holds.end(l.cluster, held)
 }
@@ -128,10 +129,11 @@ func (l *ledger) plan(ctx context.Context, o gang.Observation, r *gang.Request, 
 		}
 	}
 	d.parted = r.Parted(answer)
-	l.place(ctx, o, r, &planned, answer.Placed, d)
+	l.place(ctx, o, r, &planned, d.promised.split(answer.Placed), d)
 	d.result.Waiting, d.result.Surplus = append(d.result.Waiting, answer.Waiting...), append(d.result.Surplus, answer.Surplus...)
 	d.waits.unmet, d.waits.ruled = answer.Unmet, planned.Ruled()
 	l.holds.end(l.cluster, r.Planned(&answer))
+	l.reservePromised(r, d)
 	l.reserver.reserveDomain(ctx, o.DGD, r, &planned, d, l.clock.Now())
 	if d.result.Domain == nil && o.Failing == "" {
 		d.result.Domain = planned.Domain

@@ -8,6 +8,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/utils/clock"
+
+	"github.com/trellis-k8s/trellis/internal/quota"
 )
 
 // Defaults of Options.
@@ -38,4 +40,6 @@ type Options struct {
 	// Mapper knows what the API server serves; nil: nothing that it may not serve is looked for.
 	Mapper meta.RESTMapper
 	Clock  clock.Clock
+	// Promises are Workloads of Kueue whose place is reserved before they are admitted; nil for none.
+	Promises *quota.Promises
 }
