@@ -126,7 +126,7 @@ func (o *Observation) settle(w *Workload, c *CheckState, places map[string]strin
 		c.State, c.Message, c.LastTransitionTime = CheckReady, "a place for all pods is reserved", metav1.NewTime(now)
 		return 0
 	}
-	if left := c.LastTransitionTime.Add(waits.Keep).Sub(now); left > 0 {
+	if left := w.keptSince(c).Add(waits.Keep).Sub(now); left > 0 {
 		return left
 	}
 	pause := waits.Retry << min(ptr.Deref(c.RetryCount, 0), 10)
@@ -134,6 +134,15 @@ func (o *Observation) settle(w *Workload, c *CheckState, places map[string]strin
 	c.Message = fmt.Sprintf("no place was found for %s, so the quota is given back: %s",
 		waits.Keep, cmp.Or(why, "not all of its pods exist, or they are not planned yet"))
 	return 0
+}
+
+// keptSince is since when a Workload has had its quota while a check was pending. Kueue adds a check before there is quota, or after.
+func (w *Workload) keptSince(c *CheckState) time.Time {
+	since := c.LastTransitionTime.Time
+	if r := meta.FindStatusCondition(w.Status.Conditions, workloadReserved); r != nil && r.LastTransitionTime.After(since) {
+		return r.LastTransitionTime.Time
+	}
+	return since
 }
 
 // allThere says that all pods of a Workload exist: as many as it has quota for, or all that the deployment wants.

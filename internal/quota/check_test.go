@@ -59,8 +59,14 @@ func TestVerdicts(t *testing.T) {
 		"for the fourth time":          {change: retried(3), place: full, after: time.Minute, want: CheckRetry, requeue: 480},
 		"for the fortieth time":        {change: retried(39), place: full, after: time.Minute, want: CheckRetry, requeue: 1800},
 		"a pod of it is not made yet":  {change: func(w *world) { w.pods = w.pods[:1] }, place: place, again: time.Minute},
-		"it is decided":                {change: func(w *world) { w.workloads[0].Status.AdmissionChecks[1].State = CheckReady }, place: place},
-		"it is admitted":               {change: func(w *world) { set(w.workloads[0], workloadAdmitted, metav1.ConditionTrue, "") }, place: place},
+		"it has had quota for less": {
+			change: func(w *world) {
+				w.workloads[0].Status.Conditions[0].LastTransitionTime = metav1.NewTime(noon.Add(time.Hour))
+			},
+			place: full, after: time.Hour + 10*time.Second, again: 50 * time.Second,
+		},
+		"it is decided":  {change: func(w *world) { w.workloads[0].Status.AdmissionChecks[1].State = CheckReady }, place: place},
+		"it is admitted": {change: func(w *world) { set(w.workloads[0], workloadAdmitted, metav1.ConditionTrue, "") }, place: place},
 		"it lost its quota": {
 			change: func(w *world) { w.workloads[0].Status.Conditions[0].Status = metav1.ConditionFalse }, place: place,
 		},
@@ -100,6 +106,7 @@ func TestPromise(t *testing.T) {
 	spot := Flavor{NodeLabels: map[string]string{"pool": "spot"}, Tolerations: []corev1.Toleration{{Key: "spot", Operator: corev1.TolerationOpExists}}}
 	promise := PromiseOf(w.workloads[0], map[string]Flavor{"spot": spot})
 	w.pods[0].Spec.NodeSelector = map[string]string{"own": "1"}
+	w.pods[0].Spec.SchedulingGates = append(w.pods[0].Spec.SchedulingGates, corev1.PodSchedulingGate{Name: "kueue.x-k8s.io/topology"})
 	pod, is := promise.Admit(w.pods[0])
 	if !is || Held(pod) || !Held(w.pods[0]) || !render.GateClosed(pod) {
 		t.Fatalf("admitted: %v, gates %v", is, pod.Spec.SchedulingGates)

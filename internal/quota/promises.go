@@ -11,8 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // Promise is what Kueue will add to the pods of a Workload that has quota and is not admitted yet, by podset: what their flavors say.
@@ -71,11 +69,13 @@ func (p *Promises) Of(graph types.NamespacedName) map[string]Promise {
 // Admit returns a pod as it will be once Kueue has admitted its Workload; false where its podset has no promise, or another gate holds it, too.
 func (p Promise) Admit(pod *corev1.Pod) (*corev1.Pod, bool) {
 	add, promised := p[pod.Annotations[annotationRole]]
-	if !promised || !slices.Equal(render.ForeignGates(pod), []string{Gate}) || pod.DeletionTimestamp != nil {
+	if !promised || !HeldAlone(pod) || pod.DeletionTimestamp != nil {
 		return pod, false
 	}
 	pod = pod.DeepCopy()
-	pod.Spec.SchedulingGates = slices.DeleteFunc(pod.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == Gate })
+	pod.Spec.SchedulingGates = slices.DeleteFunc(pod.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool {
+		return g.Name == Gate || g.Name == topologyGate
+	})
 	if pod.Spec.NodeSelector == nil {
 		pod.Spec.NodeSelector = map[string]string{}
 	}

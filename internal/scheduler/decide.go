@@ -17,7 +17,6 @@ import (
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/quota"
-	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // Reasons of events about where a replica is placed.
@@ -80,7 +79,7 @@ func (l *ledger) awaitAdmission(r *gang.Request, d *decision) {
 	d.result.Waiting, d.result.Surplus = append(d.result.Waiting, wanted...), surplus
 	held := maps.Clone(r.Held())
 	maps.DeleteFunc(held, func(_ string, pod *corev1.Pod) bool {
-		return slices.Equal(render.ForeignGates(pod), []string{quota.Gate}) && !l.holds.byPod[client.ObjectKeyFromObject(pod)].promised
+		return quota.HeldAlone(pod) && !l.holds.byPod[client.ObjectKeyFromObject(pod)].promised
 	})
 	l.holds.end(l.cluster, held)
 }
