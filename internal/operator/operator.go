@@ -78,15 +78,10 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 		return err
 	}
 
-	changed, placed := make(chan event.GenericEvent, 4096), make(chan event.GenericEvent, 4096)
-	promises := quotas.NewPromises()
-	results := scheduler.NewResults(func(name types.NamespacedName) {
-		about := event.GenericEvent{Object: &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}}
-		changed <- about
-		if len(promises.Of(name)) > 0 {
-			placed <- about
-		}
-	})
+	changed := make(chan event.GenericEvent, 4096)
+	checks := newChecks(mgr)
+	results := newResults(changed, checks)
+	checks.Results = results
 	writer, err := newClient(mgr, o, false)
 	if err != nil {
 		return fmt.Errorf("connecting to the cluster: %w", err)
@@ -98,9 +93,8 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 	loop := scheduler.New(mgr.GetCache(), providers, record.Bounded(mgr.GetEventRecorder("trellis-scheduler")), results, scheduler.Options{
 		RequeueAfter: o.RequeueAfter, HoldFor: o.HoldFor, ReserveDomainAfter: o.ReserveDomainAfter, ReserveDomainFor: o.ReserveDomainFor, ReserveShare: o.ReserveShare,
 		MetricResources: o.MetricResources, MetricGraphs: o.GraphMetrics, IgnoredResources: o.IgnoredResources, Mapper: mgr.GetRESTMapper(),
-		Promises: promises,
+		Promises: checks.Promises,
 	})
-	checks := quota.Checks{Live: mgr.GetAPIReader(), Promises: promises, Results: results, Changed: placed, Waits: quotas.DefaultWaits, Clock: clock.RealClock{}}
 	for _, add := range []func() error{
 		func() error { return mgr.Add(loop) },
 		func() error { return mgr.Add(providers) },
@@ -132,6 +126,25 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 		return fmt.Errorf("setting up: %w", err)
 	}
 	return front.runBefore(ctx, mgr)
+}
+
+// newChecks is what AdmissionChecks of Kueue are decided with, but for the scheduler's results.
+func newChecks(mgr ctrl.Manager) quota.Checks {
+	return quota.Checks{
+		Live: mgr.GetAPIReader(), Promises: quotas.NewPromises(), Changed: make(chan event.GenericEvent, 4096),
+		Waits: quotas.DefaultWaits, Clock: clock.RealClock{},
+	}
+}
+
+// newResults are the scheduler's results. New ones are told to the controller of graphs, and to the one that decides AdmissionChecks where these wait.
+func newResults(changed chan<- event.GenericEvent, checks quota.Checks) *scheduler.Results {
+	return scheduler.NewResults(func(name types.NamespacedName) {
+		about := &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}
+		changed <- event.GenericEvent{Object: about}
+		if len(checks.Promises.Of(name)) > 0 {
+			checks.Changed <- event.GenericEvent{Object: about}
+		}
+	})
 }
 
 // addIndexes adds the indexes of the cache that several controllers read by.
