@@ -83,6 +83,9 @@ type Result struct {
 	UncountedClaims map[string]string
 	// Waiting replicas, in component and ordinal order.
 	Waiting []Waiting
+	// Checked are the Workloads of Kueue whose place was looked for before they are admitted: why they have none, or "" where all their pods
+	// have one.
+	Checked map[string]string
 	// Surplus replicas without capacity: an update would like them, beyond what is wanted for good.
 	Surplus []Waiting
 	// Asked is the capacity that an autoscaler is asked for, in words; "" for none.

@@ -35,6 +35,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/controller/scalinggroup"
 	"github.com/trellis-k8s/trellis/internal/controller/storageversion"
 	"github.com/trellis-k8s/trellis/internal/preflight"
+	quotas "github.com/trellis-k8s/trellis/internal/quota"
 	"github.com/trellis-k8s/trellis/internal/record"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 	"github.com/trellis-k8s/trellis/internal/webhook"
@@ -79,9 +80,9 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 	}
 
 	changed := make(chan event.GenericEvent, 4096)
-	results := scheduler.NewResults(func(name types.NamespacedName) {
-		changed <- event.GenericEvent{Object: &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}}
-	})
+	checks := newChecks(mgr)
+	results := newResults(changed, checks)
+	checks.Results = results
 	writer, err := newClient(mgr, o, false)
 	if err != nil {
 		return fmt.Errorf("connecting to the cluster: %w", err)
@@ -93,7 +94,8 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 	asker := newAsker(mgr, writer, o, results)
 	loop := scheduler.New(mgr.GetCache(), providers, record.Bounded(mgr.GetEventRecorder("trellis-scheduler")), results, scheduler.Options{
 		RequeueAfter: o.RequeueAfter, HoldFor: o.HoldFor, ReserveDomainAfter: o.ReserveDomainAfter, ReserveDomainFor: o.ReserveDomainFor, ReserveShare: o.ReserveShare,
-		MetricResources: o.MetricResources, MetricGraphs: o.GraphMetrics, IgnoredResources: o.IgnoredResources, Mapper: mgr.GetRESTMapper(), Namespace: o.Namespace, Clear: asker.clear(),
+		MetricResources: o.MetricResources, MetricGraphs: o.GraphMetrics, IgnoredResources: o.IgnoredResources, Mapper: mgr.GetRESTMapper(), Namespace: o.Namespace,
+		Clear: asker.clear(), Promises: checks.Promises,
 	})
 	for _, add := range []func() error{
 		func() error { return errors.Join(mgr.Add(loop), mgr.Add(providers)) },
@@ -112,7 +114,7 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 		withOwnWrites(mgr, o, func(own client.Client) error {
 			return (&clustertopology.Reconciler{Client: own, Recorder: record.Bounded(mgr.GetEventRecorder("trellis")), Providers: providers, Topologies: topologies}).SetupWithManager(mgr)
 		}),
-		func() error { return quota.SetupWithManager(mgr, writer, providers, o.retries) },
+		func() error { return quota.SetupWithManager(mgr, writer, providers, checks, o.retries) },
 		func() error { return asker.setUp(mgr, loop, providers, o) },
 		func() error { return storageversion.SetupWithManager(mgr, o.WatchNamespaces) },
 		func() error { return (&nodelabels.Reconciler{Client: writer}).SetupWithManager(mgr) },
@@ -126,6 +128,25 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 		return fmt.Errorf("setting up: %w", err)
 	}
 	return front.runBefore(ctx, mgr)
+}
+
+// newChecks is what AdmissionChecks of Kueue are decided with, but for the scheduler's results.
+func newChecks(mgr ctrl.Manager) quota.Checks {
+	return quota.Checks{
+		Live: mgr.GetAPIReader(), Promises: quotas.NewPromises(), Changed: make(chan event.GenericEvent, 4096),
+		Waits: quotas.DefaultWaits, Clock: clock.RealClock{},
+	}
+}
+
+// newResults are the scheduler's results. New ones are told to the controller of graphs, and to the one that decides AdmissionChecks where these wait.
+func newResults(changed chan<- event.GenericEvent, checks quota.Checks) *scheduler.Results {
+	return scheduler.NewResults(func(name types.NamespacedName) {
+		about := &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}
+		changed <- event.GenericEvent{Object: about}
+		if len(checks.Promises.Of(name)) > 0 {
+			checks.Changed <- event.GenericEvent{Object: about}
+		}
+	})
 }
 
 // addIndexes adds the indexes of the cache that several controllers read by.

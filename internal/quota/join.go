@@ -63,6 +63,15 @@ func Suits(sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod) bool {
 	return WorkloadOf(pod) != "" && pod.Labels[labelQueue] == queue
 }
 
+// topologyGate is what Kueue adds to pods in addition, for the case that a flavor has a topology. It removes both together where none has.
+const topologyGate = "kueue.x-k8s.io/topology"
+
+// HeldAlone says that of all gates of others only Kueue's hold a pod.
+func HeldAlone(pod *corev1.Pod) bool {
+	other := func(gate string) bool { return gate != Gate && gate != topologyGate }
+	return Held(pod) && !slices.ContainsFunc(render.ForeignGates(pod), other)
+}
+
 // Held says that Kueue's gate holds a pod.
 func Held(pod *corev1.Pod) bool { return slices.Contains(render.ForeignGates(pod), Gate) }
 

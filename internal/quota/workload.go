@@ -57,6 +57,8 @@ type PriorityClassRef struct {
 type WorkloadStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 	Admission  *Admission         `json:"admission,omitempty"`
+	// AdmissionChecks are what has to be Ready, besides quota, before a Workload is admitted.
+	AdmissionChecks []CheckState `json:"admissionChecks,omitempty"`
 }
 
 // Admission is where the quota is from.
@@ -65,9 +67,11 @@ type Admission struct {
 	PodSetAssignments []PodSetAssignment `json:"podSetAssignments,omitempty"`
 }
 
-// PodSetAssignment has what Trellis looks at: whether Kueue chose the nodes, too.
+// PodSetAssignment has what Trellis looks at: the flavors by resource, and whether Kueue chose the nodes, too.
 type PodSetAssignment struct {
-	Name               string         `json:"name"`
+	Name    string            `json:"name"`
+	Flavors map[string]string `json:"flavors,omitempty"`
+
 	TopologyAssignment map[string]any `json:"topologyAssignment,omitempty"`
 }
 

@@ -17,7 +17,6 @@ import (
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/quota"
-	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // Reasons of events about where a replica is placed.
@@ -31,6 +30,7 @@ const (
 // decide plans and reserves what it decides.
 func (l *ledger) decide(ctx context.Context, o gang.Observation) decision {
 	d := decision{graph: client.ObjectKeyFromObject(o.DGD)}
+	d.promised = l.promise(&o, d.graph)
 	r, failed := l.request(&o, &d)
 	gang.Reserve(l.cluster, o)
 	d.result = gang.Result{
@@ -80,7 +80,7 @@ func (l *ledger) awaitAdmission(r *gang.Request, d *decision) {
 	d.result.Waiting, d.result.Surplus = append(d.result.Waiting, wanted...), surplus
 	held := maps.Clone(r.Held())
 	maps.DeleteFunc(held, func(_ string, pod *corev1.Pod) bool {
-		return slices.Equal(render.ForeignGates(pod), []string{quota.Gate})
+		return quota.HeldAlone(pod) && !l.holds.byPod[client.ObjectKeyFromObject(pod)].promised
 	})
 	l.holds.end(l.cluster, held)
 }
@@ -130,11 +130,12 @@ func (l *ledger) plan(ctx context.Context, o gang.Observation, r *gang.Request, 
 		}
 	}
 	d.parted = r.Parted(answer)
-	l.place(ctx, o, r, &planned, answer.Placed, d)
+	l.place(ctx, o, r, &planned, d.promised.split(answer.Placed), d)
 	l.noteRefusals(r, trial, answer.Waiting, d)
 	d.result.Waiting, d.result.Surplus = append(d.result.Waiting, answer.Waiting...), append(d.result.Surplus, answer.Surplus...)
 	d.waits.unmet, d.waits.ruled = answer.Unmet, planned.Ruled()
 	l.holds.end(l.cluster, r.Planned(&answer))
+	l.reservePromised(r, d)
 	if capacityFor(trial) {
 		l.reserver.pause(d.graph) // a reserved domain would not help
 	} else {

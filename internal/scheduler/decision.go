@@ -29,6 +29,8 @@ type decision struct {
 	evicted map[string]eviction
 	// parted are released pods the rest of whose replica is refused, and why.
 	parted map[string]string
+	// promised is what of the graph has quota of Kueue, and is not admitted before its place is reserved.
+	promised promised
 	// wake is whom the decision concerns, events what it reports on the graph.
 	wake   wake
 	events []event

@@ -132,6 +132,8 @@ func TestCapacityHeldForTheUnadmitted(t *testing.T) {
 		"another controller's gate": {gates: []string{"example.com/quota"}},
 		"Kueue's and another's":     {gates: []string{quota.Gate, "example.com/quota"}},
 		"Kueue's: the quota stays":  {gates: []string{quota.Gate}, held: true},
+		"Kueue's two":               {gates: []string{quota.Gate, "kueue.x-k8s.io/topology"}, held: true},
+		"Kueue's for a topology":    {gates: []string{"kueue.x-k8s.io/topology"}},
 	} {
 		t.Run(name, func(t *testing.T) { testHeldForTheUnadmitted(t, c.gates, c.held) })
 	}

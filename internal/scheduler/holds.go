@@ -26,6 +26,8 @@ type hold struct {
 	shape *topology.Shape
 	graph types.NamespacedName
 	until time.Time
+	// promised: nothing was lost; it is the place of a pod that Kueue has given quota and not admitted yet.
+	promised bool
 }
 
 // holds are the capacity held for successors of lost pods. Those who call see to it that the cluster cache does not change meanwhile.

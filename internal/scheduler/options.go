@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
+
+	"github.com/trellis-k8s/trellis/internal/quota"
 )
 
 // Defaults of Options.
@@ -44,4 +46,6 @@ type Options struct {
 	Namespace string
 	// Clear deletes the placeholders of a deployment, by UID, and those on hosts, before a gang of the deployment is released to them; nil: there are none.
 	Clear func(ctx context.Context, graph types.UID, hosts []string)
+	// Promises are Workloads of Kueue whose place is reserved before they are admitted; nil for none.
+	Promises *quota.Promises
 }

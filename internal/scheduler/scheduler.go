@@ -76,6 +76,9 @@ func New(c cache.Cache, providers *provider.Registry, recorder events.EventRecor
 	// A graph is looked at again when its provider may work now, or when something of the provider's own that concerns the graph has changed.
 	providers.OnState(func(string) { s.queue.wakeWaiting() })
 	providers.OnChange(s.queue.add)
+	if o.Promises != nil {
+		o.Promises.OnChange(s.queue.add)
+	}
 	return s
 }
 

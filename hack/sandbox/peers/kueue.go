@@ -27,6 +27,7 @@ const kueueModule = "sigs.k8s.io/kueue@v0.19.2"
 // kueuePeer is installed by the kustomization that Kueue is released with. Its visibility API, which is an aggregated API server, is not run.
 var kueuePeer = peer{
 	name: Kueue, namespace: "kueue-system", module: kueueModule, main: "./cmd/kueue", kustomization: "config/default", port: 49443,
+	rights: []string{"kueue", "kueue-placement"},
 	programs: []program{{
 		name: KueueProgram, account: "kueue-controller-manager", config: kueueConfig, ports: []int{49443, 49081},
 		args: []string{"--feature-gates=VisibilityOnDemand=false", "--zap-log-level=2"},
@@ -80,15 +81,20 @@ func (r *starter) startController(ctx context.Context, s *sandbox.Sandbox, p pee
 	return installed.WaitForWebhooks(ctx)
 }
 
-// grant gives the operator the rights that the component config/NAME of this repository has.
+// grant gives the operator the rights that the components config/NAME of this repository have.
 func (r *starter) grant(ctx context.Context, s *sandbox.Sandbox, p peer) error {
-	role, err := os.ReadFile(filepath.Join(r.root, "config", strings.ToLower(p.name), "role.yaml"))
-	if err != nil {
-		return err
+	for _, component := range p.rights {
+		role, err := os.ReadFile(filepath.Join(r.root, "config", component, "role.yaml"))
+		if err != nil {
+			return err
+		}
+		objects, err := decode(bytes.NewReader(role), installedKinds...)
+		if err != nil {
+			return err
+		}
+		if err := s.Apply(ctx, objects); err != nil {
+			return err
+		}
 	}
-	objects, err := decode(bytes.NewReader(role), installedKinds...)
-	if err != nil {
-		return err
-	}
-	return s.Apply(ctx, objects)
+	return nil
 }

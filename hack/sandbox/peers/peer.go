@@ -26,6 +26,8 @@ type peer struct {
 	module, main string
 	// kustomization is the folder in the module that it is installed by, instead of a chart.
 	kustomization string
+	// rights of the operator on the peer's kinds: components of this repository's config.
+	rights []string
 	// port of its webhooks.
 	port     int
 	programs []program

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -49,11 +50,18 @@ type Reconciler struct {
 	// Providers has Kueue among them.
 	Providers *provider.Registry
 	Recorder  events.EventRecorder
+	// Checks decides the AdmissionChecks of Trellis.
+	Checks Checks
+	// queued: some deployment is, or was, in a queue of a Kueue that can be used.
+	queued atomic.Bool
 }
 
 // SetupWithManager registers the controller. The rights on Workloads are in config/kueue.
-func SetupWithManager(mgr ctrl.Manager, c client.Client, providers *provider.Registry, retries blocked.Retries) error {
-	r := &Reconciler{Client: c, Providers: providers, Recorder: record.Bounded(mgr.GetEventRecorder("trellis"))}
+func SetupWithManager(mgr ctrl.Manager, c client.Client, providers *provider.Registry, checks Checks, retries blocked.Retries) error {
+	r := &Reconciler{Client: c, Providers: providers, Recorder: record.Bounded(mgr.GetEventRecorder("trellis")), Checks: checks}
+	if err := mgr.Add(&activator{client: c, live: checks.Live, ready: r.queued.Load}); err != nil {
+		return err
+	}
 	queued := predicate.NewPredicateFuncs(func(o client.Object) bool { return quota.WorkloadOf(o.(*corev1.Pod)) != "" })
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("quota").
@@ -61,6 +69,7 @@ func SetupWithManager(mgr ctrl.Manager, c client.Client, providers *provider.Reg
 		Owns(&trellisv1alpha1.ScalingGroup{}).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.deploymentOf), builder.WithPredicates(queued)).
 		WatchesRawSource(source.Channel(r.Providers.Changes(), handler.EnqueueRequestsFromMapFunc(r.concernedBy))).
+		WatchesRawSource(source.Channel(checks.Changed, &handler.EnqueueRequestForObject{})).
 		WithOptions(blocked.Options(workers, retries)).
 		Complete(r)
 }
@@ -103,20 +112,24 @@ func Concerns(dgd *nvidiav1beta1.DynamoGraphDeployment) bool {
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	dgd := &nvidiav1beta1.DynamoGraphDeployment{}
 	if err := r.Client.Get(ctx, req.NamespacedName, dgd); err != nil {
+		r.Checks.Promises.Set(req.NamespacedName, nil)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if dgd.DeletionTimestamp != nil || !Concerns(dgd) {
+		r.Checks.Promises.Set(req.NamespacedName, nil)
 		return ctrl.Result{}, nil
 	}
 	own, _ := Reader(ctx, r.Providers)
 	if own == nil {
 		return ctrl.Result{}, nil // a change of the provider's state brings us back
 	}
+	r.queued.Store(true)
 	o, err := r.observe(ctx, own, dgd)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	return ctrl.Result{}, r.apply(ctx, dgd, quota.Plan(o))
+	again, err := r.check(ctx, &o)
+	return ctrl.Result{RequeueAfter: again}, errors.Join(err, r.apply(ctx, dgd, quota.Plan(o)))
 }
 
 func (r *Reconciler) observe(ctx context.Context, own client.Reader, dgd *nvidiav1beta1.DynamoGraphDeployment) (quota.Observation, error) {

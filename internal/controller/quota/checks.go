@@ -1,0 +1,228 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package quota
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/provider/external"
+	"github.com/trellis-k8s/trellis/internal/quota"
+)
+
+// activateEvery is how often AdmissionChecks are looked for that name Trellis as their controller: a ClusterQueue with one admits nothing before.
+const activateEvery = 15 * time.Second
+
+// ownerOfChecks is the field owner of what is written of AdmissionChecks and their states.
+const ownerOfChecks = "trellis-placement-check"
+
+// Checks is what the AdmissionChecks of Trellis are decided with. AdmissionChecks and ResourceFlavors are read past the cache, and only for
+// deployments that wait for a check.
+type Checks struct {
+	Live     client.Reader
+	Promises *quota.Promises
+	// Results are the scheduler's; Changed tells of new ones.
+	Results interface {
+		Get(name types.NamespacedName, uid types.UID) (gang.Result, bool)
+	}
+	Changed chan event.GenericEvent
+	Waits   quota.Waits
+	Clock   clock.PassiveClock
+}
+
+// check has the scheduler look for the places of Workloads that wait for a check of Trellis, and decides these checks. It returns when the next
+// decision is due; zero for none.
+func (r *Reconciler) check(ctx context.Context, o *quota.Observation) (time.Duration, error) {
+	name, waiting := client.ObjectKeyFromObject(o.DGD), o.Checked()
+	if len(waiting) == 0 {
+		r.Checks.Promises.Set(name, nil)
+		return 0, nil
+	}
+	checks, err := r.Checks.names(ctx)
+	if err != nil {
+		return 0, err
+	}
+	promises := map[string]quota.Promise{}
+	for _, w := range waiting {
+		if len(w.Ours(checks)) == 0 {
+			continue
+		}
+		flavors, err := r.Checks.flavors(ctx, w.FlavorNames())
+		if err != nil {
+			return 0, err
+		}
+		promises[w.Name] = quota.PromiseOf(w, flavors)
+	}
+	r.Checks.Promises.Set(name, promises)
+	result, _ := r.Checks.Results.Get(name, o.DGD.UID)
+	verdicts, again := o.Verdicts(checks, result.Checked, r.Checks.Waits, r.Checks.Clock.Now())
+	var failures []error
+	for _, v := range verdicts {
+		failures = append(failures, r.decide(ctx, v))
+	}
+	return again, errors.Join(failures...)
+}
+
+// decide writes the state of one check of a Workload, as that was read.
+func (r *Reconciler) decide(ctx context.Context, v quota.Verdict) error {
+	state := v.State
+	state.RetryCount = nil // Kueue counts
+	data, err := json.Marshal(map[string]any{
+		"apiVersion": quota.WorkloadKind.GroupVersion().String(), "kind": quota.WorkloadKind.Kind,
+		"metadata": map[string]any{"name": v.Workload.Name, "namespace": v.Workload.Namespace, "resourceVersion": v.Workload.ResourceVersion},
+		"status":   map[string]any{"admissionChecks": []quota.CheckState{state}},
+	})
+	if err != nil {
+		return err
+	}
+	object, err := external.Object(v.Workload)
+	if err != nil {
+		return err
+	}
+	object.SetGroupVersionKind(quota.WorkloadKind)
+	log.FromContext(ctx).Info("deciding an AdmissionCheck",
+		"workload", v.Workload.Name, "check", state.Name, "state", state.State, "message", state.Message)
+	return applyStatus(ctx, r.Client, object, data)
+}
+
+// applyStatus applies a part of an object's status. An object that has changed meanwhile is read again by its event.
+func applyStatus(ctx context.Context, c client.Client, object *unstructured.Unstructured, data []byte) error {
+	err := c.Status().Patch(ctx, object, client.RawPatch(types.ApplyPatchType, data), client.FieldOwner(ownerOfChecks), client.ForceOwnership)
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("writing the status of %s %s: %w", object.GetKind(), object.GetName(), err)
+	}
+	return nil
+}
+
+// admissionChecks are those that Trellis decides; none where it has no rights on them (config/kueue-placement), or Kueue has none.
+func admissionChecks(ctx context.Context, live client.Reader) ([]unstructured.Unstructured, error) {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(quota.WorkloadKind.GroupVersion().WithKind("AdmissionCheckList"))
+	err := live.List(ctx, list)
+	if apierrors.IsForbidden(err) || meta.IsNoMatchError(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listing the AdmissionChecks of Kueue: %w", err)
+	}
+	var ours []unstructured.Unstructured
+	for i := range list.Items {
+		if name, _, _ := unstructured.NestedString(list.Items[i].Object, "spec", "controllerName"); name == quota.CheckController {
+			ours = append(ours, list.Items[i])
+		}
+	}
+	return ours, nil
+}
+
+func (c *Checks) names(ctx context.Context) (map[string]bool, error) {
+	ours, err := admissionChecks(ctx, c.Live)
+	names := make(map[string]bool, len(ours))
+	for i := range ours {
+		names[ours[i].GetName()] = true
+	}
+	return names, err
+}
+
+// flavors are what ResourceFlavors add to pods. One that is gone adds nothing.
+func (c *Checks) flavors(ctx context.Context, names []string) (map[string]quota.Flavor, error) {
+	out := make(map[string]quota.Flavor, len(names))
+	for _, name := range names {
+		object := &unstructured.Unstructured{}
+		object.SetGroupVersionKind(quota.WorkloadKind.GroupVersion().WithKind("ResourceFlavor"))
+		err := c.Live.Get(ctx, types.NamespacedName{Name: name}, object)
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading ResourceFlavor %s: %w", name, err)
+		}
+		flavor := struct {
+			Spec quota.Flavor `json:"spec"`
+		}{}
+		if err := external.Read(object, &flavor); err != nil {
+			return nil, err
+		}
+		out[name] = flavor.Spec
+	}
+	return out, nil
+}
+
+// activator tells Kueue that the AdmissionChecks of Trellis are decided. Without that their ClusterQueues admit nothing.
+type activator struct {
+	client client.Client
+	live   client.Reader
+	// ready says that there is something to look for: without a deployment in a queue nothing is asked of Kueue.
+	ready func() bool
+}
+
+// NeedLeaderElection says yes: the leader decides the checks.
+func (*activator) NeedLeaderElection() bool { return true }
+
+// Start looks for AdmissionChecks from time to time, until ctx ends.
+func (a *activator) Start(ctx context.Context) error {
+	ticker := time.NewTicker(activateEvery)
+	defer ticker.Stop()
+	for {
+		if a.ready() {
+			if err := a.activate(ctx); err != nil {
+				log.FromContext(ctx).Error(err, "activating the AdmissionChecks of Trellis")
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+func (a *activator) activate(ctx context.Context) error {
+	ours, err := admissionChecks(ctx, a.live)
+	if err != nil {
+		return err
+	}
+	var failures []error
+	for i := range ours {
+		var conditions struct {
+			Status struct {
+				Conditions []metav1.Condition `json:"conditions"`
+			} `json:"status"`
+		}
+		if err := external.Read(&ours[i], &conditions); err != nil {
+			failures = append(failures, err)
+		} else if !meta.IsStatusConditionTrue(conditions.Status.Conditions, "Active") {
+			failures = append(failures, a.setActive(ctx, &ours[i]))
+		}
+	}
+	return errors.Join(failures...)
+}
+
+func (a *activator) setActive(ctx context.Context, check *unstructured.Unstructured) error {
+	active := metav1.Condition{
+		Type: "Active", Status: metav1.ConditionTrue, Reason: "Active", Message: "Trellis decides this check", LastTransitionTime: metav1.Now(),
+		ObservedGeneration: check.GetGeneration(),
+	}
+	data, err := json.Marshal(map[string]any{
+		"apiVersion": check.GetAPIVersion(), "kind": check.GetKind(), "metadata": map[string]any{"name": check.GetName()},
+		"status": map[string]any{"conditions": []metav1.Condition{active}},
+	})
+	if err != nil {
+		return err
+	}
+	return applyStatus(ctx, a.client, check, data)
+}

@@ -1,0 +1,158 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package quota
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+)
+
+// CheckController is the controller name of AdmissionChecks that Trellis decides: a Workload is admitted when there is a place for its pods.
+const CheckController = "trellis.dev/placement"
+
+// States of an AdmissionCheck of a Workload.
+const (
+	CheckPending = "Pending"
+	CheckReady   = "Ready"
+	CheckRetry   = "Retry"
+)
+
+// CheckState is the state of one AdmissionCheck of a Workload.
+type CheckState struct {
+	Name                string      `json:"name"`
+	State               string      `json:"state"`
+	LastTransitionTime  metav1.Time `json:"lastTransitionTime"`
+	Message             string      `json:"message"`
+	RequeueAfterSeconds *int32      `json:"requeueAfterSeconds,omitempty"`
+	RetryCount          *int32      `json:"retryCount,omitempty"`
+}
+
+// Flavor is what a ResourceFlavor adds to pods.
+type Flavor struct {
+	NodeLabels  map[string]string   `json:"nodeLabels,omitempty"`
+	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
+}
+
+// Verdict is a decision about one AdmissionCheck of a Workload.
+type Verdict struct {
+	Workload *Workload
+	State    CheckState
+}
+
+// Waits are how long quota is kept for a Workload that finds no place, and how long it is not asked for afterwards: doubled with each retry,
+// up to a most.
+type Waits struct{ Keep, Retry, Most time.Duration }
+
+// DefaultWaits are what Trellis waits.
+var DefaultWaits = Waits{Keep: time.Minute, Retry: time.Minute, Most: 30 * time.Minute}
+
+// Checked are the Workloads of a deployment that have quota and wait to be admitted: by AdmissionChecks.
+func (o *Observation) Checked() []*Workload {
+	return slices.DeleteFunc(slices.Clone(o.Workloads), func(w *Workload) bool {
+		return !w.usable() || !w.holdsQuota() || w.Admitted() || meta.IsStatusConditionTrue(w.Status.Conditions, workloadEvicted) ||
+			len(w.Status.AdmissionChecks) == 0 || w.Status.Admission == nil
+	})
+}
+
+// FlavorNames are the flavors that a Workload's podsets are assigned to.
+func (w *Workload) FlavorNames() []string {
+	var names []string
+	if w.Status.Admission != nil {
+		for _, set := range w.Status.Admission.PodSetAssignments {
+			names = slices.AppendSeq(names, maps.Values(set.Flavors))
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// PromiseOf is what Kueue will add to the pods of a Workload, by its assignment.
+func PromiseOf(w *Workload, flavors map[string]Flavor) Promise {
+	promise := Promise{}
+	for _, set := range w.Status.Admission.PodSetAssignments {
+		add := Addition{NodeSelector: map[string]string{}}
+		for _, name := range slices.Compact(slices.Sorted(maps.Values(set.Flavors))) {
+			maps.Copy(add.NodeSelector, flavors[name].NodeLabels)
+			add.Tolerations = append(add.Tolerations, flavors[name].Tolerations...)
+		}
+		promise[set.Name] = add
+	}
+	return promise
+}
+
+// Ours are the states of a Workload's checks that Trellis decides.
+func (w *Workload) Ours(checks map[string]bool) []CheckState {
+	return slices.DeleteFunc(slices.Clone(w.Status.AdmissionChecks), func(c CheckState) bool { return !checks[c.Name] })
+}
+
+// Verdicts decides the checks of a deployment's Workloads, those of Trellis by name: Ready when a place is reserved, Retry when none was found for
+// so long. places are the Workloads that the scheduler has looked at: why there is no place, or "" where one is reserved. again is when the next
+// decision is due; zero for none.
+func (o *Observation) Verdicts(
+	checks map[string]bool, places map[string]string, waits Waits, now time.Time,
+) (verdicts []Verdict, again time.Duration) {
+	for _, w := range o.Checked() {
+		for _, c := range w.Ours(checks) {
+			if c.State != CheckPending {
+				continue
+			}
+			if left := o.settle(w, &c, places, waits, now); left > 0 {
+				if again == 0 || left < again {
+					again = left
+				}
+				continue
+			}
+			verdicts = append(verdicts, Verdict{Workload: w, State: c})
+		}
+	}
+	return verdicts, again
+}
+
+// settle decides one pending check, or returns how long it has time.
+func (o *Observation) settle(w *Workload, c *CheckState, places map[string]string, waits Waits, now time.Time) time.Duration {
+	why, looked := places[w.Name]
+	if looked && why == "" && o.allThere(w) {
+		c.State, c.Message, c.LastTransitionTime = CheckReady, "a place for all pods is reserved", metav1.NewTime(now)
+		return 0
+	}
+	if left := w.keptSince(c).Add(waits.Keep).Sub(now); left > 0 {
+		return left
+	}
+	pause := waits.Retry << min(ptr.Deref(c.RetryCount, 0), 10)
+	c.State, c.LastTransitionTime, c.RequeueAfterSeconds = CheckRetry, metav1.NewTime(now), ptr.To(int32(min(pause, waits.Most).Seconds()))
+	c.Message = fmt.Sprintf("no place was found for %s, so the quota is given back: %s",
+		waits.Keep, cmp.Or(why, "not all of its pods exist, or they are not planned yet"))
+	return 0
+}
+
+// keptSince is since when a Workload has had its quota while a check was pending. Kueue adds a check before there is quota, or after.
+func (w *Workload) keptSince(c *CheckState) time.Time {
+	since := c.LastTransitionTime.Time
+	if r := meta.FindStatusCondition(w.Status.Conditions, workloadReserved); r != nil && r.LastTransitionTime.After(since) {
+		return r.LastTransitionTime.Time
+	}
+	return since
+}
+
+// allThere says that all pods of a Workload exist: as many as it has quota for, or all that the deployment wants.
+func (o *Observation) allThere(w *Workload) bool {
+	pods := int32(0)
+	for _, pod := range o.Pods {
+		if WorkloadOf(pod) == w.Name && pod.DeletionTimestamp == nil {
+			pods++
+		}
+	}
+	whole := !slices.ContainsFunc(o.Groups, func(sg *trellisv1alpha1.ScalingGroup) bool { return !o.complete(sg) })
+	return pods > 0 && (pods >= podsOf(w.Spec.PodSets) || whole)
+}

@@ -1,0 +1,143 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package quota
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/trellis-k8s/trellis/internal/render"
+)
+
+var noon = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
+
+// checked is a deployment of one replica of two pods that has quota since noon, and waits for the check "place" and one of somebody else.
+func checked(t *testing.T) *world {
+	w := newWorld(t, group("work", 1, 2, "8"))
+	w.make(w.groups[0], 0)
+	w.step()
+	one := w.workloads[0]
+	set(one, workloadReserved, metav1.ConditionTrue, "")
+	one.Status.Admission = &Admission{ClusterQueue: "cq"}
+	for _, s := range one.Spec.PodSets {
+		one.Status.Admission.PodSetAssignments = append(one.Status.Admission.PodSetAssignments, PodSetAssignment{
+			Name: s.Name, Flavors: map[string]string{"gpu": "spot", "cpu": "spot"},
+		})
+	}
+	for _, name := range []string{"nodes", "place"} {
+		check := CheckState{Name: name, State: CheckPending, LastTransitionTime: metav1.NewTime(noon)}
+		one.Status.AdmissionChecks = append(one.Status.AdmissionChecks, check)
+	}
+	return w
+}
+
+func TestVerdicts(t *testing.T) {
+	full, place := ptr.To("work-0: full"), ptr.To("")
+	retried := func(times int32) func(w *world) {
+		return func(w *world) { w.workloads[0].Status.AdmissionChecks[1].RetryCount = &times }
+	}
+	for name, tc := range map[string]struct {
+		change  func(w *world)
+		place   *string
+		after   time.Duration
+		want    string
+		requeue int32
+		again   time.Duration
+	}{
+		"not looked at yet":            {after: 20 * time.Second, again: 40 * time.Second},
+		"it has a place":               {place: place, want: CheckReady},
+		"it has none":                  {place: full, after: 59 * time.Second, again: time.Second},
+		"it has had none for a minute": {place: full, after: time.Minute, want: CheckRetry, requeue: 60},
+		"for the fourth time":          {change: retried(3), place: full, after: time.Minute, want: CheckRetry, requeue: 480},
+		"for the fortieth time":        {change: retried(39), place: full, after: time.Minute, want: CheckRetry, requeue: 1800},
+		"a pod of it is not made yet":  {change: func(w *world) { w.pods = w.pods[:1] }, place: place, again: time.Minute},
+		"it has had quota for less": {
+			change: func(w *world) {
+				w.workloads[0].Status.Conditions[0].LastTransitionTime = metav1.NewTime(noon.Add(time.Hour))
+			},
+			place: full, after: time.Hour + 10*time.Second, again: 50 * time.Second,
+		},
+		"it is decided":  {change: func(w *world) { w.workloads[0].Status.AdmissionChecks[1].State = CheckReady }, place: place},
+		"it is admitted": {change: func(w *world) { set(w.workloads[0], workloadAdmitted, metav1.ConditionTrue, "") }, place: place},
+		"it lost its quota": {
+			change: func(w *world) { w.workloads[0].Status.Conditions[0].Status = metav1.ConditionFalse }, place: place,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := checked(t)
+			if tc.change != nil {
+				tc.change(w)
+			}
+			places := map[string]string{}
+			if tc.place != nil {
+				places[w.workloads[0].Name] = *tc.place
+			}
+			o := w.observation()
+			verdicts, again := o.Verdicts(map[string]bool{"place": true}, places, DefaultWaits, noon.Add(tc.after))
+			if again != tc.again {
+				t.Errorf("again in %s, want %s", again, tc.again)
+			}
+			if (len(verdicts) == 1) != (tc.want != "") {
+				t.Fatalf("verdicts %+v, want %q", verdicts, tc.want)
+			}
+			for _, v := range verdicts {
+				if v.State.Name != "place" || v.State.State != tc.want || ptr.Deref(v.State.RequeueAfterSeconds, 0) != tc.requeue {
+					t.Errorf("verdict %+v", v.State)
+				}
+				if tc.want == CheckRetry && !strings.Contains(v.State.Message, "work-0: full") {
+					t.Errorf("it says %q", v.State.Message)
+				}
+			}
+		})
+	}
+}
+
+// A promised pod is as Kueue will admit it: with what its flavor adds, and without Kueue's gate.
+func TestPromise(t *testing.T) {
+	w := checked(t)
+	spot := Flavor{NodeLabels: map[string]string{"pool": "spot"}, Tolerations: []corev1.Toleration{{Key: "spot", Operator: corev1.TolerationOpExists}}}
+	promise := PromiseOf(w.workloads[0], map[string]Flavor{"spot": spot})
+	w.pods[0].Spec.NodeSelector = map[string]string{"own": "1"}
+	w.pods[0].Spec.SchedulingGates = append(w.pods[0].Spec.SchedulingGates, corev1.PodSchedulingGate{Name: "kueue.x-k8s.io/topology"})
+	pod, is := promise.Admit(w.pods[0])
+	if !is || Held(pod) || !Held(w.pods[0]) || !render.GateClosed(pod) {
+		t.Fatalf("admitted: %v, gates %v", is, pod.Spec.SchedulingGates)
+	}
+	if diff := cmp.Diff(map[string]string{"own": "1", "pool": "spot"}, pod.Spec.NodeSelector); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(spot.Tolerations, pod.Spec.Tolerations); diff != "" {
+		t.Errorf("its flavor is of two resources, and counts once: %s", diff)
+	}
+	w.pods[1].Spec.SchedulingGates = append(w.pods[1].Spec.SchedulingGates, corev1.PodSchedulingGate{Name: "example.com/other"})
+	if _, is := promise.Admit(w.pods[1]); is {
+		t.Error("another gate holds it, too")
+	}
+}
+
+// The scheduler is told of a change of promises, once.
+func TestPromises(t *testing.T) {
+	p, told := NewPromises(), 0
+	p.OnChange(func(types.NamespacedName) { told++ })
+	name, promise := types.NamespacedName{Namespace: "ns", Name: "g"}, map[string]Promise{"w": {"main": Addition{}}}
+	for i, step := range []struct {
+		promises map[string]Promise
+		told     int
+	}{{nil, 0}, {promise, 1}, {promise, 1}, {nil, 2}, {map[string]Promise{}, 2}} {
+		if p.Set(name, step.promises); told != step.told || len(p.Of(name)) != len(step.promises) {
+			t.Errorf("step %d: told %d times, want %d; they are %v", i, told, step.told, p.Of(name))
+		}
+	}
+	var none *Promises
+	if none.Of(name) != nil {
+		t.Error("no store has promises")
+	}
+}

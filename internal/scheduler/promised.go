@@ -1,0 +1,133 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/placement"
+	"github.com/trellis-k8s/trellis/internal/quota"
+	"github.com/trellis-k8s/trellis/internal/render"
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// promised is what of a graph is planned before Kueue admits it: its place is reserved, and nothing of it is released
+// (docs/quotas.md#a-place-before-admission).
+type promised struct {
+	// workloads are those of the pods, by pod ID.
+	workloads map[string]string
+	// kept are the replicas that were planned, and are not released.
+	kept []placement.ReplicaResult
+}
+
+// promise shows the pods of an observation as they will be once Kueue has admitted the Workloads that wait for their place alone.
+func (l *ledger) promise(o *gang.Observation, graph types.NamespacedName) promised {
+	p, promises := promised{workloads: map[string]string{}}, l.options.Promises.Of(graph)
+	if len(promises) == 0 {
+		return p
+	}
+	o.Pods = slices.Clone(o.Pods)
+	for i, pod := range o.Pods {
+		name := quota.WorkloadOf(pod)
+		if admitted, is := promises[name].Admit(pod); is {
+			o.Pods[i] = admitted
+			p.workloads[topology.PodID(pod)] = name
+		}
+	}
+	return p
+}
+
+// split takes the replicas out that are not released: those with a promised pod, and those that are placed together with one.
+func (p *promised) split(placed []placement.ReplicaResult) (released []placement.ReplicaResult) {
+	if len(p.workloads) == 0 {
+		return placed
+	}
+	base, heads := false, map[string]bool{}
+	for i := range placed {
+		if p.has(&placed[i]) {
+			base = base || placed[i].Base
+			heads[placed[i].Component] = heads[placed[i].Component] || placed[i].Head
+		}
+	}
+	for i := range placed {
+		one := &placed[i]
+		if p.has(one) || one.Base && base || one.Head && heads[one.Component] {
+			p.kept = append(p.kept, *one)
+		} else {
+			released = append(released, *one)
+		}
+	}
+	return released
+}
+
+func (p *promised) has(replica *placement.ReplicaResult) bool {
+	return slices.ContainsFunc(replica.Pods, func(pod placement.PodResult) bool { return p.workloads[pod.ID] != "" })
+}
+
+// reservePromised holds the places of replicas that are not released, for as long as the capacity of lost pods is held, and looks at the graph again
+// before that ends. It says in the result which Workloads have their place.
+func (l *ledger) reservePromised(r *gang.Request, d *decision) {
+	p := &d.promised
+	if len(p.workloads) == 0 {
+		return
+	}
+	now, has := l.clock.Now(), map[string]bool{}
+	for _, replica := range p.kept {
+		for _, planned := range replica.Pods {
+			pod := r.Gated[planned.ID]
+			if pod == nil {
+				continue
+			}
+			has[planned.ID] = true
+			l.cluster.Forget(planned.ID)
+			l.holds.add(l.cluster, client.ObjectKeyFromObject(pod), hold{
+				node: planned.Node, shape: topology.ShapeOf(pod), graph: d.graph, until: now.Add(l.options.HoldFor), promised: true,
+			})
+		}
+		d.result.Waiting = append(d.result.Waiting, gang.Waiting{
+			Component: replica.Component, Ordinal: replica.Ordinal, Code: gang.CodeWaitingForAdmission,
+			Message: fmt.Sprintf("its place in %s is reserved; waits for admission by %q", gang.OrCluster(replica.Domain), quota.Gate),
+		})
+	}
+	if len(p.kept) > 0 {
+		d.lookAt(now.Add(l.options.HoldFor / 2))
+	}
+	d.result.Checked = p.checked(r, has, d.result.Waiting)
+}
+
+// checked are the Workloads whose places were looked for, and why those without have none.
+func (p *promised) checked(r *gang.Request, has map[string]bool, waiting []gang.Waiting) map[string]string {
+	out := map[string]string{}
+	for _, id := range slices.Sorted(maps.Keys(p.workloads)) {
+		name := p.workloads[id]
+		if has[id] {
+			if _, known := out[name]; !known {
+				out[name] = ""
+			}
+			continue
+		}
+		out[name] = whyWaits(r.Gated[id], waiting)
+	}
+	return out
+}
+
+// whyWaits is why the replica of a pod has no place.
+func whyWaits(pod *corev1.Pod, waiting []gang.Waiting) string {
+	if pod != nil {
+		ordinal, _, _ := render.ReplicaOf(pod)
+		for _, w := range waiting {
+			if w.Ordinal == int(ordinal) && render.LabelValue(w.Component) == pod.Labels[render.LabelComponent] && w.Message != "" {
+				return w.String()
+			}
+		}
+	}
+	return "it is not planned yet"
+}

@@ -1,0 +1,94 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/quota"
+	"github.com/trellis-k8s/trellis/internal/render"
+)
+
+// inWorkload is a graph in the Workload w of Kueue, which holds its pods.
+func inWorkload(number int, pods int32) gang.Observation {
+	o := asking(number, pods, 0)
+	for _, pod := range o.Pods {
+		if pod.Labels == nil {
+			pod.Labels = map[string]string{}
+		}
+		if pod.Annotations == nil {
+			pod.Annotations = map[string]string{}
+		}
+		pod.Labels["kueue.x-k8s.io/pod-group-name"], pod.Labels[render.LabelComponent] = "w", "work"
+		pod.Annotations["kueue.x-k8s.io/pod-suspending-parent"], pod.Annotations["kueue.x-k8s.io/role-hash"] = "trellis", "main"
+		pod.Spec.SchedulingGates = append(pod.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: quota.Gate})
+	}
+	return o
+}
+
+// promising is a bench whose scheduler is promised that the pods of a graph get a node label with their admission.
+func promising(t *testing.T, o gang.Observation, labels map[string]string) (*bench, *quota.Promises) {
+	promises := quota.NewPromises()
+	b := newBench(t, Options{Promises: promises})
+	promises.Set(clientKey(o), map[string]quota.Promise{"w": {"main": quota.Addition{NodeSelector: labels}}})
+	return b, promises
+}
+
+// A gang that has quota, and waits for its place alone, has its place reserved where its flavor allows it, and is not released.
+func TestAPlaceBeforeAdmission(t *testing.T) {
+	o := inWorkload(1, 2)
+	b, _ := promising(t, o, map[string]string{"r": "b"})
+	d := b.decide(o)
+	if why, looked := d.result.Checked["w"]; !looked || why != "" || len(d.releases) > 0 {
+		t.Fatalf("checked %v, released %v, waiting %v", d.result.Checked, d.releases, d.result.Waiting)
+	}
+	if !gang.OnlyAdmission(d.result.Waiting) || !strings.HasPrefix(d.result.Waiting[0].Message, "its place in z/b is reserved; waits for admission by") {
+		t.Errorf("waiting %v", d.result.Waiting)
+	}
+	if len(d.wake.later) == 0 {
+		t.Error("it is not looked at before the reservation ends")
+	}
+	b.expect("one that came later", asking(2, 2, 0), "rack a")
+	b.expect("one more", asking(3, 1, 0), "holds 0 of 1")
+	admit(o.Pods, func(pod *corev1.Pod) { pod.Spec.NodeSelector = map[string]string{"r": "b"} })
+	b.expect("once it is admitted", o, "rack b")
+}
+
+// Without a place the reason is that of any gang that waits for capacity.
+func TestNoPlaceBeforeAdmission(t *testing.T) {
+	o := inWorkload(1, 2)
+	b, _ := promising(t, o, map[string]string{"r": "none"})
+	d := b.decide(o)
+	if why := d.result.Checked["w"]; !strings.Contains(why, "node selector mismatch") || gang.OnlyAdmission(d.result.Waiting) {
+		t.Errorf("checked %v, waiting %v", d.result.Checked, d.result.Waiting)
+	}
+}
+
+// A reservation ends when the quota is lost, and when nobody renews it.
+func TestTheEndOfAPlaceBeforeAdmission(t *testing.T) {
+	for name, end := range map[string]func(b *bench, o gang.Observation, p *quota.Promises){
+		"the quota is lost": func(b *bench, o gang.Observation, p *quota.Promises) {
+			p.Set(clientKey(o), nil)
+			b.decide(o)
+		},
+		"it expires": func(b *bench, _ gang.Observation, _ *quota.Promises) {
+			b.pass(DefaultHoldFor)
+			b.s.expireHolds()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := inWorkload(1, 2)
+			b, p := promising(t, o, map[string]string{"r": "b"})
+			b.decide(o)
+			b.expect("rack a is taken", asking(2, 2, 0), "rack a")
+			b.expect("the rest is reserved", asking(3, 2, 0), "holds 0 of 2")
+			end(b, o, p)
+			b.expect("it is free", asking(3, 2, 0), "rack b")
+		})
+	}
+}
