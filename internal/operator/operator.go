@@ -81,8 +81,7 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 
 	changed := make(chan event.GenericEvent, 4096)
 	checks := newChecks(mgr)
-	results := newResults(changed, checks)
-	checks.Results = results
+	results := newResults(changed, &checks)
 	writer, err := newClient(mgr, o, false)
 	if err != nil {
 		return fmt.Errorf("connecting to the cluster: %w", err)
@@ -130,7 +129,7 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 	return front.runBefore(ctx, mgr)
 }
 
-// newChecks is what AdmissionChecks of Kueue are decided with, but for the scheduler's results.
+// newChecks is what AdmissionChecks of Kueue are decided with; newResults adds the scheduler's results.
 func newChecks(mgr ctrl.Manager) quota.Checks {
 	return quota.Checks{
 		Live: mgr.GetAPIReader(), Promises: quotas.NewPromises(), Changed: make(chan event.GenericEvent, 4096),
@@ -138,15 +137,17 @@ func newChecks(mgr ctrl.Manager) quota.Checks {
 	}
 }
 
-// newResults are the scheduler's results. New ones are told to the controller of graphs, and to the one that decides AdmissionChecks where these wait.
-func newResults(changed chan<- event.GenericEvent, checks quota.Checks) *scheduler.Results {
-	return scheduler.NewResults(func(name types.NamespacedName) {
+// newResults are the scheduler's results, which checks get, too. New ones are told to the controller of graphs, and to the one that decides AdmissionChecks where these wait.
+func newResults(changed chan<- event.GenericEvent, checks *quota.Checks) *scheduler.Results {
+	results := scheduler.NewResults(func(name types.NamespacedName) {
 		about := &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}
 		changed <- event.GenericEvent{Object: about}
 		if len(checks.Promises.Of(name)) > 0 {
 			checks.Changed <- event.GenericEvent{Object: about}
 		}
 	})
+	checks.Results = results
+	return results
 }
 
 // addIndexes adds the indexes of the cache that several controllers read by.

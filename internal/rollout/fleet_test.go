@@ -6,6 +6,7 @@ package rollout
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -23,6 +24,8 @@ type fleet struct {
 	// pods of a replica, by component, and capacity of the domain, in pods.
 	pods     map[string]int
 	capacity int
+	// reached says that the new generation serves its partition.
+	reached bool
 	// stated are the bounds that a component has by itself; shared those of the others.
 	stated   map[string]Bounds
 	shared   trellisv1alpha1.RolloutStrategy
@@ -93,7 +96,8 @@ func (f *fleet) scale(name string, replicas int) {
 func (f *fleet) steps() []Step {
 	steps, paused := InStep(f.components()), f.paused
 	if f.partition != nil && !paused {
-		steps, paused = UpTo(steps, f.components(), *f.partition)
+		steps, f.reached = UpTo(steps, f.components(), *f.partition)
+		paused = f.reached
 	}
 	for i := range steps {
 		if paused {
@@ -260,7 +264,9 @@ func (f *fleet) round() bool {
 				moved = true
 			}
 		}
+		before := f.reports[name]
 		f.report(name)
+		moved = moved || !reflect.DeepEqual(before, f.reports[name])
 	}
 	return moved
 }

@@ -23,14 +23,16 @@ func TestPartOf(t *testing.T) {
 	}
 }
 
-// TestPartitionHolds: whatever is done in whatever order, without failures the new generation gets no more than its part, and ends with it; without a
-// partition it gets all.
+// TestPartitionHolds: whatever is done in whatever order, without failures the new generation gets no more than its part, and the update ends with
+// it; without a partition it gets all.
 func TestPartitionHolds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		number := func(from, to int, what string) int { return rapid.IntRange(from, to).Draw(t, what) }
 		f := drawFleet(number)
-		for _, s := range f.of {
-			s.want.Replicas = max(1, s.want.Replicas)
+		for name, s := range f.of {
+			if s.want.Replicas == 0 {
+				s.want.Replicas, f.capacity = 1, f.capacity+f.pods[name]
+			}
 		}
 		if !f.settle() {
 			t.Fatalf("it does not settle:\n%s", f.log.String())
@@ -72,6 +74,9 @@ func TestPartitionHolds(t *testing.T) {
 			t.Fatalf("it does not settle:\n%s", f.log.String())
 		}
 		check(true)
+		if !f.reached && limit.less(one) {
+			t.Fatalf("the partition is not reached:\n%s", f.log.String())
+		}
 		f.partition = nil
 		if !f.settle() {
 			t.Fatalf("it does not settle:\n%s", f.log.String())
