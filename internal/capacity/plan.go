@@ -18,9 +18,9 @@ const (
 	Patience = 15 * time.Minute
 	// Settle is how long the pods of a gang exist before it is asked for: a gang that is being recreated may still find its place.
 	Settle = 5 * time.Second
-	// FirstPause is how long a gang is not asked for after its first ask has ended without success; each further pause is twice as long, up to
-	// LongestPause.
-	FirstPause   = 5 * time.Minute
+	// FirstPause is how long a gang is not asked for after its first ask has ended without success; each further pause is twice as long.
+	FirstPause = 5 * time.Minute
+	// LongestPause is where the doubling of pauses ends.
 	LongestPause = time.Hour
 	// maxReplaced is how many times as many pods as an ask has are created in the place of lost ones.
 	maxReplaced = 3

@@ -315,8 +315,11 @@ var _ = Describe("The update of workers", func() {
 		Expect(w.c.Delete(ctx, lost)).To(Succeed())
 		w.until("the replica is of the former generation", func() error {
 			pod := &corev1.Pod{}
-			if err := w.c.Get(ctx, types.NamespacedName{Namespace: lost.Namespace, Name: lost.Name}, pod); err != nil || pod.UID == lost.UID {
-				return fmt.Errorf("pod %s is not recreated: %v", lost.Name, err)
+			if err := w.c.Get(ctx, client.ObjectKeyFromObject(lost), pod); err != nil {
+				return err
+			}
+			if pod.UID == lost.UID {
+				return fmt.Errorf("pod %s is not recreated", lost.Name)
 			}
 			return w.oneGeneration()
 		})

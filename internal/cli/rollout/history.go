@@ -46,13 +46,13 @@ func Generations(o Observed, revisions []appsv1.ControllerRevision, now time.Tim
 	for i := range revisions {
 		revision := &revisions[i]
 		s := Stored{Revision: revision.Revision, Generation: revision.Labels[render.LabelWorkerHash], Created: revision.CreationTimestamp.Time, Images: imagesIn(revision)}
-		switch {
-		case s.Generation == "":
-		case s.Generation == status.Aborted:
+		switch s.Generation {
+		case "":
+		case status.Aborted:
 			s.State = "aborted"
-		case s.Generation == status.Target:
+		case status.Target:
 			s.State = "updating"
-		case s.Generation == status.Generation:
+		case status.Generation:
 			s.State = "rolled out"
 		}
 		h.Generations = append(h.Generations, s)

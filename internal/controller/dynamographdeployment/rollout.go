@@ -40,7 +40,7 @@ func rolloutCondition(o observed, wanted *render.Graph, now time.Time) *conditio
 	lead := ""
 	switch {
 	case wanted != nil && wanted.RolledBack:
-		reason, lead = nvidiav1beta1.ReasonRolledBack, rolledBack(o, wanted)
+		reason, lead = nvidiav1beta1.ReasonRolledBack, rolledBack(wanted)
 	case wanted != nil && abortsInVain(o, wanted):
 		reason, lead = nvidiav1beta1.ReasonRolloutPaused, "generation "+wanted.Generation+" is aborted, and no other generation is stored to return to: nothing is replaced"
 	case len(parts) == 0:
@@ -61,7 +61,7 @@ func rolloutCondition(o observed, wanted *render.Graph, now time.Time) *conditio
 }
 
 // rolledBack says which generation was aborted, and what ends that.
-func rolledBack(o observed, wanted *render.Graph) string {
+func rolledBack(wanted *render.Graph) string {
 	to := "none"
 	if stored, one := wanted.Stored(); one && stored.Generation != "" {
 		to = stored.Generation
