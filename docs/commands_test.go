@@ -178,7 +178,7 @@ func TestManifestsAreRead(t *testing.T) {
 		for _, script := range scripts(content) {
 			file, err := syntax.NewParser().Parse(strings.NewReader(script), page)
 			if err != nil {
-				continue // TestTargetsExist says so
+				continue // TestTargetsExist reports it
 			}
 			syntax.Walk(file, func(n syntax.Node) bool {
 				if r, ok := n.(*syntax.Redirect); ok && r.Hdoc != nil {

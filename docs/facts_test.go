@@ -103,7 +103,7 @@ func TestGeneratedFilesAreListed(t *testing.T) {
 
 // TestHashLeavesOutWhatThePageSays: of a component, the hash of its templates leaves out the fields that updates.md names.
 func TestHashLeavesOutWhatThePageSays(t *testing.T) {
-	_, list, _ := strings.Cut(section(t, "updates.md", "### Upgrades of the operator"), "the service without")
+	_, list, _ := strings.Cut(section(t, "updates.md", "### Upgrades of the operator"), "the component without")
 	list, _, _ = strings.Cut(list, "\n- ")
 	found := 0
 	for path, file := range sources(t, "internal/render") {

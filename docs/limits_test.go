@@ -260,7 +260,7 @@ func TestLimitsNameWhatIsTested(t *testing.T) {
 	}
 }
 
-// TestCommentsSayWhatIsNotActedOn: a field of the API whose comment says so is one that no provider acts on.
+// TestCommentsSayWhatIsNotActedOn: a field of the API whose comment reports it is one that no provider acts on.
 func TestCommentsSayWhatIsNotActedOn(t *testing.T) {
 	acting, found := map[string][]string{}, 0
 	for field, providers := range actingOn(t) {

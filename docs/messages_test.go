@@ -26,7 +26,7 @@ var speaking = []string{
 // logs are functions and methods whose texts no user sees: of loggers, metrics and patterns.
 var logs = []string{"Info", "Error", "V", "WithValues", "WithName", "New", "MustCompile", "NewDesc", "desc", "panic", "Is", "As"}
 
-// TestMessages keeps every text that a user can see in one file, to be read as a whole, by folder. A change of one shows there.
+// TestMessages keeps every text that a user can see in one file, to be read as a unit, by folder. A change of one shows there.
 func TestMessages(t *testing.T) {
 	var out strings.Builder
 	for _, folder := range speaking {

@@ -51,7 +51,7 @@ func block(t *testing.T, page, contains string) string {
 }
 
 // TestMigrationCommands runs the commands of migrate.md that need no operator, as they stand there, on a real API server: objects keep a copy,
-// lose the finalizers that nobody removes any more, and what the Dynamo operator made is deleted; versions are set as the page says.
+// lose the finalizers that no one removes any more, and what the Dynamo operator made is deleted; versions are set as the page says.
 func TestMigrationCommands(t *testing.T) {
 	env := &envtest.Environment{
 		CRDDirectoryPaths: []string{filepath.Join(root, "config", "crd", "bases")}, ErrorIfCRDPathMissing: true,

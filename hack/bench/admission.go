@@ -22,7 +22,7 @@ type asked struct {
 	took      []time.Duration
 }
 
-// admission: requests at a steady rate beside an operator that gets gangs to place; the kinds take turns.
+// admission: requests at a steady rate alongside an operator that gets gangs to place; the kinds take turns.
 func admission(ctx context.Context, s sizes, r *report) (err error) {
 	o := s.operating
 	c, err := live.Up(ctx, s.live.few, true)

@@ -12,7 +12,7 @@ import (
 	"github.com/trellis-k8s/trellis/hack/bench/live"
 )
 
-// bare: packed deployments and two kinds of pods with the same pins, in turns, at two numbers of racks. Row bind measures it beside its other ways.
+// bare: packed deployments and two kinds of pods with the same pins, in turns, at two numbers of racks. Row bind measures it alongside its other ways.
 func bare(ctx context.Context, s sizes, r *report) error {
 	return errors.Join(bareAt(ctx, s.live, s.live.few, r), bareAt(ctx, s.live, s.live.many, r))
 }

@@ -23,7 +23,7 @@ type liveSizes struct {
 	few, many   hall.Shape
 	gangs, pods int
 	rounds      int
-	// hasty: nobody waits for a quiet machine.
+	// hasty: no one waits for a quiet machine.
 	hasty bool
 	// deployments that are created without pods.
 	deployments int
@@ -60,7 +60,7 @@ func bind(ctx context.Context, s sizes, r *report) error {
 	return nil
 }
 
-// pinnings are measured beside the row: they say which pin is best.
+// pinnings are measured alongside the row: they say which pin is best.
 var pinnings = []live.Way{live.Bare, live.ByLabel, live.ByNodeNames, live.ByHostnames}
 
 // bindAt returns the pods per second of every way.

@@ -19,7 +19,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
 )
 
-// peerParts are measured with the real KAI Scheduler and Grove beside the control plane, which have to be on the machine.
+// peerParts are measured with the real KAI Scheduler and Grove alongside the control plane, which have to be on the machine.
 var peerParts = []part{{name: "peers", what: "created to bound, and the refusal of a full cluster, under each provider", live: true, measure: againstPeers}}
 
 // peerSizes are those of peerParts; live.few is the cluster.

@@ -27,7 +27,7 @@ type mount struct {
 }
 
 // newMountCommand keeps a directory equal to a Secret, which is what the kubelet does for a pod that mounts one.
-// A simulated node runs no containers, so a program of the sandbox that wants its Secret has nobody else to bring it.
+// A simulated node runs no containers, so a program of the sandbox that wants its Secret has no one else to bring it.
 func newMountCommand() *cobra.Command {
 	m := &mount{}
 	cmd := &cobra.Command{
@@ -87,7 +87,7 @@ func (m *mount) run(ctx context.Context) error {
 	return nil
 }
 
-// write puts all files in place with one rename, so that a reader never sees a key beside another certificate.
+// write puts all files in place with one rename, so that a reader never sees a key alongside another certificate.
 func write(writer *volumeutil.AtomicWriter, secret *corev1.Secret) error {
 	files := make(map[string]volumeutil.FileProjection, len(secret.Data))
 	for name, data := range secret.Data {

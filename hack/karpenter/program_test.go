@@ -73,7 +73,7 @@ func download(ctx context.Context, module string) (string, error) {
 	return answer.Dir, json.Unmarshal(out, &answer)
 }
 
-// beside starts Karpenter beside a sandbox, with all rights.
+// beside starts Karpenter alongside a sandbox, with all rights.
 func (p program) beside() *sandbox.Peers {
 	return &sandbox.Peers{
 		Ports: map[string][]int{"karpenter": {probesPort, metricsPort}},

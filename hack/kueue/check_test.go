@@ -44,7 +44,7 @@ var _ = Describe("A queue of the real Kueue with the AdmissionCheck of Trellis",
 	}, SpecTimeout(suite.Timeout()))
 })
 
-// retried says whether the Workload of a deployment has lost its quota since it found no place.
+// retried reports whether the Workload of a deployment has lost its quota since it found no place.
 func (t *team) retried(name string) error {
 	GinkgoHelper()
 	for _, w := range t.workloads() {

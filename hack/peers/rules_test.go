@@ -18,7 +18,7 @@ import (
 
 const placed = nvidiav1alpha1.ConditionPlaced
 
-// rule is a row of the table of docs/providers.md, on the real system. A scenario that goes otherwise under a provider says so itself.
+// rule is a row of the table of docs/providers.md, on the real system. A scenario that goes otherwise under a provider reports it itself.
 type rule struct {
 	nodes []host
 	// level and services of the deployment "g"; preferred is its preferred level.

@@ -69,7 +69,7 @@ func (w *world) evicted(before map[string]map[types.UID]bool) []string {
 
 var _ = Describe("What one deployment takes from another", Serial, func() { eachUnderEach(taking) })
 
-// Somebody scales what Grove made, as an autoscaler of Grove's own would.
+// Someone scales what Grove made, as an autoscaler of Grove's own would.
 var _ = DescribeTable("The replicas of Grove's objects are the deployment's", Serial, func(ctx SpecContext, p provider) {
 	w := newWorld(ctx, p, racks(2, "a/r0", "a/r1")...)
 	w.create(w.graph("g", "zone", services{"Worker": worker(1, 2, 8, "rack"), "Frontend": frontend(1)}))

@@ -54,7 +54,7 @@ const (
 	probeNoise = "healthz check failed"
 )
 
-// etcdArgs: nothing of a sandbox has to survive a power cut, and with sockets instead of ports nobody else on the machine can reach it.
+// etcdArgs: nothing of a sandbox has to survive a power cut, and with sockets instead of ports no one else on the machine can reach it.
 var etcdArgs = []string{
 	"--name=sandbox", "--data-dir=" + etcdDir, "--unsafe-no-fsync", "--log-level=warn", "--quota-backend-bytes=8589934592",
 	"--listen-client-urls=unix://" + etcdSocket, "--advertise-client-urls=unix://" + etcdSocket,
@@ -160,7 +160,7 @@ func (s *Sandbox) StopComponent(ctx context.Context, name string) error {
 	return p.Kill(ctx)
 }
 
-// startFirst starts a component on a free port, and again on another one when somebody else was faster.
+// startFirst starts a component on a free port, and again on another one when another client was faster.
 func (s *Sandbox) startFirst(ctx context.Context, name string) error {
 	for try := 1; ; try++ {
 		if name != etcd {

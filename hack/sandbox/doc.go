@@ -16,8 +16,8 @@
 // node dead: an idle sandbox writes nothing, however many nodes it has. A test ends a node with StopKubelet, which says at once what the
 // node controller would have said after its grace period; taints, evictions and pod conditions follow as on a real cluster.
 //
-// Other systems can run beside the control plane as processes of the sandbox (Peers); package peers has KAI Scheduler, Grove and LeaderWorkerSet.
+// Other systems can run alongside the control plane as processes of the sandbox (Peers); package peers has KAI Scheduler, Grove and LeaderWorkerSet.
 //
 // What differs from a cluster: pods run nothing (they turn Ready as soon as they are bound), there is no network behind Services, and the
-// manager is a process beside the cluster instead of a pod in it, though with the rights of its ServiceAccount only.
+// manager is a process alongside the cluster instead of a pod in it, though with the rights of its ServiceAccount only.
 package sandbox

@@ -32,7 +32,7 @@ func Down(ctx context.Context, dir string) error {
 		if len(s.processes()) == 0 {
 			return fmt.Errorf("%w in %s", ErrNotFound, s.dir)
 		}
-		return s.killAll(ctx) // somebody removed the directory under them
+		return s.killAll(ctx) // someone removed the directory under them
 	}
 	unlock, err := s.lock(ctx, nil)
 	if err != nil {

@@ -35,7 +35,7 @@ const (
 	certMount   = managerDir + "/certs"
 
 	managerKubeconfig = managerDir + "/kubeconfig"
-	// tokenLife of a ServiceAccount's token; nobody renews it.
+	// tokenLife of a ServiceAccount's token; no one renews it.
 	tokenLife = 365 * 24 * time.Hour
 )
 

@@ -53,7 +53,7 @@ type Options struct {
 	simulated.Shape
 	NodesFile string
 	Provider  Provider
-	// Peers run beside the control plane; nil for none.
+	// Peers run alongside the control plane; nil for none.
 	Peers *Peers
 	// Operator installs the manifests below Manifests (default config/default) and starts ManagerBinary (default bin/trellis-manager).
 	Operator      bool

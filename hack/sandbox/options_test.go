@@ -41,7 +41,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// Neither up nor down may touch a directory with somebody's files.
+// Neither up nor down may touch a directory with someone's files.
 func TestForeignDirectory(t *testing.T) {
 	dir := t.TempDir()
 	thesis := filepath.Join(dir, "thesis.tex")

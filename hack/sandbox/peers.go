@@ -21,7 +21,7 @@ import (
 	"github.com/trellis-k8s/trellis/hack/sandbox/proc"
 )
 
-// Peers are other systems that run beside the control plane, as processes of the sandbox: Status lists them, Down ends them.
+// Peers are other systems that run alongside the control plane, as processes of the sandbox: Status lists them, Down ends them.
 // Package peers has the real ones.
 type Peers struct {
 	// Ports on 127.0.0.1 that each program listens on. They are fixed, so only one sandbox with these programs can run on a machine.
@@ -42,7 +42,7 @@ type Program struct {
 	Env []string
 }
 
-// reservePorts gives the programs of peers their ports, or says which port somebody else has.
+// reservePorts gives the programs of peers their ports, or says which port another client has.
 func (s *Sandbox) reservePorts(p *Peers) error {
 	if p == nil {
 		return nil

@@ -19,11 +19,11 @@ const (
 	firstPort = 20000
 	lastPort  = 29999
 
-	// portTries bounds how often a component may lose its port to somebody else between the look and its start.
+	// portTries bounds how often a component may lose its port to another client between the look and its start.
 	portTries = 10
 )
 
-// freePort finds a port on 127.0.0.1 that nobody uses now and that is not in taken.
+// freePort finds a port on 127.0.0.1 that no one uses now and that is not in taken.
 func freePort(taken map[string]int) (int, error) {
 	for range 1000 {
 		port := firstPort + rand.IntN(lastPort-firstPort+1) //nolint:gosec // not a secret
@@ -50,13 +50,13 @@ func portIsFree(port int) bool {
 	return true
 }
 
-// lostPort reports whether a program ended because somebody else had its port.
+// lostPort reports whether a program ended because another client had its port.
 func lostPort(logFile string) bool {
 	tail := proc.Tail(logFile, 20)
 	return slices.ContainsFunc([]string{"address already in use", "bind: permission denied"}, func(text string) bool { return strings.Contains(tail, text) })
 }
 
-// takePort gives a component a port that nobody uses.
+// takePort gives a component a port that no one uses.
 func (s *Sandbox) takePort(name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

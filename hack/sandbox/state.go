@@ -22,7 +22,7 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/simulated"
 )
 
-// What a sandbox's directory holds. Down removes these names and nothing else, so that a slip in --dir costs nobody a file.
+// What a sandbox's directory holds. Down removes these names and nothing else, so that a slip in --dir costs no one a file.
 const (
 	stateFile      = "sandbox.json"
 	kubeconfigFile = "kubeconfig"

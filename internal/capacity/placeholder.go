@@ -26,7 +26,7 @@ const (
 	PlaceholderImage = "registry.k8s.io/pause:3.10.1"
 	// MaxExcluded is how many hosts a placeholder names that it is not to be bound to.
 	MaxExcluded = 200
-	// endsAfter is when the kubelet ends a placeholder that nobody deletes.
+	// endsAfter is when the kubelet ends a placeholder that no one deletes.
 	endsAfter = 2 * Patience
 )
 

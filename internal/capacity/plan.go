@@ -242,7 +242,7 @@ func (r *round) ask(g *Gang, name string, m *memory, e existing) {
 	}
 }
 
-// at has everything looked at again at a time, or before.
+// at has everything evaluated again at a time, or before.
 func (r *round) at(t time.Time) {
 	if r.steps.Next.IsZero() || t.Before(r.steps.Next) {
 		r.steps.Next = t

@@ -61,7 +61,7 @@ func NewClient(flags *genericclioptions.ConfigFlags) (c client.Client, namespace
 	return dated{c, clock}, namespace, nil
 }
 
-// Explain puts an error of the API server into words for somebody whose cluster may lack Trellis.
+// Explain puts an error of the API server into words for someone whose cluster may lack Trellis.
 func Explain(err error, doing string) error {
 	if meta.IsNoMatchError(err) {
 		return fmt.Errorf("%s: the cluster does not know this kind; is Trellis installed there? (%w)", doing, err)

@@ -19,7 +19,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli/text"
 )
 
-// Formats of a report beside those of kubectl's printers.
+// Formats of a report other than those of kubectl's printers.
 const (
 	formatText = "text"
 	formatWide = "wide"

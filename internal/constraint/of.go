@@ -34,7 +34,7 @@ var (
 	pathAnnotations = field.NewPath("metadata", "annotations")
 )
 
-// Sources are where the constraints of a deployment come from, besides the deployment itself.
+// Sources are where the constraints of a deployment come from, in addition to the deployment itself.
 type Sources struct {
 	// Topology is the ClusterTopology that the deployment names, as it is now; nil when it is not there.
 	Topology *grovev1alpha1.ClusterTopology

@@ -74,7 +74,7 @@ func BaseGang(groups []*trellisv1alpha1.ScalingGroup) bool {
 	return OfGraph(TopologyOf(groups)).Required != ""
 }
 
-// Packed says whether the group's replicas are gangs or constrained. The pods of other groups are independent of each other.
+// Packed reports whether the group's replicas are gangs or constrained. The pods of other groups are independent of each other.
 func Packed(sg *trellisv1alpha1.ScalingGroup) bool {
 	t := sg.Spec.Topology
 	return sg.Spec.Multinode || !OfGraph(t).Empty() || !OfComponent(t).Empty() || Spread(t)

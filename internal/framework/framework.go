@@ -46,7 +46,7 @@ const (
 	podIndex      = "$(" + EnvPodIndex + ")"
 )
 
-// Replica is what the launch of a multinode replica depends on besides its command.
+// Replica is what the launch of a multinode replica depends on in addition to its command.
 type Replica struct {
 	// Nodes is the number of pods: the leader and its workers.
 	Nodes int32

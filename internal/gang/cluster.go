@@ -71,7 +71,7 @@ func reserve(c *topology.Cluster, levels topology.Levels, path topology.Path, po
 }
 
 // ReserveRest reserves capacity for the gated pods of replicas of which others are released, as after a restart in the middle of a release, and
-// returns them by ID. They are planned like others that wait; until then nobody else may have it.
+// returns them by ID. They are planned like others that wait; until then no one else may have it.
 func ReserveRest(c *topology.Cluster, o Observation) []string {
 	r := NewRequest(o)
 	var rest []string

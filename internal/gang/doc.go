@@ -7,7 +7,7 @@
 //	Observation ──NewRequest──> Request ──placement.PlanGraph──> placement.Result ──Answer──> what is placed, what waits and why
 //	                                                                                  └──Releases──> pods with their pins
 //
-// The scheduler calls it with what it reads from the cluster, package whatif with objects that somebody brings.
+// The scheduler calls it with what it reads from the cluster, package whatif with objects that someone brings.
 //
 // A graph with one frontend and one worker of two pods, nothing released yet:
 //

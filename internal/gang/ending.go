@@ -23,7 +23,7 @@ func EndsBy(pod *corev1.Pod) (by time.Time, deleted bool) {
 	return pod.DeletionTimestamp.Add(EndsWithin), true
 }
 
-// NotEnding says that a pod which was deleted has not ended in time; "" when it may still do so. ready says whether a node is.
+// NotEnding says that a pod which was deleted has not ended in time; "" when it may still do so. ready reports whether a node is.
 func NotEnding(pod *corev1.Pod, now time.Time, ready func(node string) bool) string {
 	by, deleted := EndsBy(pod)
 	if !deleted || now.Before(by) {

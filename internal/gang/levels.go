@@ -67,7 +67,7 @@ func lostLevel(frozen *trellisv1alpha1.ResolvedTopology, profile *grovev1alpha1.
 	return lost
 }
 
-// Available says whether a frozen level still means today what it meant then: it exists, has the same key, and the levels above it
+// Available reports whether a frozen level still means today what it meant then: it exists, has the same key, and the levels above it
 // that still exist are above it in the same order. No level ("") is always available.
 func Available(frozen *trellisv1alpha1.ResolvedTopology, profile *grovev1alpha1.ClusterTopology, domain string) bool {
 	if domain == "" {

@@ -90,7 +90,7 @@ func TestCutPlacementsReadBack(t *testing.T) {
 	})
 }
 
-// A status that somebody else wrote is no fault: what cannot be an ordinal is left out.
+// A status that another client wrote is no fault: what cannot be an ordinal is left out.
 func TestPlacementsOfAnOddStatus(t *testing.T) {
 	status := &trellisv1alpha1.ScalingGroupStatus{FurtherPlacements: []trellisv1alpha1.DomainPlacements{
 		{Domain: "a", Replicas: "3,x,-1,5-4,7-,0-99999999999,1-2000000000,2", Former: ",,"},

@@ -59,7 +59,7 @@ type Request struct {
 	stayed           map[string][]string
 	// left are replicas that do not return to their former domain first, and why.
 	left map[Key]left
-	// surplus replicas are more than the component wants for good: they wait for capacity beside an update and nobody is notified.
+	// surplus replicas are more than the component wants for good: they wait for capacity alongside an update and no one is notified.
 	surplus map[Key]bool
 	// halves are complete replicas of which some pods are open and others gated.
 	halves map[Key]replicaState
@@ -103,14 +103,14 @@ func NewRequest(o Observation) *Request {
 	return r
 }
 
-// HasWaiting says whether any replica is to be planned.
+// HasWaiting reports whether any replica is to be planned.
 func (r *Request) HasWaiting() bool {
 	return slices.ContainsFunc(r.Graph.Components, func(s placement.Component) bool {
 		return slices.ContainsFunc(s.Waiting, func(one placement.Replica) bool { return !one.Later })
 	})
 }
 
-// AllBound says whether every wanted replica is whole and all its pods have a node. Pods on their way out do not count: their replica is not whole.
+// AllBound reports whether every wanted replica is whole and all its pods have a node. Pods on their way out do not count: their replica is not whole.
 func (r *Request) AllBound() bool {
 	return !r.Creating && !r.unbound && len(r.Blocked)+len(r.Unadmitted) == 0 && !r.HasWaiting()
 }
@@ -128,7 +128,7 @@ func (r *Request) AllWaiting(code, message string) []Waiting {
 	return out
 }
 
-// Surplus says whether a replica is more than the component wants for good, for the time of an update: nobody is notified when it is not placed.
+// Surplus reports whether a replica is more than the component wants for good, for the time of an update: no one is notified when it is not placed.
 func (r *Request) Surplus(component string, ordinal int) bool {
 	return r.surplus[Key{component, ordinal}]
 }
@@ -162,7 +162,7 @@ func (r *Request) setConstraint(groups []*trellisv1alpha1.ScalingGroup) {
 	}
 }
 
-// anchorGraph reads the graph domain from the path pinned on living members (docs/placement.md#which-domain).
+// anchorGraph reads the graph domain from the path pinned on active members (docs/placement.md#which-domain).
 func (r *Request) anchorGraph(states map[string][]replicaState) {
 	if r.Graph.Required == topology.NoLevel {
 		return

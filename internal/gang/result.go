@@ -12,7 +12,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Codes of replicas that wait for something else than capacity, beside those of package placement.
+// Codes of replicas that wait for something else than capacity, alongside those of package placement.
 const (
 	// CodeRequeued means that the replica was released, could not be bound, and was requeued.
 	CodeRequeued = "Requeued"

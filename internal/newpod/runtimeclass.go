@@ -67,7 +67,7 @@ func mergeTolerations(all []corev1.Toleration) (merged []corev1.Toleration) {
 	return merged
 }
 
-// covers says whether a toleration tolerates all that another one does, as the API server has it.
+// covers reports whether a toleration tolerates all that another one does, as the API server has it.
 func covers(wide, t *corev1.Toleration) bool {
 	if equality.Semantic.DeepEqual(wide, t) {
 		return true

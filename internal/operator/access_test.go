@@ -37,7 +37,7 @@ func (b *bare) bindings(namespace string) string {
 	return strings.Join(out, "; ")
 }
 
-// binds waits until the namespace has these RoleBindings, and the deployment's condition says so.
+// binds waits until the namespace has these RoleBindings, and the deployment's condition reports it.
 func (b *bare) binds(namespace, want, condition, words string) {
 	GinkgoHelper()
 	b.until("the bindings are as wanted", func() error {

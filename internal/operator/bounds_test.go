@@ -33,7 +33,7 @@ var _ = Describe("A graph that asks for more pods than it may have", func() {
 		gangs := b.graph(1_000_000, &nvidiav1alpha1.MultinodeSpec{NodeCount: 8})
 		many := b.graph(1_000_000, nil)
 		ordinary := b.graph(2, &nvidiav1alpha1.MultinodeSpec{NodeCount: 4})
-		group := func(dgd *nvidiav1alpha1.DynamoGraphDeployment, replicas, size int32) { // one stored before the bound, counted by nobody yet
+		group := func(dgd *nvidiav1alpha1.DynamoGraphDeployment, replicas, size int32) { // one stored before the bound, counted by no one yet
 			sg := &trellisv1alpha1.ScalingGroup{ObjectMeta: metav1.ObjectMeta{
 				Namespace: dgd.Namespace, Name: "g-work", OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(dgd, nvidiav1alpha1.GroupVersion.WithKind("DynamoGraphDeployment"))},
 			}}

@@ -63,7 +63,7 @@ func extras() []client.Object {
 	}
 }
 
-// disown makes every pod outside the managed namespaces somebody else's, that is: it takes capacity and nothing more. There may be pods of ours,
+// disown makes every pod outside the managed namespaces another owner's, that is: it takes capacity and nothing more. There may be pods of ours,
 // from a time when their namespace was managed, and whoever followed them to their scaling group would ask for what is not in the cache.
 func disown(managed map[string]cache.Config) toolscache.TransformFunc {
 	return func(obj any) (any, error) {

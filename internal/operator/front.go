@@ -122,7 +122,7 @@ func userName(restConfig *rest.Config) (string, error) {
 
 // runBefore runs the front and, once it serves, mgr, until ctx or one of them ends.
 //
-// After ctx has ended the front still serves for a while: the API server goes on calling this replica until the Service does not lead to it any
+// After ctx has ended the front still serves for a while: the API server continues calling this replica until the Service does not lead to it any
 // more and no connection is left, and a conversion that is not answered fails a read. Each answer ends its connection then (see webhook.Options).
 func (f *front) runBefore(ctx context.Context, mgr ctrl.Manager) error {
 	group, running := errgroup.WithContext(context.WithoutCancel(ctx))

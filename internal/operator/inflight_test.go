@@ -24,7 +24,7 @@ import (
 type heldBack struct {
 	// resource of the objects, whose names begin with those of the graph, and the end of the path.
 	resource, graph, end string
-	// seen is closed when the first one waits, and release lets all go on.
+	// seen is closed when the first one waits, and release lets all continue.
 	seen, release chan struct{}
 	once          sync.Once
 }

@@ -61,7 +61,7 @@ type Options struct {
 	MaxPodsPerGraph int64
 	// IgnoredResources are resources that the kube-scheduler ignores: names, and groups for all names in one.
 	IgnoredResources []string
-	// ScalingUsers are users who may write replicas that a scaling adapter owns, besides the operator itself.
+	// ScalingUsers are users who may write replicas that a scaling adapter owns, in addition to the operator itself.
 	ScalingUsers []string
 	// Provider of deployments that name none; auto chooses.
 	Provider string
@@ -172,7 +172,7 @@ func (o *Options) Complete() error {
 	return o.completeCapacity()
 }
 
-// nameOrGroup says whether a text is the name of an extended resource, or what comes before the slash in some.
+// nameOrGroup reports whether a text is the name of an extended resource, or what comes before the slash in some.
 func nameOrGroup(text string) bool {
 	if strings.Contains(text, "/") {
 		return len(utilvalidation.IsQualifiedName(text)) == 0

@@ -39,7 +39,7 @@ func newProviders(mgr ctrl.Manager, writer client.Client, o Options) (*provider.
 	return providers, topologies, nil
 }
 
-// allProviders constructs what package specs describes. A new provider is a line here and one there. ready says whether a provider works in this
+// allProviders constructs what package specs describes. A new provider is a line here and one there. ready reports whether a provider works in this
 // cluster.
 func allProviders(
 	writer client.Client, live client.Reader, served discovery.ServerResourcesInterface, namespace string, ready func(ctx context.Context, name string) bool,
@@ -59,7 +59,7 @@ func allProviders(
 		}
 }
 
-// ownCache opens caches beside the manager's for kinds that come and go.
+// ownCache opens caches alongside the manager's for kinds that come and go.
 func ownCache(mgr ctrl.Manager, o Options) provider.Opener {
 	return func(watches []provider.Watch) (cache.Cache, error) {
 		options := cache.Options{

@@ -65,7 +65,7 @@ func settled(failed time.Time) error {
 	return nil
 }
 
-// quota sets the limit of pods, also in the status, which nobody else keeps here and the API server goes by.
+// quota sets the limit of pods, also in the status, which no one else keeps here and the API server goes by.
 func (b *bare) quota(namespace string, pods string) {
 	GinkgoHelper()
 	q := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "q"}}

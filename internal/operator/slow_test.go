@@ -145,7 +145,7 @@ func (s *served) admissionIsSlow() {
 	})
 }
 
-// Writes that admission does not answer are refused and name it. What needs no admission goes on; what the operator could not write it writes later.
+// Writes that admission does not answer are refused and name it. What needs no admission continues; what the operator could not write it writes later.
 func (s *served) admissionHangs() {
 	By("admission does not answer")
 	before := s.now("g")
@@ -240,7 +240,7 @@ func (s *served) sees(watched watch.Interface, name, value string) {
 	})), "the watch does not show %s", value)
 }
 
-// The version that is stored, and with it the operator, does not notice that nothing is converted. Writes wait of an object that somebody wrote as
+// The version that is stored, and with it the operator, does not notice that nothing is converted. Writes wait of an object that someone wrote as
 // v1alpha1, for the API server converts it to find out which fields are whose.
 func (s *served) conversionHangs() {
 	By("conversion does not answer")
@@ -280,7 +280,7 @@ func (s *served) conversionHangs() {
 	readers.Wait()
 }
 
-// Lists and watches of the version that is not stored go on where they were.
+// Lists and watches of the version that is not stored continue where they were.
 func (s *served) conversionIsMended(watched watch.Interface) {
 	By("conversion answers again")
 	s.conversion.mend()

@@ -25,7 +25,7 @@ func (g Demand) bounded() Demand {
 	return g
 }
 
-// avoids says whether any replica avoids a host, or a place that a scheduler refused it in.
+// avoids reports whether any replica avoids a host, or a place that a scheduler refused it in.
 func (g Demand) avoids() bool {
 	return len(g.Refused) > 0 || slices.ContainsFunc(g.Components, func(s Component) bool {
 		return slices.ContainsFunc(s.Waiting, func(r Replica) bool { return len(r.Avoid) > 0 })
@@ -64,7 +64,7 @@ func (g Demand) refused(s *topology.Shape, useLast bool) (places []topology.Refu
 	return places
 }
 
-// keepsLast says whether some pod of a replica is kept off a place that may be given up.
+// keepsLast reports whether some pod of a replica is kept off a place that may be given up.
 func (g Demand) keepsLast(r *Replica) bool {
 	return !r.useLast && slices.ContainsFunc(r.Pods, func(pod Pod) bool {
 		return slices.ContainsFunc(g.Refused[pod.Shape.Key()], func(one RefusedPlace) bool { return one.Last })

@@ -104,7 +104,7 @@ func (c *choices) open() {
 	}
 }
 
-// holds says whether a domain has capacity for each shape of the unit taken by itself.
+// holds reports whether a domain has capacity for each shape of the unit taken by itself.
 func (s *search) holds(u *unit, d topology.DomainID) bool {
 	for i := range u.total {
 		if u.total[i].view.Fit(d) < u.total[i].pods {
@@ -192,7 +192,7 @@ func (s *search) rank(u *unit, d topology.DomainID) choice {
 	return one
 }
 
-// ahead counts the replicas to come that a domain holds beside the unit, and returns how many pods of each shape of the unit they bring.
+// ahead counts the replicas to come that a domain holds alongside the unit, and returns how many pods of each shape of the unit they bring.
 func (s *search) ahead(u *unit, d topology.DomainID, one *choice) []int {
 	if len(u.want) == 0 {
 		return nil

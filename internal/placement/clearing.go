@@ -81,7 +81,7 @@ func (c *clearing) collect() bool {
 	return len(list) > 0
 }
 
-// fits says whether the group finds capacity as things are.
+// fits reports whether the group finds capacity as things are.
 func (c *clearing) fits() bool {
 	u := prepare(c.p.tree, c.group)
 	s := c.search()

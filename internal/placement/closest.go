@@ -165,7 +165,7 @@ func (s *search) fits(u *unit, d topology.DomainID) bool {
 	return found
 }
 
-// part returns the first part of the unit that finds no capacity in a domain beside the parts before it, which stay taken; nil when there are
+// part returns the first part of the unit that finds no capacity in a domain alongside the parts before it, which stay taken; nil when there are
 // no parts or all find capacity.
 func (s *search) part(u *unit, d topology.DomainID) *unit {
 	for _, sub := range u.subs {

@@ -12,7 +12,7 @@ import (
 // maxElsewhere is how many domains are looked at for one that would hold what its graph's anchor keeps out.
 const maxElsewhere = 256
 
-// elsewhere returns a domain beside the anchor, of its level, that would hold the unit.
+// elsewhere returns a domain alongside the anchor, of its level, that would hold the unit.
 func (s *search) elsewhere(u *unit, anchor topology.DomainID) topology.Path {
 	tries := 0
 	for i, d := range s.tree.Domains(s.tree.LevelOf(anchor), topology.Root) {

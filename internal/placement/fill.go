@@ -178,7 +178,7 @@ func (s *search) over(g *goal, hosts []candidateHost, left, most int) bool {
 	return false
 }
 
-// promising says whether every goal that is left, taken by itself, still has capacity.
+// promising reports whether every goal that is left, taken by itself, still has capacity.
 func (s *search) promising(g *goal) bool {
 	for ; g != nil; g = g.next {
 		if g.demand != nil {

@@ -11,7 +11,7 @@ import (
 
 // The head of a component is the first of its waiting replicas, as many as the component is not to run without (MinAvailable, else one). Heads are
 // placed whole: those of all components together as the base gang of a graph with a domain of its own, else each by itself. A component with
-// living replicas has no head: what it lost comes back replica by replica.
+// active replicas has no head: what it lost returns replica by replica.
 
 // first is how many waiting replicas of the component the base gang has.
 func (s *component) first() int { return min(max(s.MinAvailable, 1), len(s.Waiting)) }

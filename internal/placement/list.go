@@ -24,7 +24,7 @@ type Domain struct {
 	Excluded []Excluded
 }
 
-// list fills in the domains that were compared, and those beside the bound.
+// list fills in the domains that were compared, and those alongside the bound.
 func (s *search) list(r *Refusal, u *unit, best topology.DomainID, domains []topology.DomainID, holds []int) {
 	short := u.short(best)
 	if short == nil {

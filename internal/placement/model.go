@@ -17,7 +17,7 @@ type Pod struct {
 	Shape *topology.Shape
 }
 
-// Demand is one deployment as the planner sees it: what is still to place, and what living members already pin.
+// Demand is one deployment as the planner sees it: what is still to place, and what active members already pin.
 type Demand struct {
 	// Name is what messages call it.
 	Name string
@@ -27,7 +27,7 @@ type Demand struct {
 	// Required is the level (index into Levels) that holds the whole graph in one domain; NoLevel: none; GoneLevel (or an index beyond
 	// Levels): it was asked for and is gone, so that nothing without an anchor may be placed. Preferred is the narrower level tried first.
 	Required, Preferred int
-	// Anchor is the graph domain that living members are pinned to; nil while the graph is free to choose.
+	// Anchor is the graph domain that active members are pinned to; nil while the graph is free to choose.
 	Anchor topology.Path
 	// Priority of the pods. With Preempts set, bound pods of lower priority count as capacity when nothing else fits.
 	Priority   int32
@@ -55,9 +55,9 @@ type Component struct {
 	Place *Place
 	// Spread says over which domains the replicas are spread; nil: over none.
 	Spread *Spread
-	// Anchor is the domain of a single-node service's living replicas; nil when there are none. Multinode replicas carry anchors of their own.
+	// Anchor is the domain of a single-node service's active replicas; nil when there are none. Multinode replicas carry anchors of their own.
 	Anchor topology.Path
-	// InUse are domains where living replicas sit, which a preferred level of the component or the graph tries first; never a rule
+	// InUse are domains where active replicas sit, which a preferred level of the component or the graph tries first; never a rule
 	// (docs/placement.md#which-domain).
 	InUse []topology.Path
 	// MinAvailable is how many replicas the component is not to run without: while none is placed, the first so many of them are placed

@@ -229,7 +229,7 @@ type mixedIn struct {
 	shape  string
 }
 
-// pinHosts says whether a replica's pods need their planned hosts pinned (docs/providers.md#gates). mixed is what is known of domains.
+// pinHosts reports whether a replica's pods need their planned hosts pinned (docs/providers.md#gates). mixed is what is known of domains.
 func (p *planner) pinHosts(r *Replica, domain topology.Path, mixed map[mixedIn]bool) bool {
 	d, found := p.tree.Find(domain)
 	if !found || len(r.Pods) == 0 {
@@ -249,7 +249,7 @@ func (p *planner) pinHosts(r *Replica, domain topology.Path, mixed map[mixedIn]b
 	return is
 }
 
-// claims says whether a pod is planned on a host that does not offer all that it asks for, so that the kube-scheduler makes a claim of the rest.
+// claims reports whether a pod is planned on a host that does not offer all that it asks for, so that the kube-scheduler makes a claim of the rest.
 // How many devices the host has is not counted: on another one of the domain, other pods may be planned to take them.
 func (p *planner) claims(r *Replica, planned []PodResult) bool {
 	for i := range min(len(planned), len(r.Pods)) {

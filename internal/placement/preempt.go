@@ -119,7 +119,7 @@ func (c *cost) compare(o *cost) int {
 
 func (c *cost) preemption() *Preemption { return &Preemption{Gangs: c.gangs, Pods: c.pods} }
 
-// reserve books the gang's hosts beside the pods that still have to leave them.
+// reserve books the gang's hosts alongside the pods that still have to leave them.
 func (r *freeing) reserve(p *planner) {
 	r.unit.all(func(x *unit) {
 		pin := p.tree.Levels().Selector(p.tree.Path(x.domain))

@@ -152,7 +152,7 @@ func TestPreempt(t *testing.T) {
 	}
 }
 
-// A victim's capacity stays counted until it is gone, and so does the reservation of the gang that gets it: nobody else is planned there.
+// A victim's capacity stays counted until it is gone, and so does the reservation of the gang that gets it: no one else is planned there.
 func TestPreemptedCapacityIsTaken(t *testing.T) {
 	ls := levels("rack")
 	c := clusterWithGangs(ls, "a0 r0 8")

@@ -15,7 +15,7 @@ const (
 	CodeNeverFits = "NeverFits"
 	// CodeNoDomain: no node carries the labels of the level that is asked for.
 	CodeNoDomain = "NoDomain"
-	// CodeDomainGone: the domain that living members are pinned to has no nodes any more.
+	// CodeDomainGone: the domain that active members are pinned to has no nodes any more.
 	CodeDomainGone = "DomainGone"
 	// CodeBudgetExhausted: the search, or the whole plan, stopped before it found a packing or a proof that there is none.
 	CodeBudgetExhausted = "BudgetExhausted"
@@ -52,7 +52,7 @@ type Refusal struct {
 	// Beside are nodes that suit pods of which none of the topology's nodes suits any: its node selector, NodeSelector, leaves them out.
 	Beside       int
 	NodeSelector map[string]string
-	// Domains are those of the level inside Within, in path order, and Outside those of the level beside it: with [Options].Domains, and only
+	// Domains are those of the level inside Within, in path order, and Outside those of the level alongside it: with [Options].Domains, and only
 	// where domains were compared.
 	Domains, Outside []Domain
 	// Never says why no domain of today's nodes could hold the gang; set for [CodeNeverFits].
@@ -101,7 +101,7 @@ type Excluded struct {
 	Hosts  int
 }
 
-// refusal explains why a unit does not fit inside a domain beside what is taken.
+// refusal explains why a unit does not fit inside a domain alongside what is taken.
 func (s *search) refusal(u *unit, at topology.DomainID) *Refusal {
 	t := s.tree
 	bound := at

@@ -11,7 +11,7 @@ import (
 
 // Options tune a plan; the zero value is the default.
 type Options struct {
-	// Budget is how many search steps one gang may take before the planner gives up and says so; 0 means DefaultBudget.
+	// Budget is how many search steps one gang may take before the planner gives up and reports it; 0 means DefaultBudget.
 	Budget int
 	// PlanBudget is how many comparisons ([topology.Cluster.Work]) one plan may take before what is left of it is refused; 0 means
 	// DefaultPlanBudget, and more on a large cluster.
@@ -44,7 +44,7 @@ type Result struct {
 	Shortfall *Shortfall
 }
 
-// Placed says whether every waiting replica was placed.
+// Placed reports whether every waiting replica was placed.
 func (r *Result) Placed() bool {
 	for i := range r.Replicas {
 		if r.Replicas[i].Refusal != nil {
@@ -100,7 +100,7 @@ type PodResult struct {
 	ID, Name, Node string
 }
 
-// Shortfall counts the replicas that the graph domain could not hold beside those it holds.
+// Shortfall counts the replicas that the graph domain could not hold alongside those it holds.
 type Shortfall struct {
 	// Domain is the graph domain.
 	Domain topology.Path

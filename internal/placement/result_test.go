@@ -147,7 +147,7 @@ func TestMessages(t *testing.T) {
 	runGroupCases(t, cases)
 }
 
-// TestBudget: the search says so when it stops without an answer, and finds the packing with a larger budget.
+// TestBudget: the search reports it when it stops without an answer, and finds the packing with a larger budget.
 func TestBudget(t *testing.T) {
 	ls := levels("rack")
 	// Largest first fills one host with 4+4 and has no capacity for the last 3; only going back on the hosts finds 4+3+3 twice.

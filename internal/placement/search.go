@@ -167,7 +167,7 @@ func contents(u *unit, d, scope topology.DomainID, next *goal) *goal {
 	return next
 }
 
-// alike says whether a domain just like d was tried before without success. Two domains are interchangeable when their nodes are alike
+// alike reports whether a domain just like d was tried before without success. Two domains are interchangeable when their nodes are alike
 // down to the last level and they have the same parent, or when nothing outside of them is left to place.
 func (s *search) alike(seen *[]uint64, d topology.DomainID, g *goal) bool {
 	if !s.free || d == g.at {

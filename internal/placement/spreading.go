@@ -189,7 +189,7 @@ func (s *search) eligibleFor(u *unit, scope topology.DomainID) []topology.Domain
 	return list
 }
 
-// allows says whether a group may go to a domain: what is left to place can then make up for every domain that has fewer replicas.
+// allows reports whether a group may go to a domain: what is left to place can then make up for every domain that has fewer replicas.
 func (s *search) allows(u *unit, scope, d topology.DomainID) bool {
 	sp, eligible := u.spread, s.eligibleFor(u, scope)
 	if !slices.Contains(eligible, d) {

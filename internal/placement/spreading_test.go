@@ -140,7 +140,7 @@ func TestSpread(t *testing.T) {
 	}
 }
 
-// TestSpreadReturns: what a zone lost comes back there, and not to the domain where another replica was before it.
+// TestSpreadReturns: what a zone lost returns there, and not to the domain where another replica was before it.
 func TestSpreadReturns(t *testing.T) {
 	c := spreadComponent(1, 1, 2, 0, none, "ar")
 	c.Waiting[0].Hint = topology.Path{"a", "r"}

@@ -133,7 +133,7 @@ func (s *search) allowed(dm *demand, n topology.NodeID, scope topology.DomainID,
 }
 
 // ordered reports whether the pods that are taken can be bound one after the other, whichever the kube-scheduler tries first. They go off their hosts, and
-// come back one by one as the rules allow it: first those that do not lead others, since by the time one that does is tried, the pods that it asks for
+// return one by one as the rules allow it: first those that do not lead others, since by the time one that does is tried, the pods that it asks for
 // may be elsewhere.
 func (s *search) ordered() bool {
 	if len(s.options.bindings) == 0 {

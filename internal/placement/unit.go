@@ -137,7 +137,7 @@ func addKind(kinds []kind, t *topology.Tree, replica []Pod) ([]kind, int) {
 	return kinds, at
 }
 
-// holds is how many replicas of the kind a domain holds at most beside what takes, shape by shape.
+// holds is how many replicas of the kind a domain holds at most alongside what takes, shape by shape.
 func (k *kind) holds(d topology.DomainID, taken []count) int {
 	most := k.replicas
 	for _, c := range k.counts {

@@ -107,7 +107,7 @@ func (m *unmetGang) count(shape *topology.Shape) {
 	m.pods = append(m.pods, shapeCount{shape, 1})
 }
 
-// MayFit says whether a refused gang may be placed in a domain around a node, whose free capacity has grown or whose labels have changed. It
+// MayFit reports whether a refused gang may be placed in a domain around a node, whose free capacity has grown or whose labels have changed. It
 // counts shape by shape and is never false when a plan would place the gang there.
 func (u *Unmet) MayFit(c *topology.Cluster, node string) bool {
 	t := c.Tree(u.levels, u.selector)

@@ -47,7 +47,7 @@ var ErrPodGone = errors.New("the pod is gone")
 // ErrElsewhere says that the pod was released before, to another place.
 var ErrElsewhere = errors.New("the pod was released to another place")
 
-// ErrStale says that objects of an earlier gang, which cannot be changed, stand in the way of forming this one with these pods.
+// ErrStale says that objects of an earlier gang, which cannot be changed, block forming this one with these pods.
 var ErrStale = errors.New("objects of an earlier gang are in the way")
 
 // ErrDropped says that the API server did not keep all of an object that was written.
@@ -96,7 +96,7 @@ type Placer interface {
 	// Prepare completes the pods of one replica that are about to be created. made are those that exist already; when none does, this is a
 	// new generation of the replica.
 	Prepare(sg *trellisv1alpha1.ScalingGroup, ordinal int32, fresh, made []*corev1.Pod)
-	// Kept says whether pods of one replica still are what Prepare made of them, all of one generation: the API server may have dropped
+	// Kept reports whether pods of one replica still are what Prepare made of them, all of one generation: the API server may have dropped
 	// a field, or another provider may have made them.
 	Kept(pods []*corev1.Pod) bool
 	// Form makes what has to exist before the first pod of the gang is released. It returns ErrStale when that takes new pods.
@@ -162,7 +162,7 @@ type Maker interface {
 type Observation struct {
 	// Counts by component.
 	Counts map[string]Counts
-	// Placed says whether every gang is placed; Reason and Message go into the condition Placed.
+	// Placed reports whether every gang is placed; Reason and Message go into the condition Placed.
 	Placed          bool
 	Reason, Message string
 	// Levels is the provider's own word on the levels that the graph is packed by; nil while it has given none.

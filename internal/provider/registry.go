@@ -36,7 +36,7 @@ type Options struct {
 
 // All are the providers there are, by what they do. Their names differ.
 type All struct {
-	// Placers get pods onto nodes, whoever made them.
+	// Placers get pods onto nodes, regardless of who made them.
 	Placers []Placer
 	// Makers make the pods of multinode replicas, for a Placer.
 	Makers []Maker
@@ -143,7 +143,7 @@ func (e *Registry) Maker(name string) Maker { return e.makers[name] }
 // Get returns the provider of that name, or nil.
 func (e *Registry) Get(name string) Provider { return e.byName[name] }
 
-// State says whether a provider works. The first to ask waits for the answer; from then on it is kept up to date.
+// State reports whether a provider works. The first to ask waits for the answer; from then on it is kept up to date.
 func (e *Registry) State(ctx context.Context, name string) State {
 	e.mu.Lock()
 	state, known := e.states[name]

@@ -19,7 +19,7 @@ import (
 
 var noon = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 
-// checked is a deployment of one replica of two pods that has quota since noon, and waits for the check "place" and one of somebody else.
+// checked is a deployment of one replica of two pods that has quota since noon, and waits for the check "place" and one of another client.
 func checked(t *testing.T) *world {
 	w := newWorld(t, group("work", 1, 2, "8"))
 	w.make(w.groups[0], 0)

@@ -49,7 +49,7 @@ func (w *Workload) hold() {
 }
 
 // follow are the Workloads that must not have quota before that of the first replicas has: Kueue admits Workloads in no order that Trellis could rely
-// on, and a replica that has quota while the first ones have none is placed by nobody. It keeps from them what they need. Once pods of the deployment
+// on, and a replica that has quota while the first ones have none is placed by no one. It keeps from them what they need. Once pods of the deployment
 // run, each replica waits alone. members are the pods of each Workload.
 func (o *Observation) follow(members map[string][]*corev1.Pod) map[string]bool {
 	base := BaseOf(o.Groups).Name

@@ -90,7 +90,7 @@ func TestFirstReplicasFirstOnceMore(t *testing.T) {
 	}
 }
 
-// What somebody else has deactivated stays so.
+// What another client has deactivated stays so.
 func TestDeactivatedByAnother(t *testing.T) {
 	w := newWorld(t, group("work", 2, 1, "8"))
 	w.make(w.groups[0], 0, 1)

@@ -57,7 +57,7 @@ type PriorityClassRef struct {
 type WorkloadStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 	Admission  *Admission         `json:"admission,omitempty"`
-	// AdmissionChecks are what has to be Ready, besides quota, before a Workload is admitted.
+	// AdmissionChecks are what has to be Ready, in addition to quota, before a Workload is admitted.
 	AdmissionChecks []CheckState `json:"admissionChecks,omitempty"`
 }
 

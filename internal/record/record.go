@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package record is how the operator records events: within what the API server accepts. Notes hold the words of planners and schedulers,
-// whose length nobody bounds, and an event with too long a note is refused as a whole and lost.
+// whose length no one bounds, and an event with too long a note is refused entirely and lost.
 package record
 
 import (

@@ -13,7 +13,7 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
-// LabelManagedBy marks what Trellis makes beside groups, pods and Services, so that it need not look at other people's objects of such
+// LabelManagedBy marks what Trellis makes other than groups, pods and Services, so that it need not look at other people's objects of such
 // common kinds.
 const (
 	LabelManagedBy = "app.kubernetes.io/managed-by"
@@ -29,7 +29,7 @@ type Object interface {
 	runtime.Object
 }
 
-// extras are a graph's objects beside groups, pods and Services. They are made from the deployment itself.
+// extras are a graph's objects other than groups, pods and Services. They are made from the deployment itself.
 type extras struct {
 	owned  []Object
 	shared []Object
@@ -80,7 +80,7 @@ func (g *Graph) componentMeta(s *Component, name string) metav1.ObjectMeta {
 	return meta
 }
 
-// graphMeta names an object of the graph as a whole.
+// graphMeta names an object of the entire graph.
 func (g *Graph) graphMeta(name string) metav1.ObjectMeta {
 	labels := map[string]string{LabelGraph: LabelValue(g.Name), LabelManagedBy: ManagedBy}
 	return metav1.ObjectMeta{Name: name, Namespace: g.Namespace, Labels: labels}

@@ -34,7 +34,7 @@ func fillCommand(c *corev1.Container, d defaults) {
 	}
 }
 
-// fillProbes: the user's probes win over the defaults, each as a whole.
+// fillProbes: the user's probes win over the defaults, each entirely.
 func fillProbes(c *corev1.Container, d defaults) {
 	c.LivenessProbe = firstProbe(c.Ports, c.LivenessProbe, d.liveness)
 	c.ReadinessProbe = firstProbe(c.Ports, c.ReadinessProbe, d.readiness)

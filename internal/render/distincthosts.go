@@ -13,7 +13,7 @@ import (
 // their own (docs/placement.md#hosts-of-their-own). That of the component goes before that of the deployment.
 const AnnotationDistinctHosts = "trellis.dev/distinct-hosts"
 
-// DistinctHosts says whether the pods of each replica of a group go to hosts of their own. Replicas of one pod do in any case.
+// DistinctHosts reports whether the pods of each replica of a group go to hosts of their own. Replicas of one pod do in any case.
 func DistinctHosts(sg *trellisv1alpha1.ScalingGroup) bool {
 	return sg.Spec.Multinode && slices.ContainsFunc(sg.Spec.Roles, func(role trellisv1alpha1.Role) bool {
 		return role.Template.Annotations[AnnotationDistinctHosts] == "true"

@@ -60,7 +60,7 @@ func TestRevisions(t *testing.T) {
 	golden.Check(t, "testdata/revisions.golden", out.String())
 }
 
-// brought are a graph's objects beside groups, Services and pods.
+// brought are a graph's objects other than groups, Services and pods.
 func brought(g *Graph) []Object {
 	out := append(slices.Clone(g.Owned()), g.Shared()...)
 	for _, claim := range g.Claims().Created {

@@ -19,7 +19,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
 )
 
-// Inputs is what Resolve needs to know besides the deployment itself.
+// Inputs is what Resolve needs to know in addition to the deployment itself.
 type Inputs struct {
 	// Alpha is what only v1alpha1 can say of the deployment; nil: Resolve reads it.
 	Alpha *nvidiav1alpha1.AlphaOnly

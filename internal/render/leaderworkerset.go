@@ -22,7 +22,7 @@ import (
 //
 //	ScalingGroup -> LeaderWorkerSet -> StatefulSet -> leader -> StatefulSet -> workers
 //
-// which nobody wants to climb for every pod of a cluster: their labels say which group, by UID, and which pod of which replica they are.
+// which no one wants to climb for every pod of a cluster: their labels say which group, by UID, and which pod of which replica they are.
 const (
 	// AnnotationWorkload on a deployment names what makes the pods of its multinode components: one of [specs.Makers].
 	AnnotationWorkload = "trellis.dev/workload"
@@ -47,7 +47,7 @@ func InSets(sg *trellisv1alpha1.ScalingGroup) bool {
 func OrdinalOf(object metav1.Object) (int32, bool) { return labelNumber(object, LabelReplica) }
 
 // SetName names the LeaderWorkerSet of a replica. The "r" keeps what LeaderWorkerSet names after it apart from pods of our own and from the
-// sets of a component "x-0" beside a component "x".
+// sets of a component "x-0" alongside a component "x".
 func SetName(sg *trellisv1alpha1.ScalingGroup, ordinal int32) string {
 	name, suffix := sg.Name, "-r"+strconv.Itoa(int(ordinal))
 	if name[0] >= '0' && name[0] <= '9' { // it becomes the name of a Service, which has to begin with a letter
@@ -56,7 +56,7 @@ func SetName(sg *trellisv1alpha1.ScalingGroup, ordinal int32) string {
 	return fit(name, sg.Name, maxSet-len(suffix)) + suffix
 }
 
-// nameOfPod is the name of a pod of a group, whoever makes it. A set has one replica, so its pods' names are known beforehand.
+// nameOfPod is the name of a pod of a group, regardless of who makes it. A set has one replica, so its pods' names are known beforehand.
 func nameOfPod(sg *trellisv1alpha1.ScalingGroup, ordinal, index int32) string {
 	if !InSets(sg) {
 		return podName(sg.Name, sg.Spec.Multinode, ordinal, index)

@@ -22,7 +22,7 @@ import (
 )
 
 // TestManifests resolves every deployment users are known to have written, where the samples are at hand, and shows all that becomes of it.
-// What a sample presupposes lies beside its golden, for the end-to-end test that brings it up.
+// What a sample presupposes lies alongside its golden, for the end-to-end test that brings it up.
 func TestManifests(t *testing.T) {
 	files, _ := filepath.Glob("../../../shared/manifests/*.yaml")
 	if len(files) == 0 {

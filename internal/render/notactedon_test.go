@@ -132,7 +132,7 @@ spec:
 	}
 }
 
-// TestQueueIsActedOn: the queue of a deployment is KAI's; without KAI, or elsewhere in it, it is nobody's.
+// TestQueueIsActedOn: the queue of a deployment is KAI's; without KAI, or elsewhere in it, it is no one's.
 func TestQueueIsActedOn(t *testing.T) {
 	const own, spec, component = "metadata.annotations[nvidia.com/kai-scheduler-queue]", "spec.annotations[nvidia.com/kai-scheduler-queue]", "spec.services[A].annotations[nvidia.com/kai-scheduler-queue]"
 	for name, c := range map[string]struct {

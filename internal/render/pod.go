@@ -33,7 +33,7 @@ func Oversized(sg *trellisv1alpha1.ScalingGroup) bool {
 	return PodsPerReplica(sg) > nvidiav1beta1.MaxNodeCount
 }
 
-// Gated says whether the group's replicas are placed as gangs by Trellis: any constraint on the component or its graph, required or
+// Gated reports whether the group's replicas are placed as gangs by Trellis: any constraint on the component or its graph, required or
 // preferred, or more than one pod in a replica. Everything else is the kube-scheduler's alone.
 func Gated(sg *trellisv1alpha1.ScalingGroup) bool {
 	return specs.Named(sg.Spec.Provider).Planned && packed(sg.Spec.Multinode, sg.Spec.Topology)

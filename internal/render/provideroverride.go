@@ -15,7 +15,7 @@ import (
 const (
 	// GroveRollingRecreate replaces pods replica by replica.
 	GroveRollingRecreate = "RollingRecreate"
-	// GroveOnDelete replaces a pod when somebody deletes it.
+	// GroveOnDelete replaces a pod when someone deletes it.
 	GroveOnDelete = "OnDelete"
 
 	groveVersion = "grove.io/v1alpha1"

@@ -23,7 +23,7 @@ func ReplicaSize(sg *trellisv1alpha1.ScalingGroup, pod metav1.Object) int {
 	return int(PodsPerReplica(sg))
 }
 
-// GateClosed says whether Trellis' gate still holds the pod.
+// GateClosed reports whether Trellis' gate still holds the pod.
 func GateClosed(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.SchedulingGates, func(gate corev1.PodSchedulingGate) bool { return gate.Name == PlacementGate })
 }

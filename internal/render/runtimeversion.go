@@ -14,7 +14,7 @@ import (
 // nativePicker is the first version of the runtime that has an endpoint picker of its own. That one takes no arguments and reads no eppConfig.
 var nativePicker = version.MustParseSemantic("1.5.0")
 
-// NativePicker says whether the runtime of a component has an endpoint picker of its own. known is false where the version of the runtime cannot be
+// NativePicker reports whether the runtime of a component has an endpoint picker of its own. known is false where the version of the runtime cannot be
 // determined.
 func NativePicker(c *nvidiav1beta1.ComponentSpec) (native, known bool) {
 	v := runtimeVersion(c)

@@ -83,7 +83,7 @@ func envName(domain string) string {
 	return strings.ToUpper(strings.ReplaceAll(domain, "-", "_"))
 }
 
-// mountTopology gives the files and variables to the main container and a frontend beside it. What the user has of the same name or at
+// mountTopology gives the files and variables to the main container and a frontend alongside it. What the user has of the same name or at
 // the same path stays his.
 func mountTopology(pod *corev1.Pod, files *corev1.DownwardAPIVolumeSource, env []corev1.EnvVar) {
 	volume := corev1.Volume{Name: topologyVolume, VolumeSource: corev1.VolumeSource{DownwardAPI: files}}

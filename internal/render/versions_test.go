@@ -20,7 +20,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
 )
 
-// TestBothVersionsGiveTheSameObjects: a graph that somebody wrote in v1beta1, and again in v1alpha1, gives the same objects, byte for byte.
+// TestBothVersionsGiveTheSameObjects: a graph that someone wrote in v1beta1, and again in v1alpha1, gives the same objects, byte for byte.
 func TestBothVersionsGiveTheSameObjects(t *testing.T) {
 	files, _ := filepath.Glob("testdata/pairs/*.v1beta1.yaml")
 	if len(files) == 0 {

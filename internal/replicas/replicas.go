@@ -12,7 +12,7 @@
 // nothing is made or deleted: either the deployment was overwritten behind the adapter's back, or the adapter's number is not accepted.
 //
 // For example g with decode enabled and replicas: 2. The adapter g-decode begins with 2. kubectl scale dgdsa/g-decode --replicas=5
-// makes it 5, then the deployment's number, then the pods. The adapter is switched off: the deployment goes on with its 5, which are
+// makes it 5, then the deployment's number, then the pods. The adapter is switched off: the deployment continues with its 5, which are
 // its own now.
 package replicas
 

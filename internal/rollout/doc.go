@@ -24,6 +24,6 @@
 // The workers of a graph change together, from one generation to the next. InStep decides how far each component may go, and the component's own plan
 // goes no further: it keeps so many available replicas of older revisions, and makes so many of the new one.
 //
-// A replica that is not placed yet (a surplus one in a full cluster, say) holds nothing up: what U allows goes on beside it, and whichever
-// replica finds capacity first takes part. Only when neither can move is the rollout Blocked, with a sentence that says so.
+// A replica that is not placed yet (a surplus one in a full cluster, say) holds nothing up: what U allows continues alongside it, and whichever
+// replica finds capacity first takes part. Only when neither can move is the rollout Blocked, with a sentence that reports it.
 package rollout

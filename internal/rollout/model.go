@@ -17,7 +17,7 @@ const (
 	Lost State = iota - 1
 	// Leaving: nothing of it lives; what is left is on its way out.
 	Leaving
-	// Broken: it lost a member; a replica is recreated as a whole.
+	// Broken: it lost a member; a replica is recreated as a unit.
 	Broken
 	// Partial: not all of its pods are made yet, and none was released.
 	Partial
@@ -43,7 +43,7 @@ type Replica struct {
 	Why string
 }
 
-// living replicas count: they serve, or will without further doing.
+// active replicas count: they serve, or will without further doing.
 func (r Replica) living() bool { return r.State >= Partial }
 
 // Group is what is wanted of all replicas together.

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// Ordinals of the replicas that are there or will be, in order: the living ones, and those still to be made. remembered are ordinals of
+// Ordinals of the replicas that are there or will be, in order: the active ones, and those still to be made. remembered are ordinals of
 // which something is kept (the domain they sat in), so that a successor takes the place of the one before it.
 //
 // Of those of which nothing exists and nothing is kept, only the first most are listed, so that the list is as long as what there is and no

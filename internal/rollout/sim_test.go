@@ -143,7 +143,7 @@ func (s *simulation) settle() bool {
 	return false
 }
 
-// round lets each actor act once and says whether anything moved.
+// round lets each actor act once and reports whether anything moved.
 func (s *simulation) round() bool {
 	plan := s.controller()
 	s.draw(plan)

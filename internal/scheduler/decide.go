@@ -23,7 +23,7 @@ import (
 const (
 	// EventPreempting means that a gang gets capacity which others have to free.
 	EventPreempting = "Preempting"
-	// EventMoved means that a replica that was lost comes back, whole, in another domain than it had been in.
+	// EventMoved means that a replica that was lost returns, whole, in another domain than it had been in.
 	EventMoved = "ReplicaMoved"
 )
 
@@ -204,7 +204,7 @@ func (d *decision) reportPreemption(ctx context.Context, dgd *nvidiav1beta1.Dyna
 		name, gang.OrCluster(replica.Domain), replica.Preempts.Pods, who)
 }
 
-// reportMove says that a replica comes back elsewhere, and why; "" when it does not.
+// reportMove says that a replica returns elsewhere, and why; "" when it does not.
 func (d *decision) reportMove(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, replica placement.ReplicaResult, move string) {
 	if move == "" {
 		return

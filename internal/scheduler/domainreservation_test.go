@@ -60,7 +60,7 @@ func hostOf(name, rack string, gpus int) *corev1.Node {
 	}
 }
 
-// taken binds a pod of somebody else to a host.
+// taken binds a pod of another client to a host.
 func (b *bench) taken(hosts ...string) {
 	for _, host := range hosts {
 		pod := withGPU(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: host, UID: types.UID("on-" + host)}})
@@ -263,7 +263,7 @@ func (b *bench) notReserved(what string, o gang.Observation) {
 	}
 }
 
-// Priority is that of the least important pod that waits, and a class that never preempts asks nobody to leave.
+// Priority is that of the least important pod that waits, and a class that never preempts asks no one to leave.
 // What a replica was preempted for is not held for it; its other pods, which go with it, do not hold theirs either.
 func TestPreemptedCapacityIsNotHeld(t *testing.T) {
 	b := newBench(t, Options{})

@@ -21,7 +21,7 @@ type domainReserver struct {
 	after, lasts time.Duration
 	// share is the largest share of a topology's nodes that is reserved.
 	share float64
-	// current is whose turn it is; nil for nobody's.
+	// current is whose turn it is; nil for no one's.
 	current *domainReservation
 	// line are the graphs with a gang that has no capacity.
 	line map[types.NamespacedName]*inLine

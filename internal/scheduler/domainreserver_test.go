@@ -61,7 +61,7 @@ func TestDomainReservationGoesByPriority(t *testing.T) {
 }
 
 // For a gang that one host alone can ever hold that host is reserved, and no other of its large domain; for a gang that needs more hosts than
-// may be reserved none is, and the message says so.
+// may be reserved none is, and the message reports it.
 func TestReservesOnlyWhatTheGangCanUse(t *testing.T) {
 	region := func(o gang.Observation) gang.Observation {
 		for _, sg := range o.Groups {

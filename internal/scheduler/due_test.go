@@ -43,7 +43,7 @@ func waitingKinds() []gang.Observation {
 	return out
 }
 
-// fits says whether a graph would be placed now.
+// fits reports whether a graph would be placed now.
 func (b *bench) fits(o gang.Observation) bool {
 	c := b.s.ledger.cluster
 	c.Begin()
@@ -71,7 +71,7 @@ func drawHost(t *rapid.T, name string) *corev1.Node {
 	return node
 }
 
-// drawBound is a pod of somebody else on a node, of any size, also in the middle of a resize, and in any phase.
+// drawBound is a pod of another client on a node, of any size, also in the middle of a resize, and in any phase.
 func drawBound(t *rapid.T, name, node string) *corev1.Pod {
 	amounts := func(what string) corev1.ResourceList {
 		list := corev1.ResourceList{}

@@ -38,7 +38,7 @@ func (f failures) note(name types.NamespacedName, err error, now time.Time) back
 // repeated: a single failure may be a moment's, and is not reported.
 func (b backoff) repeated() bool { return b.times > 1 }
 
-// pauses says whether the next try is still to come.
+// pauses reports whether the next try is still to come.
 func (b backoff) pauses(now time.Time) bool { return b.repeated() && now.Before(b.until) }
 
 // why is what is reported.

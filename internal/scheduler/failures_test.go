@@ -66,7 +66,7 @@ func TestRefusedReleasesAreReported(t *testing.T) {
 	}
 }
 
-// One failure is over at the next try, and nobody hears of it.
+// One failure is over at the next try, and no one hears of it.
 func TestASingleFailureIsNotReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, p, o := newOpening(t)

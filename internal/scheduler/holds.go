@@ -151,7 +151,7 @@ func (h *holds) trackPreempted(pod *corev1.Pod, now time.Time) {
 	}
 }
 
-// wasPreempted says whether a replica, as [gang.Of] names it, had to free capacity of late.
+// wasPreempted reports whether a replica, as [gang.Of] names it, had to free capacity of late.
 func (h *holds) wasPreempted(replica string) bool {
 	_, lost := h.preempted[replica]
 	return lost
@@ -174,7 +174,7 @@ func (l *ledger) holdCapacityOf(pod *corev1.Pod) {
 		return // it never had its capacity for sure: requeued, or never bound
 	}
 	if _, elsewhere := l.holds.byPod[client.ObjectKeyFromObject(pod)]; elsewhere || l.avoided.has(name, gang.Of(pod), node) {
-		return // it comes back elsewhere
+		return // it returns elsewhere
 	}
 	l.holds.begin(l.cluster, pod, node, name, l.clock.Now())
 	l.wakeLoop() // the loop sets its timer by the holds

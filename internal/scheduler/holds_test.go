@@ -29,7 +29,7 @@ func heldPod(b *bench, h *holds) (*corev1.Pod, types.NamespacedName) {
 	return pod, clientKey(o)
 }
 
-// full says whether a0 has no capacity for one more pod.
+// full reports whether a0 has no capacity for one more pod.
 func (b *bench) full(like *corev1.Pod) bool {
 	_, full := b.s.ledger.cluster.Why("a0", topology.ShapeOf(like))
 	return full

@@ -51,7 +51,7 @@ func schedulerOf(pod *corev1.Pod) string {
 const notReserved = ", so its capacity is not reserved any more"
 
 // endIdleReservations ends the reservations of released pods that no scheduler tries to bind: no scheduler has the name that they ask for, or a gate that
-// is not Trellis' is closed. The reservation of such a pod ends after a time, so that it does not keep others out for good. It comes back, where there is
+// is not Trellis' is closed. The reservation of such a pod ends after a time, so that it does not keep others out for good. It returns, where there is
 // capacity, when the gates or the nominated node of the pod change. When a scheduler then finds no capacity for the pod, its gang is evicted.
 func (l *ledger) endIdleReservations(o gang.Observation, d *decision) {
 	for _, pod := range o.Pods {
@@ -72,7 +72,7 @@ func (l *ledger) endIdleReservations(o gang.Observation, d *decision) {
 }
 
 // refusedAnywhere takes in what the provider's scheduler says of a released pod, and says why its reservation ends now, or else when to look again. The
-// reservation of a pod that it would refuse anywhere, by a quota for example, ends after a time, too, and comes back with the scheduler's consent.
+// reservation of a pod that it would refuse anywhere, by a quota for example, ends after a time, too, and returns with the scheduler's consent.
 func (l *ledger) refusedAnywhere(id string, o gang.Objection) (why string, again time.Time) {
 	now, since := l.clock.Now(), l.pods.of(id).anywhere
 	switch {

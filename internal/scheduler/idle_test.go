@@ -152,7 +152,7 @@ func TestReservationComesBackWhenTheGateIsRemoved(t *testing.T) {
 	}
 }
 
-// Whatever a scheduler says against a pod, its gang is evicted and planned again when it says so for long enough.
+// Whatever a scheduler says against a pod, its gang is evicted and planned again when it reports it for long enough.
 func TestAnyObjectionOfASchedulerCounts(t *testing.T) {
 	for reason, want := range map[string]string{
 		corev1.PodReasonUnschedulable: "no node", corev1.PodReasonSchedulerError: "no node", "Other": "no node", corev1.PodReasonSchedulingGated: "",

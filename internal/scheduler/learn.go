@@ -72,7 +72,7 @@ type lesson struct {
 	names  []string
 }
 
-// first says whether a place is not noted yet, and notes it.
+// first reports whether a place is not noted yet, and notes it.
 func (n *lesson) first(shape, name string) bool {
 	key := shape + "\x00" + name
 	if n.places[key] {

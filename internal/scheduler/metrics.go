@@ -79,7 +79,7 @@ const (
 	ReasonVictimsStayed = "VictimsStayed"
 	// ReasonElsewhere: the gang waited for others to leave, and there is free capacity for it elsewhere.
 	ReasonElsewhere = "CapacityElsewhere"
-	// ReasonStaleObjects: objects of an earlier gang stood in the way of forming this one.
+	// ReasonStaleObjects: objects of an earlier gang blocked forming this one.
 	ReasonStaleObjects = "StaleObjects"
 	// ReasonEvicted: Trellis evicted the gang; ReasonPreempted: pods of a higher priority took its capacity; ReasonReplaced: its pods were replaced
 	// after a loss, an update or a restart.

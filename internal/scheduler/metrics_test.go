@@ -116,7 +116,7 @@ func (m measured) expect(what string, before map[string]float64, want ...string)
 	return after
 }
 
-// A gang waits, is looked at again, and is placed when a host is freed.
+// A gang waits, is evaluated again, and is placed when a host is freed.
 func TestMetricsOfAGang(t *testing.T) {
 	m := measure(t, Options{RequeueAfter: 30 * time.Second, MetricResources: []string{"gpu"}})
 	m.taken("a0", "b0")
@@ -140,7 +140,7 @@ func TestMetricsOfAGang(t *testing.T) {
 		"trellis_time_to_placement_seconds gold n: 1", "trellis_time_to_placement_seconds gold: 90")
 }
 
-// A gang whose pods are recreated while it waits goes on waiting: its time counts from the first ones.
+// A gang whose pods are recreated while it waits continues waiting: its time counts from the first ones.
 func TestWaitingGoesOnWithOtherPods(t *testing.T) {
 	m := measure(t, Options{})
 	m.taken("a0", "a1", "b0", "b1")

@@ -69,7 +69,7 @@ func TestNoPlaceBeforeAdmission(t *testing.T) {
 	}
 }
 
-// A reservation ends when the quota is lost, and when nobody renews it.
+// A reservation ends when the quota is lost, and when no one renews it.
 func TestTheEndOfAPlaceBeforeAdmission(t *testing.T) {
 	for name, end := range map[string]func(b *bench, o gang.Observation, p *quota.Promises){
 		"the quota is lost": func(b *bench, o gang.Observation, p *quota.Promises) {

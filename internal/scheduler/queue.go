@@ -203,7 +203,7 @@ func (q *queue) wakeAbove(priority int32, at time.Time) {
 	}
 }
 
-// setWaiting says whether freed capacity concerns the graph, and what it waits for.
+// setWaiting reports whether freed capacity concerns the graph, and what it waits for.
 func (q *queue) setWaiting(name types.NamespacedName, waits bool, w waiting) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

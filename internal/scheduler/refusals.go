@@ -144,7 +144,7 @@ func (r refusals) said(graph types.NamespacedName, shapes map[string]bool, now t
 	return strings.Join(slices.Compact(lines), "; ")
 }
 
-// nodeDiffers forgets the refusals at a node that has changed: what was in the way may be gone. It has the graphs looked at again.
+// nodeDiffers forgets the refusals at a node that has changed: what was in the way may be gone. It has the graphs evaluated again.
 func (l *ledger) nodeDiffers(name string, labels ...map[string]string) {
 	l.endRefusals(func(_ types.NamespacedName, one *refusal) bool {
 		return slices.ContainsFunc(labels, func(labels map[string]string) bool { return one.place.Covers(name, labels) })
@@ -164,7 +164,7 @@ func (l *ledger) podLeft(pod *corev1.Pod) {
 	}, false)
 }
 
-// endRefusals ends refusals and has their graphs looked at again. Those that are not forgotten come last from then on.
+// endRefusals ends refusals and has their graphs evaluated again. Those that are not forgotten come last from then on.
 func (l *ledger) endRefusals(ends func(types.NamespacedName, *refusal) bool, forget bool) {
 	now := l.clock.Now()
 	for graph, shapes := range l.refusals {

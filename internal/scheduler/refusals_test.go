@@ -274,7 +274,7 @@ func TestRefusalsDoNotHideAShortage(t *testing.T) {
 	p.expect("a host of each rack is taken", asking(1, 2, 0), "z/a holds 1 of 2")
 }
 
-// A gang that waits only for places that a scheduler refused it in gets no domain reservation, however long it waits: the hosts would serve nobody.
+// A gang that waits only for places that a scheduler refused it in gets no domain reservation, however long it waits: the hosts would serve no one.
 func TestNoDomainIsReservedForARefusedGang(t *testing.T) {
 	p := newPicky(t, everywhere)
 	p.live(func() gang.Observation { return asking(1, 2, 0) }, time.Minute)

@@ -95,9 +95,9 @@ func (w *writers) finish() {
 
 // release forms a gang and then releases its pods. It returns when the gang has its turn.
 //
-// The oldest pod goes first and alone: whoever opens its gate decides where the gang goes. A leader that was replaced and goes on, with a plan of
+// The oldest pod goes first and alone: whoever opens its gate decides where the gang goes. A leader that was replaced and continues, with a plan of
 // its own, finds it open and leaves the rest to the other. The oldest, since a pod that was released and that one of them still takes for gated is
-// older than those that are recreated beside it; of one second the first by name, since both leaders have to begin with the same.
+// older than those that are recreated alongside it; of one second the first by name, since both leaders have to begin with the same.
 func (w *writers) release(ctx context.Context, g *gangRelease) {
 	slices.SortFunc(g.pods, func(a, b gang.Release) int {
 		return cmp.Or(a.Pod.CreationTimestamp.Compare(b.Pod.CreationTimestamp.Time), cmp.Compare(a.Pod.Name, b.Pod.Name))
@@ -149,7 +149,7 @@ func (w *writers) releaseRest(ctx context.Context, g *gangRelease) {
 	}
 }
 
-// releasePod releases one pod. When it fails the graph is looked at again: what was released of the gang by then anchors the rest.
+// releasePod releases one pod. When it fails the graph is evaluated again: what was released of the gang by then anchors the rest.
 func (w *writers) releasePod(ctx context.Context, g *gangRelease, r gang.Release) error {
 	err := g.placer.Release(ctx, r.Pod, r.Pin)
 	if err == nil {
@@ -163,7 +163,7 @@ func (w *writers) releasePod(ctx context.Context, g *gangRelease, r gang.Release
 	return err
 }
 
-// tryAgain has a gang looked at again after its release failed.
+// tryAgain has a gang evaluated again after its release failed.
 func (w *writers) tryAgain(g *gangRelease, err error) {
 	name := client.ObjectKeyFromObject(g.gang.Graph)
 	if overtaken(err) {
@@ -173,8 +173,8 @@ func (w *writers) tryAgain(g *gangRelease, err error) {
 	}
 }
 
-// formFailed gives the capacity of a gang that has not begun back and has the graph looked at again. Pods that cannot be of the gang any more (stale
-// objects stand in the way) are deleted, to be recreated.
+// formFailed gives the capacity of a gang that has not begun back and has the graph evaluated again. Pods that cannot be of the gang any more (stale
+// objects block it) are deleted, to be recreated.
 func (w *writers) formFailed(ctx context.Context, g *gangRelease, err error) {
 	stale := errors.Is(err, provider.ErrStale)
 	if ctx.Err() == nil {

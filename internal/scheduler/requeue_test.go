@@ -48,7 +48,7 @@ func (o *objecting) Evict(_ context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-// A pod that the provider objects to is looked at again when its time is up, although a look before that was asked for too: a graph has one
+// A pod that the provider objects to is evaluated again when its time is up, although a look before that was asked for too: a graph has one
 // next look, the earliest.
 func TestAnEarlierLookDoesNotStandInTheWayOfRequeueing(t *testing.T) {
 	for name, stuck := range map[string]func(*bench, *corev1.Pod){
@@ -186,7 +186,7 @@ func TestGangsOfOneLookAreRequeuedOnce(t *testing.T) {
 }
 
 // A gang is promised the capacity of a less important one. It is requeued after that has gone: the capacity stays its own, or the other gang would
-// come back, and be preempted again, and again.
+// return, and be preempted again, and again.
 func TestCapacityFreedForAGangIsKeptWhenItIsRequeued(t *testing.T) {
 	for name, restarted := range map[string]bool{"by the plan": false, "by the kube-scheduler's word, after a restart": true} {
 		t.Run(name, func(t *testing.T) {

@@ -129,7 +129,7 @@ func (b *bench) nodeOf(pod *corev1.Pod) string {
 	return node
 }
 
-// The operator was started again in the middle of a release: nobody is planned onto the hosts of the rest.
+// The operator was started again in the middle of a release: no one is planned onto the hosts of the rest.
 func TestTheRestOfAGangIsRecovered(t *testing.T) {
 	b, _, o := newOpening(t)
 	opened(o.Pods[0], "g2-gang", map[string]string{"z": "z", "r": "a"})

@@ -73,7 +73,7 @@ func New(c cache.Cache, providers *provider.Registry, recorder events.EventRecor
 	}
 	s.ledger = newLedger(o, s.queue.wake, s.objects.followed)
 	s.writers = newWriters(s.ledger, s.queue, o.Clock, func() { s.providers.Suspect() })
-	// A graph is looked at again when its provider may work now, or when something of the provider's own that concerns the graph has changed.
+	// A graph is evaluated again when its provider may work now, or when something of the provider's own that concerns the graph has changed.
 	providers.OnState(func(string) { s.queue.wakeWaiting() })
 	providers.OnChange(s.queue.add)
 	if o.Promises != nil {

@@ -33,7 +33,7 @@ func StripPod(obj any) (any, error) {
 // about 2 KiB. Affinities count apart, since pods of one role may have hosts of their own.
 var lastSpecs, lastAffinities = lru.New(4096), lru.New(4096)
 
-// likeOthers has a pod share with others, in memory, what is the same in them. Nobody may change a pod of the cache.
+// likeOthers has a pod share with others, in memory, what is the same in them. No one may change a pod of the cache.
 func likeOthers(pod *corev1.Pod) *corev1.Pod {
 	spec := &pod.Spec
 	same := &corev1.PodSpec{

@@ -70,7 +70,7 @@ func (l *ledger) preemptingOf(pods []*corev1.Pod) map[string]string {
 	return waits
 }
 
-// notEnding says, by pod ID, which pods of a graph were deleted and do not end. The graph is looked at again when others should have.
+// notEnding says, by pod ID, which pods of a graph were deleted and do not end. The graph is evaluated again when others should have.
 func (l *ledger) notEnding(pods []*corev1.Pod, d *decision) map[string]string {
 	out, now := map[string]string{}, l.clock.Now()
 	for _, pod := range pods {
@@ -96,7 +96,7 @@ func (a avoided) add(graph types.NamespacedName, replica, node string) {
 	}
 }
 
-// has says whether a replica avoids a host.
+// has reports whether a replica avoids a host.
 func (a avoided) has(graph types.NamespacedName, replica, node string) bool {
 	return slices.Contains(a[graph][replica], node)
 }

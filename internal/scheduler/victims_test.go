@@ -33,7 +33,7 @@ func (e *evicting) Evict(_ context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-// onNode is a pod of somebody else on a host, which is asked to leave it with a grace period; 0 and less: it stays.
+// onNode is a pod of another client on a host, which is asked to leave it with a grace period; 0 and less: it stays.
 func onNode(name, host string, asked time.Time, grace time.Duration) *corev1.Pod {
 	pod := withGPU(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: name, UID: types.UID(name)}})
 	pod.Spec.NodeName = host

@@ -179,7 +179,7 @@ func TestAFreedHostWakesWhomItConcerns(t *testing.T) {
 	}
 }
 
-// A pod of others that is resized in place to less wakes whom it concerns, and one that takes more wakes nobody.
+// A pod of others that is resized in place to less wakes whom it concerns, and one that takes more wakes no one.
 func TestAResizedPodWakes(t *testing.T) {
 	b := waitingGraphs(t, 1)
 	pod := withGPU(&corev1.Pod{})

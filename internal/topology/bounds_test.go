@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestLaggingView: a view that nobody asked while more changed than the log keeps counts afresh.
+// TestLaggingView: a view that no one asked while more changed than the log keeps counts afresh.
 func TestLaggingView(t *testing.T) {
 	c := NewCluster()
 	for i := range 8 {
@@ -51,7 +51,7 @@ func TestViewsAreBounded(t *testing.T) {
 	}
 }
 
-// TestTooManyClasses: where nearly every domain is different there is no index, and it comes back when they are alike again.
+// TestTooManyClasses: where nearly every domain is different there is no index, and it returns when they are alike again.
 func TestTooManyClasses(t *testing.T) {
 	c := NewCluster()
 	for i := range maxClasses + 10 {

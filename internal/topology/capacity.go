@@ -170,7 +170,7 @@ func firstTime(counted []uint64, id, level int) bool {
 	return !was
 }
 
-// offers says that the node has some of a resource, whoever uses it.
+// offers says that the node has some of a resource, regardless of who uses it.
 func (n *node) offers(resource int) bool { return n != nil && n.spec.present && n.has(resource) }
 
 // tally counts a resource on a node; nothing on one that takes no pods.

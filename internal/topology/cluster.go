@@ -39,7 +39,7 @@ type Cluster struct {
 
 	// GangOf names the gang that a pod is a member of; nil, or an empty answer: the pod is one by itself. Set it before the first pod.
 	GangOf func(*corev1.Pod) string
-	// OnFreed is called when [Cluster.Freed] may have something to tell, once until it is asked; nil: nobody wants to know.
+	// OnFreed is called when [Cluster.Freed] may have something to tell, once until it is asked; nil: no one wants to know.
 	OnFreed func()
 	changes changes
 	// priorities counts bound pods that are not leaving, by priority.
@@ -104,7 +104,7 @@ func (c *Cluster) SetNode(object *corev1.Node) {
 	c.putSpec(object.Name, spec)
 }
 
-// DeleteNode takes a node's object away. Pods bound there stay counted in case it comes back.
+// DeleteNode takes a node's object away. Pods bound there stay counted in case it returns.
 func (c *Cluster) DeleteNode(name string) {
 	if n, ok := c.byName[name]; ok && n.spec.present {
 		c.putSpec(name, nodeSpec{})
@@ -137,7 +137,7 @@ func (c *Cluster) Node(name string) (NodeID, bool) {
 	return 0, false
 }
 
-// NodeReady says whether a node has an object by which it is ready.
+// NodeReady reports whether a node has an object by which it is ready.
 func (c *Cluster) NodeReady(name string) bool {
 	n, ok := c.byName[name]
 	return ok && n.spec.present && !n.spec.notReady

@@ -12,7 +12,7 @@
 //
 // Every change of a node (its object, a pod on it) is one entry of a change log. A view remembers how far it has read and, when it is
 // asked, works off only what is new: one division per resource and one addition per level for each changed node. So an event costs
-// nothing for views that nobody asks, a question costs nothing on a quiet cluster, and neither grows with the number of nodes. A view
+// nothing for views that no one asks, a question costs nothing on a quiet cluster, and neither grows with the number of nodes. A view
 // that fell behind by more than the log keeps is counted afresh, O(nodes). Undoing is a change like any other.
 //
 // # Example

@@ -69,7 +69,7 @@ func (t *Tree) At(d DomainID, level int) DomainID {
 	return d
 }
 
-// Within says whether d is the outer domain or lies inside it.
+// Within reports whether d is the outer domain or lies inside it.
 func (t *Tree) Within(d, outer DomainID) bool {
 	return t.At(d, t.LevelOf(outer)) == outer
 }

@@ -88,7 +88,7 @@ func (e *emptyCounts) count(c *Cluster, n *node, h *held, s *Shape) int32 {
 	return pods
 }
 
-// Allocatable is what the nodes of a domain offer of a resource together, whoever uses it; false where some node need not offer what is asked of it,
+// Allocatable is what the nodes of a domain offer of a resource together, regardless of who uses it; false where some node need not offer what is asked of it,
 // because it is ignored or a DeviceClass serves it.
 func (t *Tree) Allocatable(d DomainID, resource string) (sum int64, counts bool) {
 	c := t.cluster

@@ -21,7 +21,7 @@ type changes struct {
 }
 
 // Freed lists, in order, the nodes on which something may fit that did not at the last call: less is used there by bound pods and reservations,
-// the node's object changed, or the node is no longer reserved for somebody. What a transaction has put back is not freed. Call it outside of
+// the node's object changed, or the node is no longer reserved for someone. What a transaction has put back is not freed. Call it outside of
 // transactions.
 func (c *Cluster) Freed() []string {
 	freed := c.changes.specs
@@ -42,7 +42,7 @@ func (c *Cluster) Freed() []string {
 	return slices.Sorted(maps.Keys(freed))
 }
 
-// frees says whether a pod takes less of the node now that it was on.
+// frees reports whether a pod takes less of the node now that it was on.
 func (c *Cluster) frees(id string, was *record) bool {
 	now := c.pods[id]
 	return now == nil || now.node.name != was.node.name || now.held != was.held && now.held.leaves(was.held)

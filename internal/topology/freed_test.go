@@ -103,7 +103,7 @@ func TestFreed(t *testing.T) {
 	}
 }
 
-// Whenever a pod fits a node that did not, the node is freed, whatever happened: nobody has to guess it from events.
+// Whenever a pod fits a node that did not, the node is freed, whatever happened: no one has to guess it from events.
 func TestWhereSomethingFitsIsFreed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := NewCluster()

@@ -145,7 +145,7 @@ func (t *Tree) number() {
 	}
 }
 
-// Before says whether a comes before b, both of one level, in path order.
+// Before reports whether a comes before b, both of one level, in path order.
 func (t *Tree) Before(a, b DomainID) bool {
 	t.number()
 	return t.position[a] < t.position[b]

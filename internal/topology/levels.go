@@ -72,10 +72,10 @@ type Path []string
 // String joins the values with slashes: "zone-a/rack-1".
 func (p Path) String() string { return strings.Join(p, "/") }
 
-// Equal says whether both name the same domain.
+// Equal reports whether both name the same domain.
 func (p Path) Equal(other Path) bool { return slices.Equal(p, other) }
 
-// Contains says whether other is this domain or lies inside it.
+// Contains reports whether other is this domain or lies inside it.
 func (p Path) Contains(other Path) bool {
 	return len(p) <= len(other) && slices.Equal(p, other[:len(p)])
 }

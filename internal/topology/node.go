@@ -74,7 +74,7 @@ func (h *held) needsLess(than *held) bool {
 	return slices.ContainsFunc(than.wants, func(w want) bool { return mine[w.name] < w.amount })
 }
 
-// Ready says whether pods may go to a node by its condition Ready. A node without the condition has not been judged yet; the node lifecycle
+// Ready reports whether pods may go to a node by its condition Ready. A node without the condition has not been judged yet; the node lifecycle
 // controller taints such nodes.
 func Ready(n *corev1.Node) bool {
 	return !slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {

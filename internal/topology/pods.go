@@ -65,7 +65,7 @@ func (c *Cluster) swap(n *node, freed *record) {
 	}
 }
 
-// reachable says whether a pod with that pin may be bound to the node.
+// reachable reports whether a pod with that pin may be bound to the node.
 func (c *Cluster) reachable(name string, pin map[string]string) bool {
 	return len(pin) == 0 || matches(pin, c.NodeLabels(name))
 }

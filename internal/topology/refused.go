@@ -16,7 +16,7 @@ type Refused struct {
 	Labels map[string]string
 }
 
-// Covers says whether a node, by its name and labels, is in the place. A place without a host and without labels has no node.
+// Covers reports whether a node, by its name and labels, is in the place. A place without a host and without labels has no node.
 func (r Refused) Covers(node string, labels map[string]string) bool {
 	if r.Host != "" {
 		return r.Host == node
@@ -24,7 +24,7 @@ func (r Refused) Covers(node string, labels map[string]string) bool {
 	return len(r.Labels) > 0 && matches(r.Labels, labels)
 }
 
-// Equal says whether both are the same place.
+// Equal reports whether both are the same place.
 func (r Refused) Equal(other Refused) bool {
 	return r.Host == other.Host && maps.Equal(r.Labels, other.Labels)
 }
@@ -55,7 +55,7 @@ func (s *Shape) Refusing(places []Refused) *Shape {
 	return &out
 }
 
-// refuses says whether pods of the shape are kept off a node because a scheduler refused them there.
+// refuses reports whether pods of the shape are kept off a node because a scheduler refused them there.
 func (c *Cluster) refuses(s *Shape, n *node) bool {
 	for _, place := range s.refused {
 		c.work += uint64(1 + len(place.Labels))
@@ -66,7 +66,7 @@ func (c *Cluster) refuses(s *Shape, n *node) bool {
 	return false
 }
 
-// RefusesSome says whether pods of the shape are kept off any node of a domain because a scheduler refused them there.
+// RefusesSome reports whether pods of the shape are kept off any node of a domain because a scheduler refused them there.
 func (c *Cluster) RefusesSome(t *Tree, d DomainID, s *Shape) bool {
 	return len(s.refused) > 0 && !t.AllNodes(d, func(id NodeID) bool { return !c.refuses(s, c.nodes[id]) })
 }

@@ -41,7 +41,7 @@ func (r *resources) of(name string) int {
 	return notOffered
 }
 
-// offer notes one more node that offers a name, and says whether it is the first.
+// offer notes one more node that offers a name, and reports whether it is the first.
 func (r *resources) offer(name string) (i int, first bool) {
 	i, known := r.index[name]
 	if known {
@@ -58,7 +58,7 @@ func (r *resources) offer(name string) (i int, first bool) {
 	return i, true
 }
 
-// withdraw notes one node less that offers a name, and says whether it was the last.
+// withdraw notes one node less that offers a name, and reports whether it was the last.
 func (r *resources) withdraw(name string) (i int, last bool) {
 	i = r.index[name]
 	if r.nodes[i]--; r.nodes[i] > 0 || i == podSlots {

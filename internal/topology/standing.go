@@ -81,7 +81,7 @@ type Victim struct {
 	record *record
 }
 
-// AnyBelow says whether any bound pod has a lower priority. It costs next to nothing.
+// AnyBelow reports whether any bound pod has a lower priority. It costs next to nothing.
 func (c *Cluster) AnyBelow(priority int32) bool {
 	for p := range c.priorities {
 		if p < priority {
@@ -119,7 +119,7 @@ func (c *Cluster) LeavingOn(node string) []Leaving {
 	return list
 }
 
-// Overbooked says whether more of some resource is taken on a node, by bound pods and reservations, than it has: some of it has to leave.
+// Overbooked reports whether more of some resource is taken on a node, by bound pods and reservations, than it has: some of it has to leave.
 func (c *Cluster) Overbooked(node string) bool {
 	n, ok := c.byName[node]
 	if !ok {
@@ -191,7 +191,7 @@ func (c *Cluster) stand(id string, r *record, k int) {
 	}
 }
 
-// ReserveNode reserves a whole node for somebody: further pods stay off it, and an explanation names who. An empty name ends that. It is
+// ReserveNode reserves a whole node for someone: further pods stay off it, and an explanation names who. An empty name ends that. It is
 // independent of the reservations of single pods ([Cluster.Assume]) and not part of any transaction.
 func (c *Cluster) ReserveNode(node, who string) {
 	n, ok := c.byName[node]

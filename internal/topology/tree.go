@@ -26,7 +26,7 @@ type Tree struct {
 	levels   Levels
 	selector map[string]string
 	domains  []domain
-	// order lists the living domains of each level in path order, so that what lies inside one domain is one stretch.
+	// order lists the existing domains of each level in path order, so that what lies inside one domain is one stretch.
 	order [][]DomainID
 	// home is the narrowest domain of each node.
 	home []DomainID
@@ -35,7 +35,7 @@ type Tree struct {
 	dead   int
 	// epoch tells one build from the next, shape one set of domains from the next.
 	epoch, shape uint64
-	// position is each living domain's place in its level's order, as of the shape in numbered.
+	// position is each existing domain's place in its level's order, as of the shape in numbered.
 	position []int32
 	numbered uint64
 	views    map[string]*View
@@ -65,7 +65,7 @@ func (c *Cluster) Tree(levels Levels, nodeSelector map[string]string) *Tree {
 // NodeSelector is what the tree takes nodes by; empty: all. It must not be changed.
 func (t *Tree) NodeSelector() map[string]string { return t.selector }
 
-// DropTree forgets a tree that nobody uses any more.
+// DropTree forgets a tree that no one uses any more.
 func (c *Cluster) DropTree(levels Levels, nodeSelector map[string]string) {
 	key := treeKey(levels, nodeSelector)
 	if t, ok := c.trees[key]; ok {
@@ -184,7 +184,7 @@ func (t *Tree) grow(labels map[string]string) DomainID {
 	return at
 }
 
-// isHome says that a living domain is the narrowest one of a node's labels. Two nodes differ at the narrowest level first.
+// isHome says that a existing domain is the narrowest one of a node's labels. Two nodes differ at the narrowest level first.
 func (t *Tree) isHome(d DomainID, labels map[string]string) bool {
 	path := t.domains[d].path
 	if t.domains[d].size == 0 || len(path) < len(t.levels) && labels[t.levels[len(path)].Key] != "" {

@@ -81,7 +81,7 @@ func (n *node) counts(w *want) bool {
 	return !w.ignored && (!w.served || n.has(w.resource))
 }
 
-// has reports whether the node offers some of a resource, whoever uses it.
+// has reports whether the node offers some of a resource, regardless of who uses it.
 func (n *node) has(resource int) bool {
 	return resource != notOffered && resource < len(n.free) && n.free[resource] > 0
 }
@@ -102,7 +102,7 @@ func (c *Cluster) Served(s *Shape) (names []string) {
 // ServesNone says that no DeviceClass serves a resource.
 func (c *Cluster) ServesNone() bool { return len(c.served) == 0 }
 
-// Offers reports whether a node offers some of a resource, whoever uses it.
+// Offers reports whether a node offers some of a resource, regardless of who uses it.
 func (c *Cluster) Offers(node, resource string) bool {
 	n, known := c.byName[node]
 	return known && n.has(c.resources.of(resource))

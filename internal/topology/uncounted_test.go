@@ -31,7 +31,7 @@ func TestFitsLikeNodeResourcesFit(t *testing.T) {
 		classes   []*resourcev1.DeviceClass
 		ignored   []string
 		used      amounts
-		// fit pods of the kind fit beside the used one; else why is what keeps them out.
+		// fit pods of the kind fit alongside the used one; else why is what keeps them out.
 		fit int
 		why string
 	}{

@@ -83,7 +83,7 @@ func (v *View) Suiting(d DomainID) int {
 	return int(v.suiting[d])
 }
 
-// Suits says whether a node is one of those.
+// Suits reports whether a node is one of those.
 func (v *View) Suits(n NodeID) bool {
 	v.refresh()
 	return v.suited[n]

@@ -182,7 +182,7 @@ func (c *Cluster) tolerated(s *Shape, t *corev1.Taint) bool {
 	return len(s.tolerations) > 0 && corev1helpers.TolerationsTolerateTaint(klog.Logger{}, s.tolerations, t, false)
 }
 
-// MixedReservations says whether a domain has reservations of shapes other than the given one (docs/providers.md#gates: then hosts are pinned).
+// MixedReservations reports whether a domain has reservations of shapes other than the given one (docs/providers.md#gates: then hosts are pinned).
 func (c *Cluster) MixedReservations(t *Tree, d DomainID, s *Shape) bool {
 	if len(c.pending) == 0 || len(c.pending) == 1 && c.pending[s.key] > 0 {
 		return false

@@ -75,7 +75,7 @@ func oneOf(path *field.Path, annotations map[string]string, key string, allowed 
 	return one(badValue(field.ErrorTypeNotSupported, path.Key(key), value, fmt.Sprintf(`must be "%s"`, strings.Join(allowed, `" or "`))))
 }
 
-// oneFormOfConstraint refuses a graph that states its constraint both in annotations and in the spec: nobody could say which one holds.
+// oneFormOfConstraint refuses a graph that states its constraint both in annotations and in the spec: no one could say which one holds.
 func oneFormOfConstraint(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	if !constraint.ByFields(dgd) {
 		return nil

@@ -47,7 +47,7 @@ func TestGraphOfBothVersions(t *testing.T) {
 	}
 }
 
-// TestRulesRatchet: what an object already is does not stand in the way of another change of it, and what a change makes of it must be right.
+// TestRulesRatchet: what an object already is does not block another change of it, and what a change makes of it must be right.
 func TestRulesRatchet(t *testing.T) {
 	const config = `, eppConfig: {configMapRef: {name: c, key: k}}`
 	noImage, image := "podTemplate: {spec: {containers: [{name: main}]}}", mainBeta

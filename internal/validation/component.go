@@ -129,7 +129,7 @@ func deviceModes(s component) field.ErrorList {
 	return errs
 }
 
-// claimOf says whether spec.pvcs or the pod's own volumes know the claim a mount names.
+// claimOf reports whether spec.pvcs or the pod's own volumes know the claim a mount names.
 func claimOf(s component, name string) bool {
 	listed := slices.ContainsFunc(s.pvcs, func(c nvidiav1alpha1.PVC) bool { return c.Name != nil && *c.Name == name })
 	if extra := s.alpha.ExtraPodSpec; listed || extra == nil || extra.PodSpec == nil {

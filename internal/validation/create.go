@@ -35,7 +35,7 @@ func GraphCreate(dgd Written) field.ErrorList {
 	return errs
 }
 
-// ofChanges are rules of new deployments and, ratcheted, of changes. The guard does not ask for them: deployments from before them go on.
+// ofChanges are rules of new deployments and, ratcheted, of changes. The guard does not ask for them: deployments from before them continue.
 func ofChanges(dgd Written) field.ErrorList {
 	errs := append(groveUpdate(dgd.DynamoGraphDeployment), enoughReplicas(dgd.DynamoGraphDeployment)...)
 	errs = append(errs, unconvertedTransfer(dgd)...)
@@ -127,7 +127,7 @@ func imagesKept(now, before Written) field.ErrorList {
 	return errs
 }
 
-// sidecarImages: the API server refuses a pod that has a container without an image, which nobody sees who creates a deployment.
+// sidecarImages: the API server refuses a pod that has a container without an image, which no one sees who creates a deployment.
 func sidecarImages(s component) field.ErrorList {
 	var errs field.ErrorList
 	check := func(list string, containers []corev1.Container) {

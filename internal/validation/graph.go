@@ -12,7 +12,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// graphChecks are the rules about the deployment as a whole, in the order users read the errors.
+// graphChecks are the rules about the entire deployment, in the order users read the errors.
 var graphChecks = []struct {
 	name string
 	run  func(*nvidiav1beta1.DynamoGraphDeployment) field.ErrorList
@@ -116,7 +116,7 @@ func (s component) mainPath(name string, more ...string) *field.Path {
 	return s.podPath("containers").Key(nvidiav1beta1.MainContainerName).Child(name, more...)
 }
 
-// multinode says whether each replica of the component spans several nodes.
+// multinode reports whether each replica of the component spans several nodes.
 func (s component) multinode() bool { return s.Multinode != nil }
 
 // Graph returns everything that is wrong with a deployment and can be determined from the object alone.

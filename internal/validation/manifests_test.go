@@ -17,7 +17,7 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
-// manifestsDir holds manifests that users have. The folder lies beside the checkout and need not be there.
+// manifestsDir holds manifests that users have. The folder lies alongside the checkout and need not be there.
 const manifestsDir = "../../../shared/manifests"
 
 // TestManifestsInUse: none is refused as a new deployment, in either version.

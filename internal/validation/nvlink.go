@@ -16,7 +16,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// AsksForCliques says whether the ComputeDomains of its namespace matter to a deployment: its topology has a level of NVLink cliques, and its pods name
+// AsksForCliques reports whether the ComputeDomains of its namespace matter to a deployment: its topology has a level of NVLink cliques, and its pods name
 // claim templates, or Trellis is to make a ComputeDomain for them.
 func AsksForCliques(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology) bool {
 	return cliqueLevel(topology) >= 0 && len(nvlink.TemplatesOf(dgd))+len(render.ComputeDomainsOf(dgd)) > 0

@@ -37,7 +37,7 @@ var immutabilityChecks = []struct {
 
 // GraphUpdate returns what is wrong with a change of a deployment. A change that leaves the spec and the annotations alone (labels,
 // finalizers, status) passes, and so does every change of an object that is being deleted. Rules are ratcheted: what the old object
-// already broke, in the same way, does not stand in the way of another change.
+// already broke, in the same way, does not block another change.
 func GraphUpdate(now, before Written) field.ErrorList {
 	updated, old := now.DynamoGraphDeployment, before.DynamoGraphDeployment
 	if updated == nil || old == nil || updated.DeletionTimestamp != nil {

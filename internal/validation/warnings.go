@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// graphWarnings are the things that are accepted and that the user should know about. The topology is nil when nobody has read it.
+// graphWarnings are the things that are accepted and that the user should know about. The topology is nil when no one has read it.
 var graphWarnings = []struct {
 	name string
 	run  func(Written, *grovev1alpha1.ClusterTopology) []field.Text
@@ -163,7 +163,7 @@ func multinodeWithoutType(dgd Written, _ *grovev1alpha1.ClusterTopology) []field
 		field.WordType), names)}
 }
 
-// isHost says whether a level is single nodes, by its label key or else by its name.
+// isHost reports whether a level is single nodes, by its label key or else by its name.
 func isHost(topology *grovev1alpha1.ClusterTopology, domain string) bool {
 	if i := levelIndex(topology, domain); i >= 0 && topology.Spec.Levels[i].Key == corev1.LabelHostname {
 		return true

@@ -25,7 +25,7 @@ import (
 )
 
 // The API server asks the defaulting webhook about every update. About a create it asks where replicas are left out once the defaults of the
-// definitions are set: those that are shipped have one for replicas, those of somebody else may not.
+// definitions are set: those that are shipped have one for replicas, those of another client may not.
 
 var bothVersions = []string{"v1alpha1", "v1beta1"}
 
@@ -87,7 +87,7 @@ func (s *server) withoutDefault() {
 	s.eventually("the definition has no default", func() bool { return served(1) })
 }
 
-// graphOf has a component, or a component, for each of the texts, which are what they say beside their image.
+// graphOf has a component, or a component, for each of the texts, which are what they say alongside their image.
 func graphOf(version string, says ...string) *unstructured.Unstructured {
 	GinkgoHelper()
 	var parts []string

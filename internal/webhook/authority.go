@@ -76,7 +76,7 @@ func (f *follower) converts(crd *apiextensionsv1.CustomResourceDefinition) bool 
 	return service.Namespace == f.opts.Namespace && service.Name == f.opts.ServiceName
 }
 
-// isTrusted says whether all webhooks know the authority: before, the API server would not believe the certificate.
+// isTrusted reports whether all webhooks know the authority: before, the API server would not believe the certificate.
 func (f *follower) isTrusted(ctx context.Context, authority []byte) (bool, error) {
 	definitions, err := f.definitions(ctx)
 	if err != nil {

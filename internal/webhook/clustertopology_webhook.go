@@ -50,7 +50,7 @@ func (v *topologyValidator) ValidateDelete(ctx context.Context, ct *grovev1alpha
 	return v.warn(ctx, nil, ct), nil
 }
 
-// warn names the deployments that a change touches. When they cannot be listed it says so: the change itself is fine.
+// warn names the deployments that a change touches. When they cannot be listed it reports it: the change itself is fine.
 func (v *topologyValidator) warn(ctx context.Context, updated, old *grovev1alpha1.ClusterTopology) admission.Warnings {
 	users, err := v.users(ctx, old.Name)
 	if err != nil {

@@ -60,7 +60,7 @@ func (v *deploymentValidator) computeDomains(ctx context.Context, namespace stri
 	return domains
 }
 
-// isChannel says whether a claim template is that of a ComputeDomain: one whose own object cannot be read, or is gone.
+// isChannel reports whether a claim template is that of a ComputeDomain: one whose own object cannot be read, or is gone.
 func (v *deploymentValidator) isChannel(ctx context.Context, key client.ObjectKey) bool {
 	template := &resourcev1.ResourceClaimTemplate{}
 	return v.live.Get(ctx, key, template) == nil && nvlink.IsChannel(&template.Spec.Spec)

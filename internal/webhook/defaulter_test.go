@@ -55,7 +55,7 @@ func TestMemoryIsKept(t *testing.T) {
 	}
 }
 
-// TestMinAvailableIsKept: 1 is the default. It comes back where an update leaves it out, and any other number does not.
+// TestMinAvailableIsKept: 1 is the default. It returns where an update leaves it out, and any other number does not.
 func TestMinAvailableIsKept(t *testing.T) {
 	const head = `{"apiVersion":"nvidia.com/v1beta1","kind":"DynamoGraphDeployment",`
 	alpha := func(more string) string { return head + `"spec":{"services":{"A":{"replicas":3` + more + `}}}}` }

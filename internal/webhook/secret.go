@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-// inSync says whether what is served is what the next start, and another replica, would serve. It has no series without webhooks and conversion.
+// inSync reports whether what is served is what the next start, and another replica, would serve. It has no series without webhooks and conversion.
 var inSync = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 	Name: "trellis_webhook_certificate_in_sync",
 	Help: "1 while the webhooks' certificate is in its Secret and the definitions trust it, 0 while what is served cannot be kept.",

@@ -69,7 +69,7 @@ func forAdmin(unread error) string {
 	return ""
 }
 
-// notChecked is a warning beside the faults of an object for which something could not be read.
+// notChecked is a warning alongside the faults of an object for which something could not be read.
 func notChecked(unread error) string {
 	return limit.Text(unread.Error(), maxMessage) + "; what needs it was not checked"
 }

@@ -19,7 +19,7 @@ import (
 )
 
 // A deployment remembers something that is JSON, but nothing of v1alpha1; it was stored while no webhook was asked. It can be mended, and everything else
-// of it changed. Nobody can make another one.
+// of it changed. No one can make another one.
 func TestUnreadableMemory(t *testing.T) {
 	const deleted = "2026-01-01T00:00:00Z"
 	graph := func(metadata map[string]any) []byte {
@@ -90,7 +90,7 @@ func TestUnreadableMemory(t *testing.T) {
 	}
 }
 
-// What would not fit into the other version's annotations is refused when it is written, and does not stand in the way of other changes when it is stored.
+// What would not fit into the other version's annotations is refused when it is written, and does not block other changes when it is stored.
 func TestWhatDoesNotFit(t *testing.T) {
 	raw := func(size int) []byte {
 		out, err := json.Marshal(map[string]any{

@@ -58,7 +58,7 @@ func (w *watched) open(mgr ctrl.Manager, objects map[client.Object]cache.ByObjec
 	wake := func(any) {
 		select {
 		case w.changed <- struct{}{}:
-		default: // somebody will look anyway
+		default: // someone will look anyway
 		}
 	}
 	for object := range objects {

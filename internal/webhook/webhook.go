@@ -100,7 +100,7 @@ func SetupWithManager(mgr ctrl.Manager, opts Options) error {
 }
 
 // leaving has callers give up their connections once ending is closed. The API server keeps connections, and a Service does not lead an existing
-// one elsewhere. A server that ends closes those on which nobody waits for an answer; a call that is sent at that moment fails, for the API
+// one elsewhere. A server that ends closes those on which no one waits for an answer; a call that is sent at that moment fails, for the API
 // server repeats none. A connection that its caller gives up after an answer carries no such call.
 func leaving(hook http.Handler, ending <-chan struct{}) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -9,7 +9,7 @@
 //	                    (pods: graph.BuildPod and newpod.Admit, where they do not exist yet)   on a topology.Cluster
 //
 // so that its answer is the operator's, as long as it sees the same objects. What it adds is bookkeeping around them: scaling groups that
-// nobody has created get an identity, pods that exist count as living members, replicas that need no plan are reported where they are, and
+// no one has created get an identity, pods that exist count as active members, replicas that need no plan are reported where they are, and
 // what the kube-scheduler places by itself ([Planner] puts such pods last) takes capacity too.
 //
 // Graphs are planned one after the other; what one of them takes is gone for the next:

@@ -62,7 +62,7 @@ func (e environment) stopOperator(ctx context.Context) {
 }
 
 var _ = Describe("The operator", func() {
-	// The operator goes away under running graphs, comes back to wrong objects, and is uninstalled at last. Each step leaves the pods that
+	// The operator goes away under running graphs, returns to wrong objects, and is uninstalled at last. Each step leaves the pods that
 	// run alone, and nothing is left that cannot be deleted.
 	It("goes away under running graphs and is uninstalled: what runs is left alone, and all can be deleted", func(ctx SpecContext) {
 		e := newEnvironment(of(ctx), "alone")

@@ -30,7 +30,7 @@ import (
 )
 
 // brings is a deployment with a frontend for the outside, a planner, an endpoint picker and a worker that mounts a claim of its own and one
-// that somebody else has to make.
+// that another client has to make.
 const brings = `
 apiVersion: nvidia.com/v1alpha1
 kind: DynamoGraphDeployment

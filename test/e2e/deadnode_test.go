@@ -19,7 +19,7 @@ import (
 )
 
 var _ = Describe("A deleted pod that does not end", func() {
-	// A pod that was deleted does not end. The status and kubectl trellis explain name the pod and its node. When the node turns NotReady, nobody will
+	// A pod that was deleted does not end. The status and kubectl trellis explain name the pod and its node. When the node turns NotReady, no one will
 	// confirm the end: the replica is made under another ordinal, elsewhere. Once the node is back the pod ends, and nothing else happens.
 	It("is named in the status, and is replaced under another ordinal when its node is not ready", func(ctx SpecContext) {
 		w := newWorld(ctx, "not-ending", racks(1, 8, "a/r0", "a/r1")...)

@@ -137,7 +137,7 @@ func (g *graphFacts) contradictions() []string {
 	return found
 }
 
-// fitsAfterAll says that a rack has enough hosts for a gang that waits for capacity: "" when none has, or somebody's released pods are still on
+// fitsAfterAll says that a rack has enough hosts for a gang that waits for capacity: "" when none has, or someone's released pods are still on
 // their way there.
 func (f *facts) fitsAfterAll(g *graphFacts) string {
 	if !g.waits() {

@@ -315,7 +315,7 @@ var _ = Describe("The update of workers", func() {
 		Expect(w.c.Delete(ctx, lost)).To(Succeed())
 		w.until("the replica is of the former generation", func() error {
 			pod := &corev1.Pod{}
-			if err := w.c.Get(ctx, client.ObjectKeyFromObject(lost), pod); err != nil {
+			if err := w.c.Get(ctx, types.NamespacedName{Namespace: lost.Namespace, Name: lost.Name}, pod); err != nil {
 				return err
 			}
 			if pod.UID == lost.UID {

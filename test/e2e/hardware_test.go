@@ -19,7 +19,7 @@ import (
 // computeDomain is the driver of the channels between nodes, and its class.
 const computeDomain = "compute-domain.example.com"
 
-// hardware are the kinds of nodes that the samples were written for, beside the 44 in racks, blocks and zones.
+// hardware are the kinds of nodes that the samples were written for, alongside the 44 in racks, blocks and zones.
 var hardware = []struct {
 	name        string
 	nodes, gpus int

@@ -263,7 +263,7 @@ func (w *world) domains(level string, pods ...corev1.Pod) []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// all returns every living pod of the world's deployments.
+// all returns every active pod of the world's deployments.
 func (w *world) all() []corev1.Pod {
 	w.t.Helper()
 	pods := list(w, &corev1.PodList{}).Items

@@ -42,7 +42,7 @@ func (w *world) unreliably(seed int64, omits bool) *rest.Config {
 	return u.disturb(w.config())
 }
 
-// fewSteps are the steps of a life beside the one of the random life.
+// fewSteps are the steps of a life alongside the one of the random life.
 func fewSteps() (steps, seed int64) {
 	return lifeOf(fromEnv("TRELLIS_LIFE_STEPS", 4))
 }

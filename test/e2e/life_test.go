@@ -38,7 +38,7 @@ var _ = Describe("A running graph", func() {
 		Expect(w.all()).To(w.bePlacedIn("zone", "b"))
 	}, SpecTimeout(suite.Timeout()))
 
-	// A pod of a multinode replica is deleted: the replica comes back whole, in the same rack, though another one has become as good.
+	// A pod of a multinode replica is deleted: the replica returns whole, in the same rack, though another one has become as good.
 	It("gets a replica that lost a pod back whole, in the same rack", suite.Core, func(ctx SpecContext) {
 		w := newWorld(ctx, "lost-member", racks(3, 8, "a/r0", "a/r1")...)
 		blocker := w.occupy("other", "a-r0-0", 8)
@@ -56,7 +56,7 @@ var _ = Describe("A running graph", func() {
 		Expect(w.all()).To(w.bePlacedIn("rack", "a/r1"))
 	}, SpecTimeout(suite.Timeout()))
 
-	// The rack is too small for the replica to come back, as a host of it is cordoned: the replica moves as a whole.
+	// The rack is too small for the replica to return, as a host of it is cordoned: the replica moves as a unit.
 	It("has a replica moved as a unit when its rack has become too small", func(ctx SpecContext) {
 		w := newWorld(ctx, "moves", racks(2, 8, "a/r0", "a/r1")...)
 		w.create(w.graphOf("g", "zone", services{"Worker": worker(1, 2, 8, "rack")}))
@@ -75,7 +75,7 @@ var _ = Describe("A running graph", func() {
 			fmt.Sprintf("Worker-0 moves as a whole from %s to %s: needs 2 pods x 8 nvidia.com/gpu in %s; it holds 1 of 2 (1 host cordoned)", first[0], now[0], first[0]))
 	}, SpecTimeout(suite.Timeout()))
 
-	// A node goes away with all its pods: the replica that had a pod there comes back whole elsewhere.
+	// A node goes away with all its pods: the replica that had a pod there returns whole elsewhere.
 	It("gets the replica on a deleted node back whole, elsewhere", func(ctx SpecContext) {
 		w := newWorld(ctx, "node-deleted", racks(2, 8, "a/r0", "a/r1")...)
 		w.create(w.graphOf("g", "zone", services{"Worker": worker(1, 2, 8, "rack")}))
@@ -131,7 +131,7 @@ var _ = Describe("A running graph", func() {
 		}
 	}, SpecTimeout(suite.Timeout()))
 
-	// Somebody else took the capacity between release and binding. The gang is requeued whole, bound members included, and starts once there
+	// Someone else took the capacity between release and binding. The gang is requeued whole, bound members included, and starts once there
 	// is capacity, in one rack. A gang that fills hosts of a large rack has these named in its pods, and finds others of the rack after it was requeued.
 	It("is requeued whole when others take its capacity between release and binding", func(ctx SpecContext) {
 		w := newWorld(ctx, "take-back", racks(2, 8, "a/r0")...)

@@ -133,7 +133,7 @@ var _ = ReportAfterSuite("manifests that became Ready", func(report Report) {
 	}
 })
 
-// manifestFiles are those of the folder that is named, or else our own examples and, where they lie beside the repository, some samples.
+// manifestFiles are those of the folder that is named, or else our own examples and, where they lie alongside the repository, some samples.
 func manifestFiles() []string {
 	var files []string
 	if dir := os.Getenv(allManifests); dir != "" {

@@ -32,7 +32,7 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
-// mapped is a cluster to draw: a graph that runs, one that waits, a pod of somebody else, and a cordoned host.
+// mapped is a cluster to draw: a graph that runs, one that waits, a pod of another client, and a cordoned host.
 func mapped(ctx context.Context, name string) *world {
 	GinkgoHelper()
 	w := newWorld(ctx, name, racks(3, 8, name+"/r0", name+"/r1")...) // in a zone of its own

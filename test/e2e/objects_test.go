@@ -84,7 +84,7 @@ func (w *world) newNode(h host) corev1.Node {
 // node is the real name of a world's host.
 func (w *world) node(host string) string { return w.name + "-" + host }
 
-// occupy fills GPUs of a host with a pod of somebody else's.
+// occupy fills GPUs of a host with a pod of another owner's.
 func (w *world) occupy(name, host string, gpus int) *corev1.Pod {
 	w.t.Helper()
 	pod := &corev1.Pod{

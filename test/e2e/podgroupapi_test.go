@@ -26,7 +26,7 @@ import (
 
 var _ = Describe("The API of PodGroup", func() {
 	// The API is switched off and on under running deployments: none of their pods is touched, nothing new is made half constrained, and all
-	// of it goes on by itself when the API is back.
+	// of it continues by itself when the API is back.
 	It("is switched off and on under running deployments, and no pod of theirs is touched", func(ctx SpecContext) {
 		e := newEnvironment(of(ctx), "switched", func(o *sandbox.Options) {
 			o.Manager = sandbox.ManagerOptions{Args: []string{"--requeue-after=" + requeueAfter.String()}}

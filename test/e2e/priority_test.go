@@ -38,7 +38,7 @@ func (w *world) priorityClass(value int32) string {
 
 var _ = Describe("A gang of a higher priority", func() {
 	// Two racks are full: one with a gang of two hosts, one with two graphs of one host each. A more important gang gets the rack where it breaks
-	// one gang, whole; the kube-scheduler preempts there. The gang that had to go comes back whole once there is capacity, in the same rack
+	// one gang, whole; the kube-scheduler preempts there. The gang that had to go returns whole once there is capacity, in the same rack
 	// only if that is where the capacity is.
 	DescribeTable("preempts one gang whole, which comes back whole", func(ctx SpecContext, on *sharedSandbox) {
 		priorityMakesRoom(on.open(ctx).newWorld(ctx, "priority", racks(2, 8, "a/r0", "a/r1")...))

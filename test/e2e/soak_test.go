@@ -244,7 +244,7 @@ func (s *soak) unsettled() []string {
 	return found
 }
 
-// quiet waits until nobody writes any more, and checks that it stays so.
+// quiet waits until no one writes any more, and checks that it stays so.
 func (s *soak) quiet() {
 	still := max(5*time.Second, min(time.Minute, s.duration/10))
 	ctx, cancel := context.WithTimeout(s.t.Context(), suite.Patience())

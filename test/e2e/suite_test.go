@@ -17,7 +17,7 @@
 // one replica with two pods of 8 GPUs each, in one rack. Pods of others take capacity by occupy. What a scenario expects after a while, it waits for:
 // ready, hasCondition, hasEvent, and until for everything else. Waits end by what they wait for, or after suite.Patience.
 //
-// An observer (follow) sees every state of the world's pods while a scenario goes on, and fails it for what must never be, even for a moment. The
+// An observer (follow) sees every state of the world's pods while a scenario continues, and fails it for what must never be, even for a moment. The
 // auditor of the soak does this for many graphs, and compares what is said of them with what is.
 //
 // # Sandboxes

@@ -22,7 +22,7 @@ import (
 
 // unreliable makes the watches of a client late, repetitive, out of order, short-lived and, if so asked, incomplete. Of one object no change
 // overtakes another, and what was not passed on when a watch was cut is sent again by the next one, as it is by any API server. A watch that left
-// an event out goes on for a while, and then says that its resource version is too old, so that the client lists again.
+// an event out continues for a while, and then says that its resource version is too old, so that the client lists again.
 type unreliable struct {
 	mu   sync.Mutex
 	rand *rand.Rand
@@ -105,7 +105,7 @@ type disturbedWatch struct {
 	protobuf bool
 	// waiting is an event that another one is to overtake.
 	waiting []byte
-	// expires is when a watch that left an event out says so.
+	// expires is when a watch that left an event out reports it.
 	expires <-chan time.Time
 }
 

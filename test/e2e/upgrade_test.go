@@ -32,7 +32,7 @@ import (
 )
 
 // earlier is a namespace as commit 886ffe1 left it in a cluster (testdata/released.yaml): two deployments, all that was made for them, and their nodes. The
-// deployment "packed" has a constraint; "plain" has every kind of component, and an adapter. Nobody edits the file: it is what was there.
+// deployment "packed" has a constraint; "plain" has every kind of component, and an adapter. No one edits the file: it is what was there.
 const earlier = "released"
 
 // renderedOtherwise stands for templates that another version of the operator makes: the same pods with a variable more, and so with other

@@ -122,7 +122,7 @@ func byPattern(s *schema) []string {
 // candidates for a text that must match a pattern.
 var candidates = []string{"a", "1", "1Gi", "rack", "2000-01-01T00:00:00Z", "a/b", "10s", "True", "example.com/a"}
 
-// valid is the simplest value that the schema takes, as far as it says so without CEL.
+// valid is the simplest value that the schema takes, as far as it reports it without CEL.
 func valid(s *schema) raw {
 	if s.Default != nil {
 		return s.Default.Raw

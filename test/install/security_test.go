@@ -80,7 +80,7 @@ func checkSecretRules(t *testing.T, rules []rbacv1.PolicyRule) {
 	}
 }
 
-// What the restricted level of PodSecurity asks for, and what it forgets: limits and a root file system that nobody writes to.
+// What the restricted level of PodSecurity asks for, and what it forgets: limits and a root file system that no one writes to.
 func TestPodIsRestricted(t *testing.T) {
 	for name, install := range installs(t) {
 		t.Run(name, func(t *testing.T) {

@@ -14,7 +14,7 @@
 //
 // A suite fails on a request that no right allows, on a right that it uses and testdata/SUITE.txt does not list, and, when all of it ran, on one
 // that is listed there, nowhere else, and not used any more. With -update it writes the file. That the files together are all rights is
-// asked in test/install. A right is also used when a Role that the operator writes grants it: nobody can grant more than he has.
+// asked in test/install. A right is also used when a Role that the operator writes grants it: no one can grant more than he has.
 package rights
 
 import (

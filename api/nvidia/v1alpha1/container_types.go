@@ -73,7 +73,7 @@ type EPPConfig struct {
 	Config *FreeObject `json:"config,omitempty"`
 }
 
-// FrontendSidecar is a frontend container beside the main one.
+// FrontendSidecar is a frontend container alongside the main one.
 type FrontendSidecar struct {
 	// Image of the sidecar.
 	// +kubebuilder:validation:MinLength=1
@@ -97,7 +97,7 @@ type GPUMemoryService struct {
 	// Enabled turns it on.
 	// +optional
 	Enabled bool `json:"enabled,omitempty"`
-	// Mode is intraPod, beside the provider, or interPod, in a pod of its own.
+	// Mode is intraPod, alongside the provider, or interPod, in a pod of its own.
 	// +kubebuilder:validation:Enum=intraPod;interPod
 	// +kubebuilder:default=intraPod
 	// +optional

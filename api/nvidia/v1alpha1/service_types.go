@@ -89,10 +89,10 @@ type ServiceSpec struct {
 	// ExtraPodSpec is merged into the pods' spec.
 	// +optional
 	ExtraPodSpec *ExtraPodSpec `json:"extraPodSpec,omitempty"`
-	// LivenessProbe of the main container; replaces the default and mainContainer's as a whole.
+	// LivenessProbe of the main container; replaces the default's and mainContainer's entirely.
 	// +optional
 	LivenessProbe *corev1.Probe `json:"livenessProbe,omitempty"`
-	// ReadinessProbe of the main container; replaces the default and mainContainer's as a whole.
+	// ReadinessProbe of the main container; replaces the default's and mainContainer's entirely.
 	// +optional
 	ReadinessProbe *corev1.Probe `json:"readinessProbe,omitempty"`
 	// Replicas of the service, 0 to 65536. A replica of a multinode service is nodeCount pods.
@@ -121,7 +121,7 @@ type ServiceSpec struct {
 	// EPPConfig configures an endpoint picker (componentType epp).
 	// +optional
 	EPPConfig *EPPConfig `json:"eppConfig,omitempty"`
-	// FrontendSidecar runs a frontend beside the main container of each pod.
+	// FrontendSidecar runs a frontend alongside the main container of each pod.
 	// +optional
 	FrontendSidecar *FrontendSidecar `json:"frontendSidecar,omitempty"`
 	// Checkpoint settings, kept as written.

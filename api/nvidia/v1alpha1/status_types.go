@@ -200,7 +200,7 @@ type DynamoGraphDeploymentStatus struct {
 	// RollingUpdate in progress, or the last one.
 	// +optional
 	RollingUpdate *RollingUpdateStatus `json:"rollingUpdate,omitempty"`
-	// Placement of the graph as a whole.
+	// Placement of the entire graph.
 	// +optional
 	Placement *PlacementStatus `json:"placement,omitempty"`
 	// Provider is what gets the deployment's gangs onto nodes: Gates, PodGroup, KAI or Grove.
@@ -306,7 +306,7 @@ type RollingUpdateStatus struct {
 	UpdatedServices []string `json:"updatedServices,omitempty"`
 }
 
-// PlacementStatus is where the graph sits as a whole.
+// PlacementStatus is where the entire graph is placed.
 type PlacementStatus struct {
 	// Domain is the graph domain: the path of label values from the broadest level down.
 	// +optional

@@ -99,7 +99,7 @@ type ComponentSpec struct {
 	// EPPConfig configures an endpoint picker (type epp).
 	// +optional
 	EPPConfig *EPPConfig `json:"eppConfig,omitempty"`
-	// FrontendSidecar is the name of the container of podTemplate that runs a frontend beside the main container.
+	// FrontendSidecar is the name of the container of podTemplate that runs a frontend alongside the main container.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +optional

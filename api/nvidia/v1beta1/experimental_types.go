@@ -82,7 +82,7 @@ type GroveOptions struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.extraClientPods) || size(self.extraClientPods) == 0 || self.mode == 'InterPod'",message="extraClientPods is only supported with mode=InterPod"
 // +kubebuilder:validation:XValidation:rule="!has(self.extraClientPods) || size(self.extraClientPods) == 0",message="extraClientPods is reserved for inter-pod GMS and is not implemented yet"
 type GPUMemoryService struct {
-	// Mode is IntraPod, beside the provider, or InterPod, in a pod of its own.
+	// Mode is IntraPod, alongside the provider, or InterPod, in a pod of its own.
 	// +kubebuilder:validation:Enum=IntraPod;InterPod
 	// +kubebuilder:default=IntraPod
 	// +optional

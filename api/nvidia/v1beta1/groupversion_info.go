@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package v1beta1 holds the nvidia.com/v1beta1 API: the version that is stored, and the hub that the other versions are converted to and
-// from. The conversion lives beside the older version, in package v1alpha1.
+// from. The conversion lives alongside the older version, in package v1alpha1.
 //
 // Its schema accepts on an update whatever v1alpha1 admits, because every object of v1alpha1 is stored as one of v1beta1. What is stricter
 // here is therefore asked of new components only.

@@ -50,15 +50,15 @@ type ScalingGroupStatus struct {
 	// Progress of the update that runs; absent while none does.
 	// +optional
 	Progress *RolloutProgress `json:"progress,omitempty"`
-	// Revision that was last rolled out as a whole; another one than the spec's while an update runs.
+	// Revision that was last rolled out completely; another one than the spec's while an update runs.
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	Revision string `json:"revision,omitempty"`
-	// Restart that was last rolled out as a whole, by a provider that makes the pods itself. Pods of Trellis' own carry it themselves.
+	// Restart that was last rolled out completely, by a provider that makes the pods itself. Pods of Trellis' own carry it themselves.
 	// +optional
 	Restart string `json:"restart,omitempty"`
 	// Placements is the last domain of each replica, as far as 128 KiB hold them, the lowest ordinals first; FurtherPlacements has the others. A
-	// replica that comes back tries it first; it never has to.
+	// replica that is recreated tries it first; it never has to.
 	// +optional
 	// +listType=map
 	// +listMapKey=replica

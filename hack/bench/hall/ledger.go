@@ -140,7 +140,7 @@ func (d *domain) join(path [3]string, level Level) error {
 	return nil
 }
 
-// Judge books an answer. A refusal is judged too: when there was capacity, it says so.
+// Judge books an answer. A refusal is judged too: when there was capacity, it reports it.
 func (l *Ledger) Judge(a Ask, answer Answer) error {
 	if answer != nil {
 		return l.Take(a, answer)
@@ -151,7 +151,7 @@ func (l *Ledger) Judge(a Ask, answer Answer) error {
 	return nil
 }
 
-// Holds says whether there is capacity for it: exactly, because all its pods are alike.
+// Holds reports whether there is capacity for it: exactly, because all its pods are alike.
 func (l *Ledger) Holds(a Ask) bool {
 	pods := map[[3]string]int{} // that fit a domain of level Each
 	for i, free := range l.free {

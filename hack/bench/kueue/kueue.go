@@ -78,7 +78,7 @@ func New(nodes []*corev1.Node, bound []*corev1.Pod) (*Cache, error) {
 // Node takes a node in.
 func (c *Cache) Node(n *corev1.Node) { c.cache.TASCache().SyncNode(n) }
 
-// Pod takes a bound pod of somebody else in.
+// Pod takes a bound pod of another client in.
 func (c *Cache) Pod(p *corev1.Pod) { c.cache.TASCache().Update(p, logr.Discard()) }
 
 // queue has more quota than any hall.

@@ -25,7 +25,7 @@ import (
 const (
 	alpha = "nvidia.com/v1alpha1"
 	beta  = "nvidia.com/v1beta1"
-	// stillName is a deployment without pods that nobody changes.
+	// stillName is a deployment without pods that no one changes.
 	stillName = "still"
 )
 

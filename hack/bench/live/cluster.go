@@ -47,7 +47,7 @@ type Cluster struct {
 	box   *sandbox.Sandbox
 	c     client.WithWatch
 	dir   string
-	// theirs are the kinds that peers make beside the pods.
+	// theirs are the kinds that peers make alongside the pods.
 	theirs []schema.GroupVersionKind
 	// peers are the programs of peers, by name: whether they run.
 	peers map[string]bool

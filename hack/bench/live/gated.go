@@ -102,7 +102,7 @@ func pinOf(pod *corev1.Pod) gang.Pin {
 	return pin
 }
 
-// gatedAs is a pod nobody owns with what a released pod was created with. The operator takes no pod for its own that has no owner.
+// gatedAs is a pod no one owns with what a released pod was created with. The operator takes no pod for its own that has no owner.
 func gatedAs(pod *corev1.Pod, gangName string) *corev1.Pod {
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, Labels: maps.Clone(pod.Labels), Annotations: maps.Clone(pod.Annotations)},

@@ -215,7 +215,7 @@ func (c *Cluster) holder(ctx context.Context) (string, error) {
 	return *l.Spec.HolderIdentity, nil
 }
 
-// untilLed waits until somebody holds the lease who did not before.
+// untilLed waits until someone holds the lease who did not before.
 func (c *Cluster) untilLed(ctx context.Context, before string) error {
 	err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
 		now, err := c.holder(ctx)

@@ -46,7 +46,7 @@ func TestLostCounts(t *testing.T) {
 	}
 }
 
-// A replica leaves the Service when it has ended, not when it answers late, and comes back when it is ready.
+// A replica leaves the Service when it has ended, not when it answers late, and returns when it is ready.
 func TestServiceFollowsReplicas(t *testing.T) {
 	s, err := newService(map[string]string{"a": "a:1", "b": "b:1"})
 	if err != nil {

@@ -130,7 +130,7 @@ func released(gang map[string]*corev1.Pod, pods int) bool {
 	return len(gang) == pods
 }
 
-// judgeGang waits until a graph's gang is bound and checks where it is, beside pods that are bound already.
+// judgeGang waits until a graph's gang is bound and checks where it is, alongside pods that are bound already.
 func (c *Cluster) judgeGang(ctx context.Context, p *pods, name string, size int, beside []*corev1.Pod) error {
 	var hosts []string
 	err := p.until(ctx, name+" is bound", func() bool {

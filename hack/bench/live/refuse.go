@@ -33,7 +33,7 @@ var theirs = []schema.GroupVersionKind{
 // othersNamespace has the pods that fill a cluster: clear leaves them there.
 const othersNamespace = "others"
 
-// Occupy has pods of somebody else take a part of every host, so that no host is free as a whole, and waits until the machine is quiet.
+// Occupy has pods of another client take a part of every host, so that no host is free as a unit, and waits until the machine is quiet.
 func (c *Cluster) Occupy(ctx context.Context) error {
 	if err := c.c.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: othersNamespace}}); err != nil {
 		return err

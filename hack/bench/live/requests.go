@@ -47,7 +47,7 @@ type gangModel struct {
 }
 
 // RequestCosts sends requests of each kind that a packed gang is made of, so many of each, one after the other, and returns what one takes of the
-// CPU. Meanwhile only etcd, the API server and an operator that does not lead run, whose caches watch, and nobody reacts. The cluster is of no
+// CPU. Meanwhile only etcd, the API server and an operator that does not lead run, whose caches watch, and no one reacts. The cluster is of no
 // use afterwards.
 func (c *Cluster) RequestCosts(ctx context.Context, pods, repeats int) ([]RequestCost, error) {
 	if err := trellisv1alpha1.AddToScheme(c.c.Scheme()); err != nil {
@@ -112,7 +112,7 @@ func (c *Cluster) model(ctx context.Context, size int) (m gangModel, err error) 
 	return m, c.c.Get(ctx, client.ObjectKeyFromObject(deployment), deployment)
 }
 
-// still ends all that would react. The operator goes on answering the API server, which converts deployments for its watch cache of v1alpha1.
+// still ends all that would react. The operator continues answering the API server, which converts deployments for its watch cache of v1alpha1.
 func (c *Cluster) still(ctx context.Context) error {
 	err := c.box.StopManager(ctx, sandbox.DefaultManager)
 	for _, component := range []string{"kube-scheduler", "kube-controller-manager", "kwok"} {
@@ -159,7 +159,7 @@ func (c *Cluster) podRequests(ctx context.Context, m gangModel) []requestKind {
 	}
 }
 
-// otherRequests are about what a deployment brings beside its pods. What it had of the operator before is a look for each child and an apply.
+// otherRequests are about what a deployment brings alongside its pods. What it had of the operator before is a look for each child and an apply.
 func (c *Cluster) otherRequests(ctx context.Context, m gangModel) []requestKind {
 	kinds := []requestKind{
 		{"look for what is not there", func(int) error {

@@ -121,7 +121,7 @@ const gangLabelKey = "bench.trellis.dev/gang"
 
 func gangLabel(p *corev1.Pod) string { return p.Labels[gangLabelKey] }
 
-// barePod is a pod nobody owns.
+// barePod is a pod no one owns.
 func barePod(name, gang string, gpus int) *corev1.Pod {
 	p := hall.Pod(name, gpus, "")
 	p.Namespace, p.UID, p.Status = namespace, "", corev1.PodStatus{}

@@ -38,7 +38,7 @@ rules:
 const (
 	// operatorUser is the operator's name in the audit log.
 	operatorUser = "system:serviceaccount:trellis-system:trellis-controller-manager"
-	// silence is how long nobody may write for the graph: longer than the operator holds anything back.
+	// silence is how long no one may write for the graph: longer than the operator holds anything back.
 	silence = 10 * time.Second
 	// silenceAgain is how often the log is looked at.
 	silenceAgain = time.Second
@@ -121,7 +121,7 @@ func (c *Cluster) writesSince(offset int64) ([]Write, error) {
 	return readWrites(log)
 }
 
-// Writes creates one graph of several gangs in one rack each and returns what was written for it, by everybody, until it is Ready and nobody
+// Writes creates one graph of several gangs in one rack each and returns what was written for it, by everybody, until it is Ready and no one
 // has written for it for a while. Then it checks where the pods are, and takes everything away again.
 func (c *Cluster) Writes(ctx context.Context, gangs, podsPerGang int) ([]Write, error) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -152,7 +152,7 @@ func (c *Cluster) Writes(ctx context.Context, gangs, podsPerGang int) ([]Write, 
 	return writes, c.clear(ctx, p.pods)
 }
 
-// untilSilent waits until nobody has written for a while, and returns what was written since an offset of the log.
+// untilSilent waits until no one has written for a while, and returns what was written since an offset of the log.
 func (c *Cluster) untilSilent(ctx context.Context, offset int64) ([]Write, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

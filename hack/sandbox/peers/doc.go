@@ -1,7 +1,7 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package peers runs the real KAI Scheduler, Grove, LeaderWorkerSet and Kueue as plain processes beside a sandbox: for sandbox up --provider and
+// Package peers runs the real KAI Scheduler, Grove, LeaderWorkerSet and Kueue as plain processes alongside a sandbox: for sandbox up --provider and
 // --with, and for the tests in hack/peers and hack/kueue.
 //
 // Each has the rights and the webhooks of its own chart, which helm renders; Kueue is installed by its kustomization. LeaderWorkerSet and Kueue are

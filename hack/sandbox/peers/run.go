@@ -19,7 +19,7 @@ import (
 	"github.com/trellis-k8s/trellis/hack/sandbox/progress"
 )
 
-// starter starts a set beside one sandbox.
+// starter starts a set alongside one sandbox.
 type starter struct {
 	*Set
 	report progress.Func
@@ -102,7 +102,7 @@ func (r *starter) startPeer(ctx context.Context, s *sandbox.Sandbox, p peer) err
 	return nil
 }
 
-// objects of a peer besides its definitions, namespaces first.
+// objects of a peer in addition to its definitions, namespaces first.
 func (r *starter) objects(ctx context.Context, p peer, dir string) ([]*unstructured.Unstructured, error) {
 	rendered, err := r.chart(ctx, dir, p)
 	if err != nil {

@@ -120,7 +120,7 @@ func (s *Set) Versions(ctx context.Context) []string {
 	return out
 }
 
-// compared says whether a commit is the pinned one.
+// compared reports whether a commit is the pinned one.
 func (from pinned) compared(commit string) string {
 	switch commit {
 	case "":

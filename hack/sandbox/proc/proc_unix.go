@@ -14,7 +14,7 @@ import (
 func detached() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
 // withhold keeps this program's inherited files from the programs it starts. Those live on, and would hold what is open for as long: a lock
-// that somebody runs us under (flock FILE make sandbox-up), or the pipe of a script that waits for its end.
+// that someone runs us under (flock FILE make sandbox-up), or the pipe of a script that waits for its end.
 func withhold() {
 	entries, err := os.ReadDir("/dev/fd")
 	if err != nil {

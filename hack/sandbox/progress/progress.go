@@ -24,7 +24,7 @@ type Event struct {
 // Func receives the news. Calls come one at a time.
 type Func func(Event)
 
-// Discard tells nobody.
+// Discard tells no one.
 func Discard(Event) {}
 
 // Tell reports an event.

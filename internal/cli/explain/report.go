@@ -132,7 +132,7 @@ type Table struct {
 	// Resource that is counted; empty when the pods ask for nothing. Pods is how many pods the gang has.
 	Resource string `json:"resource,omitempty"`
 	Pods     int    `json:"pods"`
-	// Domains that hold most first; Outside are those beside Within, where the gang may not go.
+	// Domains that hold most first; Outside are those alongside Within, where the gang may not go.
 	Domains []DomainRow `json:"domains"`
 	Outside []DomainRow `json:"outside,omitempty"`
 }

@@ -48,7 +48,7 @@ var otherCauses = map[string]string{
 	gang.CodeRefusedEverywhere:   "A scheduler refused it wherever it has capacity, and these places are left out for a while.",
 }
 
-// compare says whether both come to the same, and what may be behind it when they do not.
+// compare reports whether both come to the same, and what may be behind it when they do not.
 func compare(c *metav1.Condition, plan whatif.Plan) (agrees bool, text string) {
 	placed := c.Status == metav1.ConditionTrue
 	waits := plan.Waiting()

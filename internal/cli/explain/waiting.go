@@ -116,7 +116,7 @@ func (w *Cause) free(domain topology.Path, obstacles []whatif.Obstacle, most int
 	}
 }
 
-// remedy is what somebody has to do about a host itself.
+// remedy is what someone has to do about a host itself.
 func remedy(o whatif.Obstacle) string {
 	var parts []string
 	if o.Cordoned {

@@ -47,7 +47,7 @@ type host struct {
 	x, y int
 }
 
-// grid is a layout in which all boxes of a level have one width and stand in the same columns. Dots have a place of their own beside every host,
+// grid is a layout in which all boxes of a level have one width and stand in the same columns. Dots have a place of their own alongside every host,
 // so that no box is wider than another because of the pods in it.
 type grid struct {
 	scale
@@ -244,7 +244,7 @@ func freeText(d *tree.Domain) string {
 	return fmt.Sprintf("%d of %d free", d.Free, d.Total)
 }
 
-// titles of boxes beside one another; racks have short ones where there is little space.
+// titles of boxes alongside one another; racks have short ones where there is little space.
 func (s scale) titles(list []*tree.Domain) []string {
 	names := make([]string, 0, len(list))
 	short := s.letter == 0

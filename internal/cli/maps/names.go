@@ -76,7 +76,7 @@ func labels(names []string) []string {
 // different is how many of the names differ.
 func different(names []string) int { return sets.New(names...).Len() }
 
-// wholeWords cuts off a word that may go on.
+// wholeWords cuts off a word that may continue.
 func wholeWords(prefix string) string { return prefix[:strings.LastIndexAny(prefix, "-.")+1] }
 
 // unit is what the counted resource is called.

@@ -55,7 +55,7 @@ func (s *Server) now() (*Map, <-chan struct{}) {
 	return s.newest, s.changed
 }
 
-// Handler serves the page and its changes. It answers only to names of this machine: a page of somebody else's whose name was made to lead
+// Handler serves the page and its changes. It answers only to names of this machine: a page of another owner's whose name was made to lead
 // here may not read the cluster.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
@@ -84,7 +84,7 @@ func local(host string) bool {
 func (s *Server) page(w http.ResponseWriter, _ *http.Request) {
 	m, _ := s.now()
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_ = m.HTML(w) // what fails now is that nobody reads it
+	_ = m.HTML(w) // what fails now is that no one reads it
 }
 
 // events pushes the map of now and every newer one, the newest only when they come faster than they are read.

@@ -11,7 +11,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli/tree"
 )
 
-// Widths of the drawing: boxes stand beside one another up to the larger one, unless a rack is wider.
+// Widths of the drawing: boxes stand next to one another up to the larger one, unless a rack is wider.
 const (
 	minWidth = 660
 	maxWidth = 980

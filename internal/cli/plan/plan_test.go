@@ -37,7 +37,7 @@ func run(t *testing.T, stdin string, args ...string) (out, errOut string, code i
 	return o.String(), e.String(), code
 }
 
-// TestPlan shows what users see: the command, its output, what it says beside it, and its exit code.
+// TestPlan shows what users see: the command, its output, what it says alongside it, and its exit code.
 func TestPlan(t *testing.T) {
 	for name, args := range map[string]string{
 		"whole":             "-f nodes.yaml -f topology.yaml -f chat.yaml",

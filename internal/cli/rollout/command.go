@@ -132,7 +132,7 @@ func toAbort(o Observed) (string, error) {
 	return status.Target, nil
 }
 
-// change writes annotations, and says so.
+// change writes annotations, and reports it.
 func (o *options) change(ctx context.Context, c client.Client, observed Observed, annotations map[string]*string, done string) error {
 	if err := annotate(ctx, c, observed.Graph, annotations); err != nil {
 		return err

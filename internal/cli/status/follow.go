@@ -13,7 +13,7 @@ import (
 // Show puts a report before the user's eyes. before is the one shown last, nil at first.
 type Show func(r Status, before *Status) error
 
-// Follow shows every report that differs from the one before, and ends when the graph is as wanted, unless it is to go on forever.
+// Follow shows every report that differs from the one before, and ends when the graph is as wanted, unless it is to continue forever.
 // observations is closed when the graph was deleted.
 func Follow(ctx context.Context, observations <-chan Observed, show Show, forever bool) error {
 	var last *Status

@@ -46,7 +46,7 @@ type Status struct {
 	Behind bool `json:"behind,omitempty"`
 	// Deleting: the graph is on its way out.
 	Deleting bool `json:"deleting,omitempty"`
-	// Domain of the graph as a whole.
+	// Domain of the entire graph.
 	Domain     string      `json:"domain,omitempty"`
 	Components []Component `json:"services"`
 	// Update and Restart in progress, or the last ones.

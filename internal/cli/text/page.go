@@ -72,13 +72,13 @@ func (p Page) color(code, s string) string {
 	return "\x1b[" + code + "m" + s + "\x1b[0m"
 }
 
-// Good is the colour of what is as it should be, Warn of what waits, Bad of what somebody has to look at.
+// Good is the colour of what is as it should be, Warn of what waits, Bad of what someone has to look at.
 func (p Page) Good(s string) string { return p.color("32", s) }
 
 // Warn colours what waits.
 func (p Page) Warn(s string) string { return p.color("33", s) }
 
-// Bad colours what somebody has to look at.
+// Bad colours what someone has to look at.
 func (p Page) Bad(s string) string { return p.color("31", s) }
 
 // Head sets a heading in bold type.

@@ -11,7 +11,7 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/terminal"
 )
 
-// A terminal tells its width, and is coloured unless somebody minds.
+// A terminal tells its width, and is coloured unless someone minds.
 func TestPageOfTerminal(t *testing.T) {
 	tty, _ := terminal.Open(t)
 	for name, tc := range map[string]struct {

@@ -40,7 +40,7 @@ func written(s string) string {
 	return ""
 }
 
-// acts: the character is no text. Those of the category Cf join and direct what is beside them, and have no width.
+// acts: the character is no text. Those of the category Cf join and direct what is alongside them, and have no width.
 func acts(r rune) bool {
 	return r != '\n' && (unicode.Is(unicode.Cc, r) || unicode.Is(unicode.Cf, r) || r == '\u2028' || r == '\u2029')
 }

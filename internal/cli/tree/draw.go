@@ -146,7 +146,7 @@ func (d *Domain) count(counts []int, depth int) {
 	}
 }
 
-// fold makes one line of a domain: the pods below stand beside it.
+// fold makes one line of a domain: the pods below stand next to it.
 func (d *Domain) fold() {
 	for _, child := range d.Children {
 		child.fold()

@@ -13,13 +13,13 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// States of nodes, besides those that [topology.Exclusion] puts into words.
+// States of nodes, in addition to those that [topology.Exclusion] puts into words.
 const (
 	// StateNotReady is that of topology.KindNotReady.
 	StateNotReady = string(topology.KindNotReady)
 	// StateGone: a pod is bound to a node that does not exist any more.
 	StateGone = "gone"
-	// stateUnknown: nobody says which domain a node is in.
+	// stateUnknown: no one says which domain a node is in.
 	stateUnknown = "unknown"
 )
 

@@ -175,7 +175,7 @@ type drawing struct {
 	columns int
 }
 
-// beside adds the rows of one domain, with its pods, and returns the empty lines that the drawing needs beside the further rows.
+// beside adds the rows of one domain, with its pods, and returns the empty lines that the drawing needs alongside the further rows.
 func (d *drawing) beside(domain *Domain) string {
 	pods := groupPods(domain.Pods, d.prefix)
 	if d.columns > 0 {

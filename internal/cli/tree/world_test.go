@@ -133,7 +133,7 @@ func (w *world) addGraph(manifest, bind string) *nvidiav1beta1.DynamoGraphDeploy
 	return dgd
 }
 
-// addPod puts somebody else's pod onto a node.
+// addPod puts another owner's pod onto a node.
 func (w *world) addPod(node string, gpus string) {
 	p := &corev1.Pod{}
 	p.Namespace, p.Name, p.Spec.NodeName = "other", "p-"+node, node

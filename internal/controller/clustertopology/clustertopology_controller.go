@@ -156,7 +156,7 @@ func (r *Reconciler) report(ctx context.Context, ct *grovev1alpha1.ClusterTopolo
 	return 0, nil
 }
 
-// announce warns of each condition that turned False. That nobody uses a topology is no warning.
+// announce warns of each condition that turned False. That no one uses a topology is no warning.
 func (r *Reconciler) announce(ct *grovev1alpha1.ClusterTopology, status grovev1alpha1.ClusterTopologyStatus) {
 	for _, c := range status.Conditions {
 		before := meta.FindStatusCondition(ct.Status.Conditions, c.Type)

@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/constraint"
 )
 
-// TestDefaults: each default topology says whether it counts, and which others do.
+// TestDefaults: each default topology reports whether it counts, and which others do.
 func TestDefaults(t *testing.T) {
 	var all []grovev1alpha1.ClusterTopology
 	for i, one := range []struct{ name, pool string }{{"old", "h"}, {"new", "h"}, {"gb", "gb"}, {"other", ""}} {

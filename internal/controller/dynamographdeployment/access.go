@@ -19,11 +19,11 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// access is which of the graph's accounts and roles exist and were made by somebody else. No such Role is bound, and no such account is given
+// access is which of the graph's accounts and roles exist and were made by another client. No such Role is bound, and no such account is given
 // a Role: whoever may create objects in a namespace would otherwise have the operator grant rights for him.
 type access struct {
 	accounts, roles map[string]origin
-	// missing says which accounts get no rights, one sentence each, where nobody else has bound a Role to them.
+	// missing says which accounts get no rights, one sentence each, where no one else has bound a Role to them.
 	missing []string
 }
 
@@ -97,7 +97,7 @@ func (r *Reconciler) isForeign(ctx context.Context, wanted client.Object, ours f
 	return !ours(existing), nil
 }
 
-// addMissing says which bindings of shared accounts are not made, unless somebody else made one. A graph's own account or Role that is not its
+// addMissing says which bindings of shared accounts are not made, unless another client made one. A graph's own account or Role that is not its
 // own is said in Ready.
 func (r *Reconciler) addMissing(ctx context.Context, a *access, wanted *render.Graph) error {
 	for _, object := range wanted.Shared() {

@@ -111,7 +111,7 @@ func (b *bound) accounts() map[string]bool {
 	return out
 }
 
-// replace an object of ours by somebody else's of that name.
+// replace an object of ours by another owner's of that name.
 func (b *bound) replace(object client.Object) {
 	b.t.Helper()
 	theirs := blank(object)
@@ -134,7 +134,7 @@ func first[T client.Object](b *bound, objects []render.Object) T {
 	panic("unreachable")
 }
 
-// A quota refuses an account or a Role before the API server looks whether somebody else has one of that name: no binding is made. What needs neither
+// A quota refuses an account or a Role before the API server looks whether another client has one of that name: no binding is made. What needs neither
 // is made all the same.
 func TestNothingIsBoundThatIsRefused(t *testing.T) {
 	for name, refused := range map[string]func(client.Object) bool{
@@ -163,7 +163,7 @@ func TestNothingIsBoundThatIsRefused(t *testing.T) {
 	}
 }
 
-// An account or a Role that somebody else puts in the place of ours loses its binding, also while creates are refused. A binding of what is ours stays.
+// An account or a Role that another client puts in the place of ours loses its binding, also while creates are refused. A binding of what is ours stays.
 func TestBindingEndsWithItsAccountOrRole(t *testing.T) {
 	for _, full := range []bool{false, true} {
 		for name, replaced := range map[string]func(*bound, *render.Graph) client.Object{
@@ -195,7 +195,7 @@ func TestBindingEndsWithItsAccountOrRole(t *testing.T) {
 	}
 }
 
-// Somebody else makes the account of all endpoint pickers between the look at it and its create: it is not bound, and looked at again.
+// Someone else makes the account of all endpoint pickers between the look at it and its create: it is not bound, and evaluated again.
 func TestSharedAccountThatSomebodyElseMakesFirst(t *testing.T) {
 	b := newBound(t)
 	o, wanted := b.look()

@@ -70,7 +70,7 @@ func TestChildIsCreatedOnce(t *testing.T) {
 	}
 }
 
-// The name of a child is somebody else's, which the cache does not show: that is said whatever else a create would be refused for, and only one is tried,
+// The name of a child is another owner's, which the cache does not show: that is said whatever else a create would be refused for, and only one is tried,
 // since each is charged to the namespace's quota.
 func TestOneCreateOfATakenName(t *testing.T) {
 	dgd := &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "llm", UID: "1"}}

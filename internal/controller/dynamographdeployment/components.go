@@ -29,7 +29,7 @@ const (
 	placementBytes = 256 << 10
 )
 
-// component is one component as it is, beside what it should be.
+// component is one component as it is, alongside what it should be.
 type component struct {
 	name string
 	// group is nil while there is none.
@@ -40,7 +40,7 @@ type component struct {
 	restart  *trellisv1alpha1.Restart
 }
 
-// lookAt puts every component of the deployment beside its scaling group, in name order. wanted may be nil.
+// lookAt puts every component of the deployment alongside its scaling group, in name order. wanted may be nil.
 func lookAt(o observed, wanted *render.Graph) []component {
 	out := make([]component, 0, len(o.dgd.Spec.Components))
 	for _, name := range sortedNames(o) {

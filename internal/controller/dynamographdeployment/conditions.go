@@ -149,7 +149,7 @@ func lostLevels(o observed) []string {
 	return slices.Compact(lost)
 }
 
-// placedCondition says whether every replica is placed, and if not, why. While the scheduler has not looked at the graph since the
+// placedCondition reports whether every replica is placed, and if not, why. While the scheduler has not looked at the graph since the
 // operator started, the condition stays as it is.
 func placedCondition(o observed, p *problem, failure error) *condition {
 	const kind = nvidiav1beta1.ConditionPlaced

@@ -19,7 +19,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/validation"
 )
 
-// problem is why nothing is applied for a deployment until somebody acts.
+// problem is why nothing is applied for a deployment until someone acts.
 type problem struct {
 	reason, message string
 }
@@ -57,7 +57,7 @@ func (o observed) frozen() map[string]*trellisv1alpha1.ResolvedTopology {
 	return frozen
 }
 
-// constrained says whether the deployment has a constraint of its own: as frozen, or before that as stated.
+// constrained reports whether the deployment has a constraint of its own: as frozen, or before that as stated.
 func (o observed) constrained() bool {
 	for _, sg := range o.groups {
 		if t := sg.Spec.Topology; t != nil && !t.Automatic {

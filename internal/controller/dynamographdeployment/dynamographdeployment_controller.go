@@ -5,7 +5,7 @@
 //
 // It is the only writer of a deployment's status: the scaling groups' counts reach it through the cache, the scheduler's results in
 // memory. An object that would have been refused at admission (it came while no webhook was there) is reported and otherwise left as
-// it is: what runs goes on running.
+// it is: what runs continues running.
 package dynamographdeployment
 
 import (

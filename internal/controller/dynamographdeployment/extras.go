@@ -22,8 +22,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// The objects that a graph has beside its groups, pods and Services. What is granted to pods is held by the operator too, since an API
-// server lets nobody grant more than he has.
+// The objects that a graph has alongside its groups, pods and Services. What is granted to pods is held by the operator too, since an API
+// server lets no one grant more than he has.
 //
 // +kubebuilder:rbac:groups="",resources=serviceaccounts;configmaps,verbs=create;delete;get;list;patch;watch
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=create;delete;get;list;patch;watch
@@ -45,7 +45,7 @@ func ownedKinds() []client.ObjectList {
 	}
 }
 
-// applyExtras brings the objects beside groups and Services to what is wanted, and removes those that are wanted no longer.
+// applyExtras brings the objects other than groups and Services to what is wanted, and removes those that are wanted no longer.
 func (r *Reconciler) applyExtras(ctx context.Context, o observed, wanted *render.Graph) error {
 	var failures []error
 	for _, object := range wanted.Shared() { // first: bindings of the deployment's own name accounts that are shared
@@ -58,7 +58,7 @@ func (r *Reconciler) applyExtras(ctx context.Context, o observed, wanted *render
 		}
 		err := r.applyShared(ctx, o.dgd, object)
 		o.prerequisites.access.note(object, err)
-		if !errors.As(err, new(*notOurs)) { // somebody else's is used as it is
+		if !errors.As(err, new(*notOurs)) { // another owner's is used as it is
 			failures = append(failures, err)
 		}
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/controller/leftovers"
 )
 
-// leftoversAgain is when leftovers are looked at again of whose end no event comes: some kinds are not watched.
+// leftoversAgain is when leftovers are evaluated again of whose end no event comes: some kinds are not watched.
 const leftoversAgain = 5 * time.Second
 
 // leftover is an object of an earlier deployment of the same name that is still being deleted.

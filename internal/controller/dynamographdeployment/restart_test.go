@@ -18,7 +18,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/provider"
 )
 
-// restarting is a graph of components a, b and c, whose groups restart when the test says so.
+// restarting is a graph of components a, b and c, whose groups restart when the test reports it.
 type restarting struct {
 	o   observed
 	log []string

@@ -22,11 +22,11 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// errNotMade: what is shared exists, and somebody else made it.
+// errNotMade: what is shared exists, and another client made it.
 var errNotMade = &notOurs{errors.New("it was not made by Trellis")}
 
 // applyShared makes an object that several deployments of a namespace use. Each is one of its owners, none the controller, so the garbage
-// collector deletes it with the last of them. An object of that name that Trellis did not make serves as it is; notOurs says so.
+// collector deletes it with the last of them. An object of that name that Trellis did not make serves as it is; notOurs reports it.
 //
 // It is not applied server-side: owners are a list that each deployment only adds itself to, which takes the version it was read at.
 func (r *Reconciler) applyShared(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, wanted client.Object) error {
@@ -60,7 +60,7 @@ func (r *Reconciler) lockOf(object client.Object) *sync.Mutex {
 	return &r.joins[hash.Sum32()%uint32(len(r.joins))]
 }
 
-// isRace: somebody else was faster.
+// isRace: another client was faster.
 func isRace(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
 
 // joinShared creates the object or adds the deployment to its owners, seen past the cache.

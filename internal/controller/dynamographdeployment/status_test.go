@@ -57,7 +57,7 @@ func fine() observed {
 
 var resolved = &render.Graph{Components: []render.Component{{Name: "work"}}}
 
-// TestMemoryReadable: annotations that cannot be read are ignored, and a condition says so until they are gone.
+// TestMemoryReadable: annotations that cannot be read are ignored, and a condition reports it until they are gone.
 func TestMemoryReadable(t *testing.T) {
 	o := fine()
 	o.dgd.Annotations = map[string]string{nvidiav1alpha1.AnnotationSpecMemory: "no JSON"}

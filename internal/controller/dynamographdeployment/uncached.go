@@ -12,7 +12,7 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
-// uncached remembers the children whose names are taken although the cache does not show them: those just created, and those of somebody else, which
+// uncached remembers the children whose names are taken although the cache does not show them: those just created, and those of another client, which
 // it never shows. They are looked for past the cache before they are created: a create that is refused costs more than a read, takes an address for
 // a Service, and is charged to the namespace's ResourceQuota until that is next counted. Forgetting one costs no more than that. The zero value is
 // ready.

@@ -35,7 +35,7 @@ const PoolDefinition = "inferencepools.inference.networking.k8s.io"
 
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=inferencepools.inference.networking.k8s.io,verbs=list;watch
 
-// watchExtras watches what deployments have beside scaling groups, and what they need. Objects may have several deployments as owners.
+// watchExtras watches what deployments have alongside scaling groups, and what they need. Objects may have several deployments as owners.
 func (r *Reconciler) watchExtras(mgr ctrl.Manager, b *builder.Builder) {
 	owners := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &nvidiav1beta1.DynamoGraphDeployment{})
 	for _, kind := range []client.Object{
@@ -55,7 +55,7 @@ func (r *Reconciler) watchExtras(mgr ctrl.Manager, b *builder.Builder) {
 }
 
 // changedForOwners leaves out updates of shared objects that only add owners. Each new deployment of a namespace makes one, which would have all
-// others looked at again.
+// others evaluated again.
 func changedForOwners() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		if metav1.GetControllerOf(e.ObjectNew) != nil {
@@ -77,7 +77,7 @@ func changedForOwners() predicate.Predicate {
 }
 
 // topologyChanged leaves out what is reported of a ClusterTopology, of which deployments decide nothing: how many use it changes with each new
-// one, which would have all others looked at again.
+// one, which would have all others evaluated again.
 func topologyChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() || !e.ObjectOld.GetDeletionTimestamp().Equal(e.ObjectNew.GetDeletionTimestamp()) ||

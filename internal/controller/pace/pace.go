@@ -9,7 +9,7 @@
 //	0.4 s  7 of 8 replicas ready   waits
 //	1.0 s  7 of 8 replicas ready   written
 //
-// What somebody acts on, such as a condition that turns, is not to wait: that is for the controller to say, see [Turned].
+// What someone acts on, such as a condition that turns, is not to wait: that is for the controller to say, see [Turned].
 //
 // The first status of an object that has none may wait as long, from when it was first looked at, see [Writes.Begun]: of what an object goes
 // through in its first second only the end is written.

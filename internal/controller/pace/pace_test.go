@@ -27,7 +27,7 @@ func TestWrites(t *testing.T) {
 	left(b, 0)
 	at = at.Add(Interval / 4)
 	left(a, Interval*3/4)
-	at = at.Add(-Interval) // the clock was set back: nobody waits for it
+	at = at.Add(-Interval) // the clock was set back: no one waits for it
 	left(a, 0)
 	w.Wrote(a)
 	at = at.Add(Interval)
@@ -57,7 +57,7 @@ func TestBegun(t *testing.T) {
 	at = at.Add(Interval)
 	left(0)
 	left(0)
-	at = at.Add(-time.Hour) // the clock was set back: nobody waits for it
+	at = at.Add(-time.Hour) // the clock was set back: no one waits for it
 	left(0)
 	for _, end := range []func(types.NamespacedName){w.Wrote, w.Forget} {
 		end(a)

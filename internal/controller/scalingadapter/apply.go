@@ -83,7 +83,7 @@ type outcome struct {
 	scaled map[string]bool
 	// refused says, by component, why a number is not followed.
 	refused map[string]string
-	// failed says, by component, why a number could not be written yet although nobody refuses it.
+	// failed says, by component, why a number could not be written yet although no one refuses it.
 	failed map[string]string
 }
 

@@ -30,7 +30,7 @@ type steps struct {
 	leftovers []*adapter
 }
 
-// plan compares the adapters that name the deployment with those it asks for. Adapters of somebody else are left
+// plan compares the adapters that name the deployment with those it asks for. Adapters of another client are left
 // alone. One of an earlier deployment of this name has to go before its successor is made.
 func plan(dgd *deployment, adapters []adapter) steps {
 	var s steps

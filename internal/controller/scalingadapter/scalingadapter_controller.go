@@ -123,7 +123,7 @@ func (r *Reconciler) observe(ctx context.Context, req ctrl.Request) (observed, e
 	return o, err
 }
 
-// List returns the adapters that name a deployment, whoever made them.
+// List returns the adapters that name a deployment, regardless of who made them.
 func List(ctx context.Context, c client.Reader, dgd client.ObjectKey) ([]nvidiav1beta1.DynamoGraphDeploymentScalingAdapter, error) {
 	adapters := &nvidiav1beta1.DynamoGraphDeploymentScalingAdapterList{}
 	if err := c.List(ctx, adapters, client.InNamespace(dgd.Namespace), client.MatchingFields{IndexByDeployment: dgd.Name}); err != nil {

@@ -15,7 +15,7 @@ import (
 )
 
 // lookForEnds finds pods that were deleted and do not end, and returns the time until another one has not ended in time; 0 for never. A replica is
-// lost when the node of such a pod is not ready: nobody knows whether and when it ends. It is made under another ordinal once the capacity of the
+// lost when the node of such a pod is not ready: no one knows whether and when it ends. It is made under another ordinal once the capacity of the
 // old one is not held any more.
 func (r *Reconciler) lookForEnds(ctx context.Context, replicas map[int32]*replica) (again time.Duration) {
 	now := r.refusals.clock()
@@ -43,7 +43,7 @@ func (r *Reconciler) lookForEnds(ctx context.Context, replicas map[int32]*replic
 	return again
 }
 
-// nodeReady says whether a node is ready, by the cache; one that is not there is not.
+// nodeReady reports whether a node is ready, by the cache; one that is not there is not.
 func (r *Reconciler) nodeReady(ctx context.Context, name string) bool {
 	node := &corev1.Node{}
 	return r.Client.Get(ctx, types.NamespacedName{Name: name}, node) == nil && topology.Ready(node)

@@ -54,7 +54,7 @@ func TestCanWait(t *testing.T) {
 	}
 }
 
-// TestReportIsPaced: of changes within a second the first is written, and the last; what somebody acts on is written at once.
+// TestReportIsPaced: of changes within a second the first is written, and the last; what someone acts on is written at once.
 func TestReportIsPaced(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := trellisv1alpha1.AddToScheme(scheme); err != nil {

@@ -18,7 +18,7 @@ import (
 )
 
 // fit turns a plan into steps that the group's provider can follow: pods get what only new pods can be given, pods of another provider are
-// recreated, and while the provider is not ready nothing is made or replaced, since what is taken down then would not come back.
+// recreated, and while the provider is not ready nothing is made or replaced, since what is taken down then would not return.
 func (r *Reconciler) fit(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, next rollout.Plan) steps {
 	if !render.Gated(sg) {
 		s := stepsOf(sg, replicas, next)
@@ -47,7 +47,7 @@ func (r *Reconciler) fit(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, 
 	return s
 }
 
-// replaceForeign has replicas recreated that still wait and are not as the provider makes them. What was released goes on as it is.
+// replaceForeign has replicas recreated that still wait and are not as the provider makes them. What was released continues as it is.
 func (s *steps) replaceForeign(sg *trellisv1alpha1.ScalingGroup, placer provider.Placer, replicas map[int32]*replica) {
 	for _, ordinal := range slices.Sorted(maps.Keys(replicas)) {
 		r := replicas[ordinal]

@@ -261,7 +261,7 @@ func (r *Reconciler) report(ctx context.Context, sg *trellisv1alpha1.ScalingGrou
 	return 0, nil
 }
 
-// canWait: nobody acts on the change. Deployments go by conditions, generations and whether all replicas serve or none is outdated; failures
+// canWait: no one acts on the change. Deployments go by conditions, generations and whether all replicas serve or none is outdated; failures
 // and revisions are what the next reconciles decide by.
 func canWait(sg *trellisv1alpha1.ScalingGroup, now *trellisv1alpha1.ScalingGroupStatus) bool {
 	before := &sg.Status

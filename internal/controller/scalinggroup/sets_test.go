@@ -148,7 +148,7 @@ func other(pod *corev1.Pod) {
 	pod.Annotations = map[string]string{render.AnnotationPodProvider: specs.KAI.Name}
 }
 
-// TestPodsOfSetsAreFound: a pod that a StatefulSet owns brings its scaling group to be looked at, one of somebody else does not.
+// TestPodsOfSetsAreFound: a pod that a StatefulSet owns brings its scaling group to be looked at, one of another client does not.
 func TestPodsOfSetsAreFound(t *testing.T) {
 	sg := group(1, 2)
 	sg.Spec.Workload = specs.LeaderWorkerSet

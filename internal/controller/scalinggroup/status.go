@@ -122,7 +122,7 @@ func placementsCondition(sg *trellisv1alpha1.ScalingGroup, cut gang.CutPlacement
 	}
 }
 
-// placementsOf says where each replica sits that is there or to be made. One that does not sit anywhere as a whole keeps the entry of
+// placementsOf says where each replica sits that is there or to be made. One that is not complete anywhere keeps the entry of
 // where it last did.
 func placementsOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, nodeLabels func(string) map[string]string) []trellisv1alpha1.ReplicaPlacement {
 	if sg.Spec.Topology == nil {

@@ -30,7 +30,7 @@ func (r *Reconciler) countWorkload(ctx context.Context, sg *trellisv1alpha1.Scal
 }
 
 // workloadStatus takes over the provider's counts. An update or restart begins when the group asks for another revision or restart than was
-// rolled out last, and is over when the provider says so; from then on it is over, whatever else the provider replaces in the graph.
+// rolled out last, and is over when the provider reports it; from then on it is over, whatever else the provider replaces in the graph.
 func workloadStatus(sg *trellisv1alpha1.ScalingGroup, counts provider.Counts) trellisv1alpha1.ScalingGroupStatus {
 	status := *sg.Status.DeepCopy()
 	status.ObservedGeneration, status.FailedReplicas = sg.Generation, nil

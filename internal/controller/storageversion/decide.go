@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// ConditionStorageMigrated of a definition says whether all its objects are stored in its storage version.
+// ConditionStorageMigrated of a definition reports whether all its objects are stored in its storage version.
 const ConditionStorageMigrated apiextensionsv1.CustomResourceDefinitionConditionType = "StorageMigrated"
 
 // Reasons of ConditionStorageMigrated.

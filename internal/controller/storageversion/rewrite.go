@@ -62,7 +62,7 @@ func (r rewriter) all(ctx context.Context, resource schema.GroupVersionResource,
 	}
 }
 
-// goOn returns the token by which a list goes on after its revision has been compacted, or nothing, which begins again. What it goes on with is
+// goOn returns the token by which a list continues after its revision has been compacted, or nothing, which begins again. What it continues with is
 // of today, which is as good here: objects created meanwhile are stored in the right version.
 func goOn(err error) string {
 	status := apierrors.APIStatus(nil)

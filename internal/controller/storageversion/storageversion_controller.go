@@ -93,7 +93,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err := r.migrate(ctx, crd); !apierrors.IsConflict(err) {
 		return reconcile.Result{}, err
 	}
-	return reconcile.Result{RequeueAfter: time.Second}, nil // somebody else changed the definition
+	return reconcile.Result{RequeueAfter: time.Second}, nil // another client changed the definition
 }
 
 // unsettled returns for how long a definition has to stay as it is.
@@ -107,7 +107,7 @@ func (r *Reconciler) unsettled(crd *apiextensionsv1.CustomResourceDefinition) ti
 	return r.Settle - r.Clock.Since(r.seen[crd.Name].since)
 }
 
-// migrate rewrites all objects, and then says so in the definition.
+// migrate rewrites all objects, and then reports it in the definition.
 func (r *Reconciler) migrate(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition) error {
 	if have := apihelpers.FindCRDCondition(crd, ConditionStorageMigrated); have == nil || have.Reason == reasonMigrated || have.Reason == reasonRewriting {
 		if err := r.report(ctx, crd, rewriting(crd)); err != nil {
@@ -182,7 +182,7 @@ func (r *Reconciler) report(ctx context.Context, crd *apiextensionsv1.CustomReso
 	return r.write(ctx, crd, before)
 }
 
-// write patches the status of a definition that nobody has changed meanwhile.
+// write patches the status of a definition that no one has changed meanwhile.
 func (r *Reconciler) write(ctx context.Context, crd, before *apiextensionsv1.CustomResourceDefinition) error {
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := r.Client.Status().Patch(ctx, crd, patch, client.FieldOwner(fieldManager)); err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/providertest"
 )
 
-// written is a set as it was last written, and looked at by Grove, beside the groups as they are wanted.
+// written is a set as it was last written, and looked at by Grove, alongside the groups as they are wanted.
 type written struct {
 	g   grove.Input
 	pcs *grove.PodCliqueSet

@@ -17,7 +17,7 @@
 //
 //   - A PodGroup grows by its first child that has pods to place, and waits for that one. So only replicas that were released are listed: our
 //     planner has found capacity for them, and one without capacity never stands before another. Pods free of any constraint are in no gang.
-//   - A PodGroup with running pods that falls below its minimum is evicted as a whole after a grace period. A serving graph that lost one
+//   - A PodGroup with running pods that falls below its minimum is evicted as a unit after a grace period. A serving graph that lost one
 //     replica should keep the rest, so the period is negative, which means never. KAI before 0.17 does not know the field; there the
 //     scheduler's own default has to be set so.
 //   - A new subgroup is not drawn to where the graph already is. Pods carry the label path of the graph's domain as their node selector.
@@ -51,7 +51,7 @@ const (
 	AnnotationQueue = render.AnnotationQueue
 	// DefaultQueue is the one that KAI's chart creates.
 	DefaultQueue = "default-queue"
-	// annotationWrittenQueue remembers, on a PodGroup, the queue Trellis wrote: one that differs was chosen by somebody else and stays.
+	// annotationWrittenQueue remembers, on a PodGroup, the queue Trellis wrote: one that differs was chosen by another client and stays.
 	annotationWrittenQueue = "trellis.dev/queue"
 )
 

@@ -28,7 +28,7 @@ type Input struct {
 	Topology string
 	// Groups are the scaling groups of the deployment, one a component.
 	Groups []*trellisv1alpha1.ScalingGroup
-	// Released says whether a replica was released; nil: all were.
+	// Released reports whether a replica was released; nil: all were.
 	Released func(sg *trellisv1alpha1.ScalingGroup, ordinal int32) bool
 	// Ordinals bounds the replicas that Released is asked about: no replica of this ordinal or a higher one exists. 0: not known.
 	Ordinals int32
@@ -84,7 +84,7 @@ func (g Input) released(sg *trellisv1alpha1.ScalingGroup) []int32 {
 // subGroups are one service's: a leaf with all its pods, or a parent with one leaf for each replica.
 func (g Input) subGroups(sg *trellisv1alpha1.ScalingGroup, replicas []int32) []SubGroup {
 	unit := g.constraint(sg.Spec.Topology, constraint.OfComponent(sg.Spec.Topology))
-	least := min(render.MinAvailable(sg), int32(len(replicas))) // one that was lost waits for nobody, and nobody for it
+	least := min(render.MinAvailable(sg), int32(len(replicas))) // one that was lost waits for no one, and no one for it
 	if !sg.Spec.Multinode {
 		return []SubGroup{{Name: serviceName(sg.Name), MinMember: ptr.To(least), TopologyConstraint: unit}}
 	}
@@ -117,7 +117,7 @@ func replicaName(group string, ordinal int32) string {
 	return group + "-" + strconv.Itoa(int(ordinal))
 }
 
-// Keep takes over into a PodGroup to be written what somebody else decided about the existing one: a queue that is not the one Trellis
+// Keep takes over into a PodGroup to be written what another client decided about the existing one: a queue that is not the one Trellis
 // wrote last. All other fields of others are not in our type and stay by themselves.
 func Keep(want, have *PodGroup) {
 	written := have.Annotations[annotationWrittenQueue]
@@ -141,7 +141,7 @@ func (g Input) Prepare(pod *corev1.Pod, sg *trellisv1alpha1.ScalingGroup) {
 	}
 }
 
-// Prepared says whether a pod of a gang is as Prepare makes it.
+// Prepared reports whether a pod of a gang is as Prepare makes it.
 func Prepared(pod *corev1.Pod) bool {
 	return pod.Spec.SchedulerName == SchedulerName && pod.Annotations[AnnotationSkipGrouper] == "true"
 }

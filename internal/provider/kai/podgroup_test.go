@@ -33,7 +33,7 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-// TestKeep: a queue that somebody else chose stays; one that the user changed on the deployment is written.
+// TestKeep: a queue that another client chose stays; one that the user changed on the deployment is written.
 func TestKeep(t *testing.T) {
 	cases := map[string]struct{ written, existing, wanted, want string }{
 		"as written":                     {"a", "a", "a", "a"},

@@ -80,7 +80,7 @@ const (
 	InSync  TopologyStep = "InSync"
 	Create  TopologyStep = "Create"
 	Replace TopologyStep = "Replace"
-	// Drifted: the object is somebody else's and says something else. It is left alone.
+	// Drifted: the object is another owner's and says something else. It is left alone.
 	Drifted TopologyStep = "Drifted"
 )
 

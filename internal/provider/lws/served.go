@@ -41,7 +41,7 @@ func Served(crd *apiextensionsv1.CustomResourceDefinition) (reason, message stri
 	return nvidiav1beta1.ReasonAPINotServed, fmt.Sprintf("%s is not served in version %s; install LeaderWorkerSet", crd.Name, Kind.Version)
 }
 
-// knows says whether a schema keeps a field.
+// knows reports whether a schema keeps a field.
 func knows(schema apiextensionsv1.JSONSchemaProps, path []string) bool {
 	if len(path) == 0 || schema.XPreserveUnknownFields != nil && *schema.XPreserveUnknownFields {
 		return true

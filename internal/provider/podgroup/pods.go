@@ -31,7 +31,7 @@ func Prepare(sg *trellisv1alpha1.ScalingGroup, ordinal int32, fresh, made []*cor
 	}
 }
 
-// Kept says whether pods of one replica still are what Prepare made of them, all of one generation.
+// Kept reports whether pods of one replica still are what Prepare made of them, all of one generation.
 func Kept(pods []*corev1.Pod) bool {
 	return !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool {
 		return GroupOf(pod) == "" || GroupOf(pod) != GroupOf(pods[0]) || pod.Annotations[render.AnnotationPodProvider] != specs.PodGroup.Name

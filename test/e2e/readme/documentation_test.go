@@ -181,7 +181,7 @@ func (r *reader) get(address string) string {
 	return string(html)
 }
 
-// install runs what installs, upgrades and removes. The operator of the sandbox runs on beside the Deployment, whose pods are simulated.
+// install runs what installs, upgrades and removes. The operator of the sandbox runs on alongside the Deployment, whose pods are simulated.
 func (r *reader) install() {
 	take := func(page string, parts ...string) {
 		r.Helper()
@@ -201,7 +201,7 @@ func (r *reader) install() {
 	take("docs/migrate.md", "# definitions first")
 	take("docs/migrate.md", "--force-conflicts -k config/default")
 	take("docs/troubleshooting.md", "kubectl delete validatingwebhookconfiguration")
-	r.run("kubectl apply --server-side -k config/default") // the page says so
+	r.run("kubectl apply --server-side -k config/default") // the page reports it
 	take("docs/install.md", "kubectl delete -k config/default-no-crds")
 	r.run("kubectl delete -k config/crd")
 	take("docs/install.md", "helm install")

@@ -115,7 +115,7 @@ func writtenBack(ctx SpecContext, own, other schema.GroupVersionResource, name s
 	return back
 }
 
-// manifests are our own of a version and, where they lie beside the repository, those that users have today, by file and name. Those of v1alpha1
+// manifests are our own of a version and, where they lie alongside the repository, those that users have today, by file and name. Those of v1alpha1
 // are in no folder of their own.
 func manifests(version string) map[string]*unstructured.Unstructured {
 	found := map[string]*unstructured.Unstructured{}

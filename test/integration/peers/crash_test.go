@@ -58,7 +58,7 @@ var scenes = map[string]scene{
 	"bereft":     {writes: 10, workers: 2, image: firstImage, change: func(w *world) { w.free(&w.replica("Worker", 1)[1]) }},
 }
 
-// undertakings are who gets pods made and onto nodes in the scenes, besides Trellis.
+// undertakings are who gets pods made and onto nodes in the scenes, in addition to Trellis.
 var undertakings = map[string]struct {
 	title, provider string
 	sets            bool

@@ -32,7 +32,7 @@ const placed = nvidiav1alpha1.ConditionPlaced
 // rule is one thing that holds for every user under every provider (docs/placement.md). test/e2e checks the same rules, by the same names, under the
 // providers whose schedulers run in a sandbox; here they are checked through the running operator under KAI and Grove, and with LeaderWorkerSets, whose
 // definitions are real and whose operators are played by hand. What makes the rule hold is checked exactly: what is written for KAI and Grove, which
-// sets there are, and where pods are pinned. Where a provider does not keep a rule, what says so is checked instead.
+// sets there are, and where pods are pinned. Where a provider does not keep a rule, what reports it is checked instead.
 type rule struct {
 	nodes            []host
 	level, preferred string

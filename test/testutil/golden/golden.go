@@ -1,7 +1,7 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package golden compares what tests print with files kept beside them.
+// Package golden compares what tests print with files kept alongside them.
 package golden
 
 import (

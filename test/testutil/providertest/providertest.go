@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package providertest makes scaling groups for tests from deployments as users write them, and sketches what is rendered from them in a few
-// lines that can be read beside the deployment.
+// lines that can be read alongside the deployment.
 package providertest
 
 import (

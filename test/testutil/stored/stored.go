@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// files are those of config/crd/bases, compressed. Nobody edits them: they are what is in clusters.
+// files are those of config/crd/bases, compressed. No one edits them: they are what is in clusters.
 //
 //go:embed definitions/*.yaml.gz
 var files embed.FS

@@ -204,7 +204,7 @@ func (b *Builder) neighbours(file string) error {
 	return nil
 }
 
-// Occupy puts a pod of nobody's graph onto a host, by the host's index.
+// Occupy puts a pod of no one's graph onto a host, by the host's index.
 func (b *Builder) Occupy(host int, gpus int64) {
 	node := b.Nodes[host].Name
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "research", Name: "train-" + strings.TrimPrefix(node, "zone-")}}

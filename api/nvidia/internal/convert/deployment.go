@@ -45,7 +45,7 @@ func (p *part) directions(to string) (forward, back translator) {
 	return p.toAlpha, p.toBeta
 }
 
-// JSON converts an object to a version. An object of that version, or of a kind that is not converted, comes back as it is. It fails only for
+// JSON converts an object to a version. An object of that version, or of a kind that is not converted, is returned as it is. It fails only for
 // what is no JSON object or names a version that is not known.
 func JSON(raw []byte, to string) ([]byte, error) {
 	in, err := readObject(raw, to)
@@ -180,7 +180,7 @@ func neverInAlpha(meta object) bool {
 	})
 }
 
-// recall translates a part and adds what the memory alone knows. exact: nobody has edited the part since it was remembered.
+// recall translates a part and adds what the memory alone knows. exact: no one has edited the part since it was remembered.
 func recall(live object, m *memory, forward, back translator) (result object, exact bool) {
 	if m == nil {
 		return forward(live, nil), false

@@ -11,12 +11,12 @@
 //	source := translate(live, memory)    the plain translation; memory says which of several places a value belongs in
 //	source += memory's remainder         recorded as operations, each with the value that it found
 //
-// The memory holds the hash of the object it was made for. While the hash is that of the live object, nobody has edited it, and the remainder
+// The memory holds the hash of the object it was made for. While the hash is that of the live object, no one has edited it, and the remainder
 // is exactly the difference between the plain translation and what was there: the way back is the identity, whatever was written.
 //
 // After an edit, the live object wins leaf by leaf. Values always come from it, because the memory says only where they go. An operation of the
 // remainder is applied only where it finds the value it was recorded with, and only if the result, translated again, differs from the live
-// object nowhere that the plain translation did not: so nothing visible ever comes back from memory.
+// object nowhere that the plain translation did not: so nothing visible ever returns from memory.
 //
 // v1alpha1 has ten fields for what v1beta1 has one podTemplate for. pod.go merges them and claim.go separates them again. fresh.go places them for an
 // object that has never been written in v1alpha1, according to its managedFields: an object that was written there needs no memory if all of it was in

@@ -250,7 +250,7 @@ func deployment(version string) *rapid.Generator[object] {
 	})
 }
 
-// manifests are the deployments and adapters of testdata, and of the folder of real ones beside the repository where it exists.
+// manifests are the deployments and adapters of testdata, and of the folder of real ones alongside the repository where it exists.
 func manifests(t testing.TB) map[string]object {
 	t.Helper()
 	out := map[string]object{}

@@ -31,7 +31,7 @@ func same(t failer, what string, got, want any) {
 	}
 }
 
-// TestThereAndBackIsTheIdentity is law (a): an object that nobody edits comes back as it was, annotations included.
+// TestThereAndBackIsTheIdentity is law (a): an object that no one edits returns as it was, annotations included.
 func TestThereAndBackIsTheIdentity(t *testing.T) {
 	for _, version := range []string{Alpha, Beta} {
 		t.Run(version, func(t *testing.T) {
@@ -56,7 +56,7 @@ func TestThereAndBackIsTheIdentity(t *testing.T) {
 	}
 }
 
-// TestAnyAnnotationSurvives is law (a) for objects whose memory somebody else wrote, or that were edited since.
+// TestAnyAnnotationSurvives is law (a) for objects whose memory another client wrote, or that were edited since.
 func TestAnyAnnotationSurvives(t *testing.T) {
 	annotations := []string{"no JSON", "[]", "{}", `{"pvcs":[{"name":"p"}]}`, `{"services":{"Worker":{"ingress":{"host":"h"},"replicas":5,"resources":{"limits":{"gpu":"4"}}}}}`,
 		compressed + "x", `{"components":[{"name":"a.1"}],"trellis.dev/memory":{"from":"v1beta1"}}`, `{"trellis.dev/memory":{"from":"v1alpha1","ops":[{"path":[]},{"path":["a"]},7],"hash":7}}`,
@@ -74,7 +74,7 @@ func TestAnyAnnotationSurvives(t *testing.T) {
 	}
 }
 
-// TestEditedObjectsComeBack is law (a) after an edit. The memory is out of date and is written again; all else comes back as it was, and the second
+// TestEditedObjectsComeBack is law (a) after an edit. The memory is out of date and is written again; all else returns as it was, and the second
 // time the memory does, too.
 func TestEditedObjectsComeBack(t *testing.T) {
 	for _, version := range []string{Alpha, Beta} {

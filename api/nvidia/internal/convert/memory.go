@@ -66,7 +66,7 @@ type memory struct {
 	ops []op
 	// hash of the spec or status that the memory was made for; empty in a memory of the Dynamo operator.
 	hash string
-	// raw is the annotation that the original object had, if somebody else wrote it.
+	// raw is the annotation that the original object had, if another client wrote it.
 	raw *string
 	// placed: the object was written in v1alpha1, and only this memory records that. Values that have no place in the memory stay in extraPodSpec.
 	placed bool

@@ -87,7 +87,7 @@ func gzipped(text string) string {
 	return compressed + base64.StdEncoding.EncodeToString(out.Bytes())
 }
 
-// What asks for more work than a user can need is no memory. Of such a one nothing is taken over, and the text comes back as it was.
+// What asks for more work than a user can need is no memory. Of such a one nothing is taken over, and the text returns as it was.
 func TestMemoriesAreBounded(t *testing.T) {
 	deep := func(n int) string { return strings.Repeat(`{"labels":`, n) + "1" + strings.Repeat("}", n) }
 	lists := func(n int) string { return "[" + strings.Repeat("[],", n-2) + "[]]" }

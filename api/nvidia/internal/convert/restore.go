@@ -30,7 +30,7 @@ func values(tree any) int {
 	return n
 }
 
-// restore applies the operations that nobody sees: distance lists where the tree, translated to the version of the live object, differs from it,
+// restore applies the operations that no one sees: distance lists where the tree, translated to the version of the live object, differs from it,
 // and no operation may add to that list.
 func restore(tree any, ops []op, distance func(tree any) map[string]bool) any {
 	all, applied := applyAll(tree, ops)

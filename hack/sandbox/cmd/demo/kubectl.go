@@ -103,7 +103,7 @@ func typed(args []string) string {
 	for i := 0; i < len(args); i++ {
 		word := quote(args[i])
 		if isFlag(args[i]) && i+1 < len(args) && !strings.HasPrefix(args[i+1], "-") {
-			i++ // its value stays beside it
+			i++ // its value stays alongside it
 			word += " " + quote(args[i])
 		}
 		if text.Width("$ "+line+" "+word+` \`) > text.Columns {

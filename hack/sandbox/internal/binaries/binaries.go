@@ -69,7 +69,7 @@ func CacheDir() (string, error) {
 }
 
 // Ensure returns the directory that holds the programs, and builds them first when they are missing. After a build it removes the builds
-// that nobody asked for in a month.
+// that no one asked for in a month.
 // Of several processes that need the same build one does it; the others wait and report how far it is.
 func Ensure(ctx context.Context, root string, report progress.Func) (string, error) {
 	cache, err := CacheDir()
@@ -126,7 +126,7 @@ func install(ctx context.Context, module, dir string, report progress.Func) erro
 			return err
 		}
 	}
-	if err := os.RemoveAll(dir); err != nil { // left incomplete by somebody else's hand
+	if err := os.RemoveAll(dir); err != nil { // left incomplete by another owner's hand
 		return err
 	}
 	return os.Rename(scratch, dir)

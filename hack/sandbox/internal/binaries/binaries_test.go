@@ -156,7 +156,7 @@ func TestFindRoot(t *testing.T) {
 	}
 }
 
-// A line that is too long to read ends the counting, not the reading: go build would wait for ever for somebody to read what it says next.
+// A line that is too long to read ends the counting, not the reading: go build would wait for ever for someone to read what it says next.
 func TestFollowReadsToTheEnd(t *testing.T) {
 	output := strings.NewReader(strings.Repeat("x", 2<<20) + "\nlast\n")
 	follow(output, 1, progress.Discard)

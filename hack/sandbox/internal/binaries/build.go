@@ -79,7 +79,7 @@ func follow(output io.Reader, missing int, report progress.Func) string {
 			report.Count(compiling, min(done, missing), missing)
 		}
 	}
-	if scanner.Err() != nil { // a line too long; go build waits until somebody reads the rest
+	if scanner.Err() != nil { // a line too long; go build waits until someone reads the rest
 		_, _ = io.Copy(io.Discard, output)
 	}
 	return rest.String()

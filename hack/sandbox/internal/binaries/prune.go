@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-k8s/trellis/hack/sandbox/progress"
 )
 
-// unusedAfter is how long a build is kept that nobody asks for: it is some hundred megabytes, and every change of hack/controlplane makes
+// unusedAfter is how long a build is kept that no one asks for: it is some hundred megabytes, and every change of hack/controlplane makes
 // another. A clone that is taken up again later builds again.
 const unusedAfter = 30 * 24 * time.Hour
 
@@ -26,7 +26,7 @@ func markUsed(dir string, now time.Time) {
 	_ = os.Chtimes(dir, now, now)
 }
 
-// prune removes the builds in the cache that were not used for long, and says so. Their empty lock files stay, because somebody may
+// prune removes the builds in the cache that were not used for long, and reports it. Their empty lock files stay, because someone may
 // be waiting for one.
 func prune(cache string, now time.Time, report progress.Func) error {
 	entries, err := os.ReadDir(cache)

@@ -45,7 +45,7 @@ func names(t *testing.T, dir string) []string {
 	return found
 }
 
-// A build frees capacity: what nobody used for a month goes, and nothing that is not a build of ours.
+// A build frees capacity: what no one used for a month goes, and nothing that is not a build of ours.
 func TestBuildRemovesUnusedBuilds(t *testing.T) {
 	root, _ := clone(t, "echo program > $out; chmod +x $out")
 	cache, err := CacheDir()

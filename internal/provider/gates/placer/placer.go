@@ -66,7 +66,7 @@ func (Placer) Objections(context.Context, client.Reader, []*corev1.Pod, []*corev
 
 // Release pins the pod and opens Trellis' gate in one patch, leaving gates of others closed.
 // The patch carries the resourceVersion it was made from; on a conflict the pod is read again and the patch made from that.
-// The API server goes on tracking the managed fields of the pod: they say who set what, also on pods that others edited.
+// The API server continues tracking the managed fields of the pod: they say who set what, also on pods that others edited.
 func (p Placer) Release(ctx context.Context, pod *corev1.Pod, pin gang.Pin) error {
 	current := pod
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {

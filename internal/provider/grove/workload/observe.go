@@ -88,7 +88,7 @@ func (w *Workload) Observe(ctx context.Context, own client.Reader, groups []*tre
 	return out, nil
 }
 
-// judge says whether all is where it has to be.
+// judge reports whether all is where it has to be.
 func (w *Workload) judge(g grove.Input, waiting []string, strays grove.Strays, out *provider.Observation) {
 	switch levels := out.Levels; {
 	case levels != nil && !levels.Available && constraint.TopologyOf(g.Groups) != nil:

@@ -38,7 +38,7 @@ const (
 // Workload is the provider Grove.
 type Workload struct {
 	write.Writer
-	// TopologyKept says whether Trellis keeps KAI's Topology of a ClusterTopology. Without it Grove makes its own.
+	// TopologyKept reports whether Trellis keeps KAI's Topology of a ClusterTopology. Without it Grove makes its own.
 	TopologyKept func(context.Context) bool
 
 	mu     sync.Mutex

@@ -55,7 +55,7 @@ func (p Placer) Forget(graph types.NamespacedName) {
 	delete(p.forming.pods, graph)
 }
 
-// Form implements provider.Placer: the deployment's PodGroup lists the replicas of this gang beside those released before.
+// Form implements provider.Placer: the deployment's PodGroup lists the replicas of this gang alongside those released before.
 func (p Placer) Form(ctx context.Context, of gang.Members) error {
 	p.forming.writing.Lock() // one PodGroup for the graph: one writer at a time
 	defer p.forming.writing.Unlock()

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package definitions has the custom resource definitions of KAI Scheduler, Grove and LeaderWorkerSet as far as Trellis writes and reads
-// their objects, so that tests of what Trellis writes need nothing beside the repository.
+// their objects, so that tests of what Trellis writes need nothing alongside the repository.
 //
 // They are derived from the real ones: types, formats, enums, patterns, limits, defaults, required fields and CEL rules are theirs, so an
 // object of Trellis that the real definition refuses or prunes is refused or pruned here. What Trellis neither writes nor reads is left
