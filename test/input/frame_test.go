@@ -52,7 +52,7 @@ spec: {levels: [{domain: zone, key: topology.kubernetes.io/zone}, {domain: rack,
 `,
 }
 
-// alongside are fields that rules which no schema states ask for alongside others, by the beginning of their path: laid over the base as a merge patch.
+// beside are fields that rules which no schema states ask for alongside others, by the beginning of their path: laid over the base as a merge patch.
 var beside = map[string]string{
 	"spec.services{}.eppConfig": `{spec: {services: {A: {componentType: epp, replicas: 1, runtimeVersionOverride: "1.2.0", eppConfig: {configMapRef: {name: c, key: k}}}}}}`,
 	"spec.components[].eppConfig": `{spec: {components: [{name: A, type: epp, replicas: 1, runtimeVersionOverride: "1.2.0", eppConfig: {configMapRef: {name: c, key: k}},
