@@ -112,6 +112,7 @@ func (b *binding) allocate(c *class, h *hostDevices, taken state, list []*resour
 	case len(results) < len(list):
 		return &answer{why: b.lacking(c, h, taken, list)}
 	}
+	delete(b.store.late, c.text)
 	a := &answer{}
 	for i := range results {
 		g := given{shared: which[i], results: results[i].Devices.Results, selector: results[i].NodeSelector, here: h.alone && results[i].NodeSelector != nil}

@@ -84,8 +84,10 @@ func (s *Store) named(name types.NamespacedName, owner *corev1.Pod) (*claim, boo
 	case owner != nil && owner.UID != "" && !metav1.IsControlledBy(o, owner):
 		c.unusable = c.title + " is not the pod's own"
 	case o.Status.Allocation != nil:
+		c.text = "allocated " + c.text + " " + string(o.UID)
 		c.readAllocation(o.Status.Allocation)
 	default:
+		c.text += " " + string(o.UID) // one that is recreated may ask for other devices
 		return s.unallocated(c, &o.Spec)
 	}
 	return c, true

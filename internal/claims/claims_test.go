@@ -162,6 +162,8 @@ func TestPlan(t *testing.T) {
 			why: "devices of example.com/gpu: 0 of 4 devices of class gpu free"},
 		"more of it than there is, by the name of the class": {objects: append([]any{gpus()}, everywhere(4)...), required: 0,
 			pods: asking(pods(3, "x"), "deviceclass.resource.kubernetes.io/gpu", "4"), why: "devices of deviceclass.resource.kubernetes.io/gpu: 0 of 4 devices"},
+		"a resource that a class serves, of which there is none": {objects: []any{served}, required: none, pods: asking(pods(2, "x"), "example.com/gpu", "4"),
+			why: "devices of example.com/gpu: 0 of 4 devices of class gpu free"},
 		"features that are not counted": {objects: with(four, func() any {
 			s := slice("a-1", "h")
 			s.Spec.Devices[0].Attributes["list"] = resourcev1.DeviceAttribute{StringValues: []string{"a"}}

@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/ptr"
 
 	"github.com/trellis-k8s/trellis/internal/topology"
@@ -125,7 +126,7 @@ func (s *Store) like(h *hostDevices, c *class) uint64 {
 	}
 	texts := []string{c.text, s.namesIn(c).classes}
 	if !h.alone {
-		texts = append(texts, "node "+h.node.Name)
+		texts = append(texts, "node "+h.node.Name, labels.FormatLabels(h.node.Labels))
 	}
 	for _, p := range h.pools {
 		texts = append(texts, "pool "+p.id.driver)

@@ -124,6 +124,26 @@ func TestAskedOnce(t *testing.T) {
 	}
 }
 
+// A claim that is recreated under its name is counted by what it asks for now.
+func TestClaimIsRecreated(t *testing.T) {
+	s := storeOf(gpus(), slice("a-1", "h", "h", "h"), claim("shared", asks("gpu", 4)))
+	c := clusterOf(s, slice("a-1", "h", "h", "h"))
+	planned := func() *placement.Refusal {
+		c.Begin()
+		defer c.Rollback()
+		return placement.PlanGraph(c, graphOf(topology.NoLevel, pods(1, "x", "@shared")...), placement.Options{}).Replicas[0].Refusal
+	}
+	if planned() == nil {
+		t.Fatal("a host of three devices holds a claim of four")
+	}
+	again := claim("shared", asks("gpu", 3))
+	again.UID = "2"
+	s.Set(again)
+	if r := planned(); r != nil {
+		t.Errorf("a claim of three is refused: %s", r.Message())
+	}
+}
+
 // slow takes too long for every claim.
 type slow struct{ asked int }
 

@@ -72,7 +72,7 @@ func (a *autoscaler) install(file string, o client.Object) {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(yaml.Unmarshal(text, o)).To(Succeed())
 	}
-	Expect(a.c.Create(a.ctx, o)).To(Succeed())
+	a.until("it is created", func() error { return a.c.Create(a.ctx, o) }) // that of the spec before may still be ending
 	DeferCleanup(func(ctx SpecContext) error { return client.IgnoreNotFound(a.c.Delete(ctx, o)) })
 }
 

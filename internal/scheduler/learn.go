@@ -5,7 +5,6 @@ package scheduler
 
 import (
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -44,7 +43,7 @@ func (l *ledger) learnRefusals(o gang.Observation, gangs map[string]eviction, ev
 	}
 	for of := range evicted {
 		if e := gangs[of]; e.refused() {
-			e.why += "; left out for such pods: " + strings.Join(round.names, ", ")
+			e.why += "; left out for such pods: " + limit.Join(round.names, len(round.names), 5, ", ")
 			gangs[of] = e
 		}
 	}

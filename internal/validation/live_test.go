@@ -109,7 +109,15 @@ func TestGraphTopology(t *testing.T) {
 				d.Spec.Services["Frontend"].TopologyConstraint = &nvidiav1alpha1.ServiceTopologyConstraint{PackDomain: "rack", SpreadDomain: "rack"}
 			},
 			want: []string{`spec.services[Frontend].topologyConstraint.spreadDomain: Invalid value: "rack": hierarchy violation: all replicas of a single-node service ` +
-				`are in one domain of packDomain "rack"; use a narrower level to spread them: one of [host]`},
+				`are in one domain of packDomain "rack"; use a narrower level to spread replicas: one of [host]`},
+		},
+		"service broader than the deployment, and spread": {
+			change: func(d *deployment) {
+				d.Spec.TopologyConstraint.PackDomain = "rack"
+				d.Spec.Services["Worker"].TopologyConstraint = &nvidiav1alpha1.ServiceTopologyConstraint{PackDomain: "zone", SpreadDomain: "host"}
+			},
+			want: []string{`spec.services[Worker].topologyConstraint.packDomain: Invalid value: "zone": hierarchy violation: topologyConstraint.packDomain "zone" is broader than ` +
+				`spec-level "rack"; service constraints must be equal to or narrower than the deployment-level constraint; use one of [rack, host]`},
 		},
 		"service broader than what is only preferred": {
 			change: func(d *deployment) {

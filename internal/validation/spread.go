@@ -38,18 +38,21 @@ func misplacedSpread(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1
 			continue
 		}
 		path, packed := s.path.Child("topologyConstraint"), levelIndex(topology, own.PackDomain)
+		if packed >= 0 && packed < graph {
+			continue // refused for that
+		}
 		for _, f := range spreadFields(constraint.Domains{Required: own.SpreadDomain, Preferred: own.PreferredSpreadDomain}) {
 			switch constraint.SpreadProblem(levelIndex(topology, f.domain), graph, packed, s.multinode()) {
 			case constraint.SpreadOfOne:
 				errs = append(errs, spreadOfOne(path, f, whole.PackDomain, domainNames(topology, graph+1)))
 			case constraint.SpreadOfPacked:
 				errs = append(errs, badValue(field.ErrorTypeInvalid, path.Child(f.name), f.domain,
-					"hierarchy violation: all replicas of a single-node %s are in one domain of packDomain %q; use a narrower level to spread them: one of [%s]",
-					field.WordComponent, own.PackDomain, strings.Join(domainNames(topology, packed+1), ", ")))
+					"hierarchy violation: all replicas of a single-node %s are in one domain of packDomain %q; %s",
+					field.WordComponent, own.PackDomain, useNarrower(domainNames(topology, packed+1))))
 			case constraint.SpreadInReplica:
 				errs = append(errs, badValue(field.ErrorTypeInvalid, path.Child(f.name), f.domain,
-					"hierarchy violation: it is narrower than packDomain %q, so one replica may be in several of its domains; use packDomain or a broader level: one of [%s]",
-					own.PackDomain, strings.Join(domainNames(topology, graph+1)[:packed-graph], ", ")))
+					"hierarchy violation: it is narrower than packDomain %q, so one replica may be in several of its domains; %s",
+					own.PackDomain, useBroader(domainNames(topology, graph+1)[:packed-graph])))
 			}
 		}
 	}
@@ -58,8 +61,21 @@ func misplacedSpread(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1
 
 func spreadOfOne(path *field.Path, f spreadField, packed string, narrower []string) *field.Error {
 	return badValue(field.ErrorTypeInvalid, path.Child(f.name), f.domain,
-		"hierarchy violation: all pods are in one domain of the spec-level packDomain %q; use a narrower level to spread replicas: one of [%s]",
-		packed, strings.Join(narrower, ", "))
+		"hierarchy violation: all pods are in one domain of the spec-level packDomain %q; %s", packed, useNarrower(narrower))
+}
+
+func useNarrower(levels []string) string {
+	if len(levels) == 0 {
+		return "the topology has no narrower level: remove it, or pack into a broader level"
+	}
+	return "use a narrower level to spread replicas: one of [" + strings.Join(levels, ", ") + "]"
+}
+
+func useBroader(levels []string) string {
+	if len(levels) == 0 {
+		return "set packDomain to this level or a narrower one, or remove it"
+	}
+	return "use packDomain or a broader level: one of [" + strings.Join(levels, ", ") + "]"
 }
 
 // spreadWithoutEffect: a preferred level that is not narrower than the required one, and a default that does not suit a component.

@@ -26,7 +26,7 @@ import (
 func stepWorkers(o observed, wanted *render.Graph) {
 	control, _ := rollout.ControlOf(o.dgd)
 	workers := wanted.InStep()
-	if specs.Named(wanted.Provider).Planned && (control.Paused || abortsInVain(o, wanted)) {
+	if specs.Named(wanted.Provider).Planned && control.Paused || abortsInVain(o, wanted) {
 		pause(o, wanted, workers)
 		return
 	}
@@ -44,6 +44,7 @@ func stepWorkers(o observed, wanted *render.Graph) {
 	if !all(o, workers, counted) {
 		for i := range components {
 			steps[i] = held(o.groups[workers[i].Name], workers[i], components[i])
+			steps[i].Paused = control.Partition != nil && !wanted.RolledBack
 		}
 		if all(o, workers, stepped) {
 			for i, s := range workers {
@@ -94,7 +95,7 @@ func pause(o observed, wanted *render.Graph, workers []*render.Component) {
 // abortsInVain: the generation that the deployment asks for is aborted, and no other one is stored.
 func abortsInVain(o observed, wanted *render.Graph) bool {
 	control, _ := rollout.ControlOf(o.dgd)
-	return control.Aborted != "" && control.Aborted == wanted.Generation && !wanted.RolledBack
+	return specs.Named(wanted.Provider).Planned && control.Aborted != "" && control.Aborted == wanted.Generation && !wanted.RolledBack
 }
 
 func stepOf(step rollout.Step) *trellisv1alpha1.RolloutStep {
@@ -129,7 +130,7 @@ func hasOthers(sg *trellisv1alpha1.ScalingGroup) bool {
 // counted: the group has the wanted revision, and has counted its replicas since it was last written, those that serve by generation.
 func counted(sg *trellisv1alpha1.ScalingGroup, s *render.Component) bool {
 	return sg.Spec.Revision == s.Revision && sg.Status.ObservedGeneration == sg.Generation &&
-		(len(sg.Status.Generations) > 0 || sg.Status.AvailableReplicas == sg.Status.UpdatedAvailableReplicas)
+		(render.GenerationOf(sg) == "" || len(sg.Status.Generations) > 0 || sg.Status.AvailableReplicas == sg.Status.UpdatedAvailableReplicas)
 }
 
 // stepped: the group has a step of the wanted revision and number of replicas.

@@ -146,11 +146,17 @@ func (h *history) store(ctx context.Context, generation *render.StoredGeneration
 	return fmt.Errorf("storing a generation as ControllerRevision %s: %w", revision.Name, err)
 }
 
+// rolledOut says that a generation is the one that was rolled out last. Workers without generations note none.
+func (h *history) rolledOut(revision *appsv1.ControllerRevision) bool {
+	last := h.dgd.Annotations[render.AnnotationWorkerHash]
+	return last != "" && generationIn(revision) == last
+}
+
 // prune deletes the oldest generations, but for those that run, are wanted or were rolled out last.
 func (h *history) prune(ctx context.Context) error {
 	var failures []error
 	for i, revision := range h.stored {
-		if i < historyLimit || h.needed[revision.Name] || generationIn(revision) == h.dgd.Annotations[render.AnnotationWorkerHash] {
+		if i < historyLimit || h.needed[revision.Name] || h.rolledOut(revision) {
 			continue
 		}
 		uid := revision.UID

@@ -17,6 +17,7 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/limit"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
 	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/rollout"
 )
@@ -37,6 +38,9 @@ func followRollout(status *nvidiav1beta1.DynamoGraphDeploymentStatus, o observed
 func rolloutCondition(o observed, wanted *render.Graph, now time.Time) *condition {
 	reason, parts := rollingParts(o)
 	control, _ := rollout.ControlOf(o.dgd)
+	if o.provider.Name != "" && !specs.Named(o.provider.Name).Planned {
+		control = rollout.Control{} // who makes the pods itself is not controlled
+	}
 	lead := ""
 	switch {
 	case wanted != nil && wanted.RolledBack:
