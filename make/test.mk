@@ -38,7 +38,7 @@ PLAYED  = $(if $(SUITE),$(filter $(SUITE),$(SCENARIOS)),$(SCENARIOS))
 
 # Tests with the control plane: Go tests by gotestsum while ginkgo runs the specs, which wait more than they compute, then the scenarios, then a line for
 # each. With PACKAGES=1 one after the other. TRELLIS_TESTS chooses the tier.
-RUN_TESTS = trap 'kill $$(jobs -p) 2> /dev/null; exit 130' INT; export KUBEBUILDER_ASSETS="$$(bin/kubectl-trellis sandbox binaries)" GOGC=$(GARBAGE); failed=0; \
+RUN_TESTS = unset TRELLIS_SPECS; trap 'kill $$(jobs -p) 2> /dev/null; exit 130' INT; export KUBEBUILDER_ASSETS="$$(bin/kubectl-trellis sandbox binaries)" GOGC=$(GARBAGE); failed=0; \
 	rm -rf bin/reports && mkdir -p bin/reports; \
 	TRELLIS_SPECS=skip $(TOOL) gotestsum --format pkgname-and-test-fails --hide-summary skipped --junitfile bin/reports/tests.xml --raw-command -- hack/gotest.sh \
 		-timeout 60m -vet=off $(if $(PACKAGES),-p $(PACKAGES)) $(GOTESTFLAGS) $(TESTED) $(if $(SPECS),> bin/reports/tests.log 2>&1) & tests=$$!; \
