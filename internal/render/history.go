@@ -4,6 +4,7 @@
 package render
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -92,7 +93,7 @@ func (s *StoredGeneration) identity() string {
 // ControllerRevision stores the generation as the given revision number of a deployment, which the caller makes its owner. The name differs for another
 // deployment of the same name. The error says that the pods are too large.
 func (s *StoredGeneration) ControllerRevision(dgd *nvidiav1beta1.DynamoGraphDeployment, number int64) (*appsv1.ControllerRevision, error) {
-	raw, err := json.Marshal(s)
+	raw, err := s.sorted()
 	if err != nil {
 		return nil, fmt.Errorf("writing generation %s: %w", s.identity(), err)
 	}
@@ -106,6 +107,22 @@ func (s *StoredGeneration) ControllerRevision(dgd *nvidiav1beta1.DynamoGraphDepl
 		ObjectMeta: metav1.ObjectMeta{Namespace: dgd.Namespace, Name: s.revisionName(dgd), Labels: labels},
 		Data:       runtime.RawExtension{Raw: raw}, Revision: number,
 	}, nil
+}
+
+// sorted writes a generation with the keys of objects in order. The API server takes a patch of anything else in a ControllerRevision for a change of its
+// data, which is immutable, when the keys are in another order than its own.
+func (s *StoredGeneration) sorted() ([]byte, error) {
+	raw, err := json.Marshal(s)
+	if err != nil {
+		return nil, err
+	}
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.UseNumber()
+	var tree any
+	if err := decoder.Decode(&tree); err != nil {
+		return nil, err
+	}
+	return json.Marshal(tree)
 }
 
 func (s *StoredGeneration) revisionName(dgd *nvidiav1beta1.DynamoGraphDeployment) string {

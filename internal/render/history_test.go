@@ -4,6 +4,7 @@
 package render
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -119,5 +120,26 @@ func TestGenerationIn(t *testing.T) {
 	generation, _ := GenerationIn(large, theWorkers)
 	if _, err := generation.ControllerRevision(disaggregated(), 1); err == nil {
 		t.Error("a generation of more than 1 MiB is stored")
+	}
+}
+
+// The API server refuses a patch of a ControllerRevision whose data has its keys in another order than sorted.
+func TestStoredGenerationIsSorted(t *testing.T) {
+	groups, _ := aborted(t, "runtime:1", nil, nil)
+	generation, _ := GenerationIn(groups, theWorkers)
+	revision, err := generation.ControllerRevision(disaggregated(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tree map[string]any
+	if err := json.Unmarshal(revision.Data.Raw, &tree); err != nil {
+		t.Fatal(err)
+	}
+	sorted, err := json.Marshal(tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(sorted), string(revision.Data.Raw)); diff != "" {
+		t.Errorf("keys are not sorted (-sorted +stored):\n%s", diff)
 	}
 }
