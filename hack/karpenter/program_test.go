@@ -73,8 +73,8 @@ func download(ctx context.Context, module string) (string, error) {
 	return answer.Dir, json.Unmarshal(out, &answer)
 }
 
-// beside starts Karpenter alongside a sandbox, with all rights.
-func (p program) beside() *sandbox.Peers {
+// peers starts Karpenter alongside a sandbox, with all rights.
+func (p program) peers() *sandbox.Peers {
 	return &sandbox.Peers{
 		Ports: map[string][]int{"karpenter": {probesPort, metricsPort}},
 		Start: func(ctx context.Context, s *sandbox.Sandbox) error {
