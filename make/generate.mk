@@ -17,11 +17,11 @@ verify: ## Check that generated files are up to date
 LINTFLAGS ?= --allow-parallel-runners --timeout 0
 
 .PHONY: lint
-lint: ## Run golangci-lint
+lint: ## Run golangci-lint, with the linter of Kubernetes APIs
 	@# Its cache holds paths: shared between two clones, one would get the other's lines.
 	@# Two modules at a time: parts of a run use one CPU.
 	@printf '%s\n' . $(MODULES) $(addprefix hack/,bench browser dashboards filters karpenter kueue peers release) | xargs -P 2 -I MODULE \
-		env GOLANGCI_LINT_CACHE="$(CURDIR)/bin/lint-cache" go -C MODULE tool -modfile="$(CURDIR)/hack/tools/go.mod" golangci-lint run $(LINTFLAGS)
+		env GOLANGCI_LINT_CACHE="$(CURDIR)/bin/lint-cache" go -C MODULE tool -modfile="$(CURDIR)/hack/tools/go.mod" golangci-lint-kube-api-linter run $(LINTFLAGS)
 
 .PHONY: vulncheck
 vulncheck: ## Look for known vulnerabilities (needs the vulnerability database)

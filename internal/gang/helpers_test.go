@@ -12,7 +12,6 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-
 	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/topology"
 	"github.com/trellis-k8s/trellis/test/testutil/gangtest"

@@ -6,11 +6,10 @@ package render
 import (
 	"testing"
 
-	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
-	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-
 	corev1 "k8s.io/api/core/v1"
 
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
 )
 

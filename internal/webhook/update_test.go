@@ -12,7 +12,6 @@ import (
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
-
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 

@@ -10,12 +10,11 @@ import (
 	"regexp"
 	"strings"
 
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
 	"github.com/trellis-k8s/trellis/internal/render"
-
-	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 )
 
 // A refusal names a field of the object, in the message or as its cause.

@@ -7,75 +7,75 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // ScalingGroupStatus counts replicas; pods counts pods.
 type ScalingGroupStatus struct {
-	// ObservedGeneration is the generation of the spec this status describes.
+	// observedGeneration is the generation of the spec this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Replicas that exist, complete or not.
+	// replicas that exist, complete or not.
 	// +optional
 	Replicas int32 `json:"replicas,omitempty"`
-	// Pods that exist and neither terminate nor have ended. Absent while there is none, and under a provider that makes the pods itself.
+	// pods that exist and neither terminate nor have ended. Absent while there is none, and under a provider that makes the pods itself.
 	// +optional
 	Pods int32 `json:"pods,omitempty"`
-	// Selector selects the pods of the group, as a label selector in its string form.
+	// selector selects the pods of the group, as a label selector in its string form.
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Selector string `json:"selector,omitempty"`
-	// UpdatedReplicas run the current revision, whole.
+	// updatedReplicas run the current revision, whole.
 	// +optional
 	UpdatedReplicas int32 `json:"updatedReplicas,omitempty"`
-	// ScheduledReplicas have every pod bound to a node.
+	// scheduledReplicas have every pod bound to a node.
 	// +optional
 	ScheduledReplicas int32 `json:"scheduledReplicas,omitempty"`
-	// ReadyReplicas have every pod Ready.
+	// readyReplicas have every pod Ready.
 	// +optional
 	ReadyReplicas int32 `json:"readyReplicas,omitempty"`
-	// AvailableReplicas are Ready replicas that are not terminating.
+	// availableReplicas are Ready replicas that are not terminating.
 	// +optional
 	AvailableReplicas int32 `json:"availableReplicas,omitempty"`
-	// OutdatedReplicas that exist run an older revision, or were made before the last restart that was asked for.
+	// outdatedReplicas that exist run an older revision, or were made before the last restart that was asked for.
 	// +optional
 	OutdatedReplicas int32 `json:"outdatedReplicas,omitempty"`
-	// UpdatedAvailableReplicas are the available replicas of the current revision.
+	// updatedAvailableReplicas are the available replicas of the current revision.
 	// +optional
 	UpdatedAvailableReplicas int32 `json:"updatedAvailableReplicas,omitempty"`
-	// TerminatingReplicas are the outdated replicas of which only terminating pods are left.
+	// terminatingReplicas are the outdated replicas of which only terminating pods are left.
 	// +optional
 	TerminatingReplicas int32 `json:"terminatingReplicas,omitempty"`
-	// Generations that outdated replicas of workers are of, at most 8, those with the most available replicas.
+	// generations that outdated replicas of workers are of, at most 8, those with the most available replicas.
 	// +kubebuilder:validation:MaxItems=8
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	Generations []GenerationCount `json:"generations,omitempty"`
-	// Progress of the update that runs; absent while none does.
+	// progress of the update that runs; absent while none does.
 	// +optional
 	Progress *RolloutProgress `json:"progress,omitempty"`
-	// Revision that was last rolled out completely; another one than the spec's while an update runs.
+	// revision that was last rolled out completely; another one than the spec's while an update runs.
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	Revision string `json:"revision,omitempty"`
-	// Restart that was last rolled out completely, by a provider that makes the pods itself. Pods of Trellis' own carry it themselves.
+	// restart that was last rolled out completely, by a provider that makes the pods itself. Pods of Trellis' own carry it themselves.
 	// +optional
 	Restart string `json:"restart,omitempty"`
-	// Placements is the last domain of each replica, as far as 128 KiB hold them, the lowest ordinals first; FurtherPlacements has the others. A
+	// placements is the last domain of each replica, as far as 128 KiB hold them, the lowest ordinals first; FurtherPlacements has the others. A
 	// replica that is recreated tries it first; it never has to.
 	// +optional
 	// +listType=map
 	// +listMapKey=replica
 	Placements []ReplicaPlacement `json:"placements,omitempty"`
-	// FurtherPlacements are the last domains of the replicas that Placements has no space for. Where 256 KiB do not hold them, their paths end at a
+	// furtherPlacements are the last domains of the replicas that Placements has no space for. Where 256 KiB do not hold them, their paths end at a
 	// broader level, and the condition PlacementsComplete is False.
 	// +optional
 	// +listType=atomic
 	FurtherPlacements []DomainPlacements `json:"furtherPlacements,omitempty"`
-	// FailedReplicas are the replicas of which pods ended, until they have been Ready for five minutes: the delay before each is recreated
+	// failedReplicas are the replicas of which pods ended, until they have been Ready for five minutes: the delay before each is recreated
 	// doubles with its failures.
 	// +kubebuilder:validation:MaxItems=256
 	// +optional
 	// +listType=map
 	// +listMapKey=replica
 	FailedReplicas []FailedReplica `json:"failedReplicas,omitempty"`
-	// Conditions of the group.
+	// conditions of the group.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -87,49 +87,61 @@ const MaxGenerations = 8
 
 // GenerationCount counts the outdated replicas of one generation of workers.
 type GenerationCount struct {
-	// Name of the generation; empty for workers without one.
+	// name of the generation; empty for workers without one.
 	// +kubebuilder:validation:MaxLength=63
+	// +required
 	Name string `json:"name"`
-	// Replicas that exist, complete or not.
+	// replicas that exist, complete or not.
+	// +required
 	Replicas int32 `json:"replicas"`
-	// AvailableReplicas have every pod Ready.
+	// availableReplicas have every pod Ready.
+	// +required
 	AvailableReplicas int32 `json:"availableReplicas"`
 }
 
 // RolloutProgress is when an update last came further.
 type RolloutProgress struct {
-	// Revision that is rolled out.
+	// revision that is rolled out.
 	// +kubebuilder:validation:MaxLength=63
+	// +required
 	Revision string `json:"revision"`
-	// AvailableReplicas of the revision, the most there were so far.
+	// availableReplicas of the revision, the most there were so far.
+	// +required
 	AvailableReplicas int32 `json:"availableReplicas"`
-	// Paused: the update does not proceed.
+	// paused means that the update does not proceed.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
-	// Time at which it began, was resumed, or had so many available replicas for the first time.
+	// time at which it began, was resumed, or had so many available replicas for the first time.
+	// +required
 	Time metav1.Time `json:"time"`
 }
 
 // FailedReplica is a replica of which a pod ended.
 type FailedReplica struct {
-	// Replica is the ordinal.
+	// replica is the ordinal.
+	// +required
 	Replica int32 `json:"replica"`
-	// Failures in succession, 1 or more.
+	// failures in succession, 1 or more.
+	// +required
 	Failures int32 `json:"failures"`
-	// Reason names the pod that ended last, and what it ended for.
+	// reason names the pod that ended last, and what it ended for.
 	// +kubebuilder:validation:MaxLength=256
+	// +required
 	Reason string `json:"reason"`
-	// NewestPod is when the newest pod of the failed replica was created. A pod created until then is no further failure.
+	// newestPod is when the newest pod of the failed replica was created. A pod created until then is no further failure.
+	// +required
 	NewestPod metav1.Time `json:"newestPod"`
-	// RetryAt is when the replica may be recreated.
+	// retryAt is when the replica may be recreated.
+	// +required
 	RetryAt metav1.Time `json:"retryAt"`
-	// Revision of the group at that time. With another one the failures are forgotten.
+	// revision of the group at that time. With another one the failures are forgotten.
 	// +kubebuilder:validation:MaxLength=63
+	// +required
 	Revision string `json:"revision"`
-	// Restart is the ID of the last restart at that time. With another one the failures are forgotten.
+	// restart is the ID of the last restart at that time. With another one the failures are forgotten.
 	// +optional
 	Restart string `json:"restart,omitempty"`
-	// Hosts whose kubelets rejected pods of the replica, the one that did so most often first. From the second time on a host comes last for the
+	// hosts whose kubelets rejected pods of the replica, the one that did so most often first. From the second time on a host comes last for the
 	// replica, and the replica does not return to its former domain first.
 	// +kubebuilder:validation:MaxItems=4
 	// +optional
@@ -140,12 +152,14 @@ type FailedReplica struct {
 
 // RejectingHost is a node whose kubelet rejected pods of a replica: they ended before any of their containers ran.
 type RejectingHost struct {
-	// Name of the node.
+	// name of the node.
 	// +kubebuilder:validation:MaxLength=253
+	// +required
 	Name string `json:"name"`
-	// Rejections of the replica's pods, 1 or more; several at once count as one.
+	// rejections of the replica's pods, 1 or more; several at once count as one.
+	// +required
 	Rejections int32 `json:"rejections"`
-	// Reason that the kubelet gave last, such as UnexpectedAdmissionError.
+	// reason that the kubelet gave last, such as UnexpectedAdmissionError.
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	Reason string `json:"reason,omitempty"`
@@ -153,23 +167,26 @@ type RejectingHost struct {
 
 // DomainPlacements are the replicas that sit, or last sat, in one domain.
 type DomainPlacements struct {
-	// Domain is the path of label values from the broadest level down, e.g. "zone-0/block-1/rack-2".
+	// domain is the path of label values from the broadest level down, e.g. "zone-0/block-1/rack-2".
+	// +required
 	Domain string `json:"domain"`
-	// Replicas of which all pods are bound there, as ordinals and ranges of them, e.g. "100-107,112".
+	// replicas of which all pods are bound there, as ordinals and ranges of them, e.g. "100-107,112".
 	// +optional
 	Replicas string `json:"replicas,omitempty"`
-	// Former are the replicas that last sat there, in the same form.
+	// former are the replicas that last sat there, in the same form.
 	// +optional
 	Former string `json:"former,omitempty"`
 }
 
 // ReplicaPlacement is where one replica sits, or last sat.
 type ReplicaPlacement struct {
-	// Replica is the ordinal.
+	// replica is the ordinal.
+	// +required
 	Replica int32 `json:"replica"`
-	// Domain is the path of label values from the broadest level down, e.g. "zone-0/block-1/rack-2".
+	// domain is the path of label values from the broadest level down, e.g. "zone-0/block-1/rack-2".
+	// +required
 	Domain string `json:"domain"`
-	// Bound is true while all pods of the replica are bound there; otherwise this is where it last sat.
+	// bound is true while all pods of the replica are bound there; otherwise this is where it last sat.
 	// +optional
 	Bound bool `json:"bound,omitempty"`
 }

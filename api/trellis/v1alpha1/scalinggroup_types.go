@@ -15,66 +15,72 @@ import (
 // +kubebuilder:validation:XValidation:rule="has(self.topology) == has(oldSelf.topology) && (!has(self.topology) || self.topology == oldSelf.topology)",fieldPath=".topology",reason=FieldValueForbidden,message="topology is immutable and cannot be added, removed, or changed: it is what the graph was created with"
 // +kubebuilder:validation:XValidation:rule="!has(self.pods) || self.pods == [self.replicas * self.roles.map(r, r.count).sum(), 2147483647].min()",fieldPath=".pods",reason=FieldValueForbidden,message="pods is replicas times the pods of a replica: to scale, change the DynamoGraphDeployment"
 type ScalingGroupSpec struct {
-	// Graph is the name of the owning DynamoGraphDeployment. Immutable.
+	// graph is the name of the owning DynamoGraphDeployment. Immutable.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",reason=FieldValueForbidden,message="graph is immutable"
+	// +required
 	Graph string `json:"graph"`
-	// Service is the service's name in the graph, as the user wrote it. Immutable.
+	// service is the service's name in the graph, as the user wrote it. Immutable.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",reason=FieldValueForbidden,message="service is immutable"
+	// +required
 	Service string `json:"service"`
-	// Provider is what gets the gangs onto nodes: Gates, PodGroup, KAI or Grove. It stays as it is while the graph has pods.
+	// engine is what gets the gangs onto nodes: Gates, PodGroup, KAI or Grove. It stays as it is while the graph has pods.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
+	// +required
 	Provider string `json:"engine"`
-	// Workload makes the pods of each replica in Trellis' stead: LeaderWorkerSet, for multinode services of a graph that asks for it. Absent:
+	// workload makes the pods of each replica in Trellis' stead: LeaderWorkerSet, for multinode services of a graph that asks for it. Absent:
 	// Trellis makes them. It stays as it is while the graph has pods.
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	Workload string `json:"workload,omitempty"`
-	// Replicas wanted, 0 to 65536. Each is one gang.
+	// replicas wanted, 0 to 65536. Each is one gang.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=65536
+	// +required
 	Replicas int32 `json:"replicas"`
-	// MinAvailable is how many replicas belong to the base gang of the graph, 1 or more. Absent: 1.
+	// minAvailable is how many replicas belong to the base gang of the graph, 1 or more. Absent: 1.
 	// +kubebuilder:validation:Minimum=1
 	// +optional
 	MinAvailable *int32 `json:"minAvailable,omitempty"`
-	// Pods wanted: replicas times the pods of a replica. It is what the scale subresource reports, which disruption budgets count by; to
+	// pods wanted: replicas times the pods of a replica. It is what the scale subresource reports, which disruption budgets count by; to
 	// scale, change the DynamoGraphDeployment. Absent until an operator that knows the field has written the group.
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	Pods *int32 `json:"pods,omitempty"`
-	// Multinode services pack each replica on its own; others pack all replicas together. Immutable.
-	// +kubebuilder:default=false
+	// multinode services pack each replica on its own; others pack all replicas together. Immutable.
+	// +default=false
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",reason=FieldValueForbidden,message="multinode is immutable"
 	// +optional
 	Multinode bool `json:"multinode,omitempty"`
-	// Topology is the constraint with the levels as they were when the graph was first reconciled. Immutable; absent without a constraint.
+	// topology is the constraint with the levels as they were when the graph was first reconciled. Immutable; absent without a constraint.
 	// +optional
 	Topology *ResolvedTopology `json:"topology,omitempty"`
-	// Revision identifies the content of Roles; pods carry it as a label.
+	// revision identifies the content of Roles; pods carry it as a label.
 	// +kubebuilder:validation:MaxLength=63
+	// +required
 	Revision string `json:"revision"`
-	// Roles of a replica's pods, in pod index order: a multinode replica is one leader and then its workers.
+	// roles of a replica's pods, in pod index order: a multinode replica is one leader and then its workers.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=8
 	// +listType=atomic
+	// +required
 	Roles []Role `json:"roles"`
-	// Input identifies what Roles were made from. While it is the same, Roles and Revision stay as they are, also under another version of
+	// input identifies what Roles were made from. While it is the same, Roles and Revision stay as they are, also under another version of
 	// the operator that would make other ones. Absent in groups written before it was there: their roles stay, too.
 	// +optional
 	Input *TemplateInput `json:"input,omitempty"`
-	// Rollout says how replicas of an older revision are replaced. Absent: one after the other, in place.
+	// rollout says how replicas of an older revision are replaced. Absent: one after the other, in place.
 	// +optional
 	Rollout *RolloutStrategy `json:"rollout,omitempty"`
-	// Step of the generation of workers that the graph is changing to: how far the group may go while the other components follow. Absent while the
+	// step of the generation of workers that the graph is changing to: how far the group may go while the other components follow. Absent while the
 	// workers are of one generation, and in groups that are updated by themselves.
 	// +optional
 	Step *RolloutStep `json:"step,omitempty"`
-	// Restart is the last restart that was asked for. Replicas made for another one are outdated.
+	// restart is the last restart that was asked for. Replicas made for another one are outdated.
 	// +optional
 	Restart *Restart `json:"restart,omitempty"`
 }
@@ -82,128 +88,145 @@ type ScalingGroupSpec struct {
 // TemplateInput is a hash of everything a user or an administrator wrote that decides what the pods of a service look like. Replicas,
 // scaling adapter and topology are no part of it.
 type TemplateInput struct {
-	// Form numbers what is hashed and how. Hashes of different forms cannot be compared.
+	// form numbers what is hashed and how. Hashes of different forms cannot be compared.
+	// +required
 	Form int32 `json:"form"`
-	// Hash in hexadecimal digits.
+	// hash in hexadecimal digits.
 	// +kubebuilder:validation:MaxLength=63
+	// +required
 	Hash string `json:"hash"`
 }
 
 // RolloutStrategy bounds a rolling update.
 type RolloutStrategy struct {
-	// Recreate stops all replicas of an older revision before any is recreated.
+	// recreate stops all replicas of an older revision before any is recreated.
 	// +optional
 	Recreate bool `json:"recreate,omitempty"`
-	// MaxUnavailable is how many replicas may be missing meanwhile, as a number or a percentage of replicas, rounded down.
+	// maxUnavailable is how many replicas may be missing meanwhile, as a number or a percentage of replicas, rounded down.
+	// +required
 	MaxUnavailable intstr.IntOrString `json:"maxUnavailable"`
-	// MaxSurge is how many replicas there may be beyond the wanted ones, as a number or a percentage of replicas, rounded up.
+	// maxSurge is how many replicas there may be beyond the wanted ones, as a number or a percentage of replicas, rounded up.
+	// +required
 	MaxSurge intstr.IntOrString `json:"maxSurge"`
 }
 
 // RolloutStep bounds the update of one component by what all workers of the graph have come to. It takes the place of Rollout.
 type RolloutStep struct {
-	// Keep so many available replicas of older revisions. The largest number keeps all of them.
+	// keep so many available replicas of older revisions. The largest number keeps all of them.
 	// +kubebuilder:validation:Minimum=0
+	// +required
 	Keep int32 `json:"keep"`
-	// Generations that these replicas are of. Absent: any.
+	// generations that these replicas are of. Absent: any.
 	// +kubebuilder:validation:MaxItems=8
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	Generations []GenerationStep `json:"generations,omitempty"`
-	// Make at most so many replicas of the revision.
+	// make at most so many replicas of the revision.
 	// +kubebuilder:validation:Minimum=0
+	// +required
 	Make int32 `json:"make"`
-	// Paused: no replica is replaced, whether it serves or not.
+	// paused means that no replica is replaced, whether it serves or not.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
-	// MaxUnavailable is how many replicas may be missing meanwhile.
+	// maxUnavailable is how many replicas may be missing meanwhile.
 	// +kubebuilder:validation:Minimum=0
+	// +required
 	MaxUnavailable int32 `json:"maxUnavailable"`
-	// MaxSurge is how many replicas there may be beyond the wanted ones.
+	// maxSurge is how many replicas there may be beyond the wanted ones.
 	// +kubebuilder:validation:Minimum=0
+	// +required
 	MaxSurge int32 `json:"maxSurge"`
 }
 
 // GenerationStep is what one generation of workers keeps.
 type GenerationStep struct {
-	// Name of the generation; empty for workers without one.
+	// name of the generation; empty for workers without one.
 	// +kubebuilder:validation:MaxLength=63
+	// +required
 	Name string `json:"name"`
-	// Keep so many available replicas.
+	// keep so many available replicas.
 	// +kubebuilder:validation:Minimum=0
+	// +required
 	Keep int32 `json:"keep"`
 }
 
 // Restart is a request to recreate every replica.
 type Restart struct {
-	// ID of the request; pods carry it as the annotation nvidia.com/restartAt.
+	// id of the request; pods carry it as the annotation nvidia.com/restartAt.
+	// +required
 	ID string `json:"id"`
-	// Stop: no replica is made until every group of the graph has stopped.
+	// stop means that no replica is made until every group of the graph has stopped.
 	// +optional
 	Stop bool `json:"stop,omitempty"`
 }
 
 // ResolvedTopology is a topology constraint as frozen at the first reconcile. Domains name entries of Levels.
 type ResolvedTopology struct {
-	// Profile is the name of the ClusterTopology the levels were read from.
+	// profile is the name of the ClusterTopology the levels were read from.
 	// +kubebuilder:validation:MaxLength=253
+	// +required
 	Profile string `json:"profile"`
-	// Levels, from the broadest to the narrowest.
+	// levels from the broadest to the narrowest.
 	// +kubebuilder:validation:MaxItems=16
 	// +listType=atomic
+	// +required
 	Levels []ResolvedLevel `json:"levels"`
-	// NodeSelector of the ClusterTopology.
+	// nodeSelector of the ClusterTopology.
 	// +kubebuilder:validation:MaxProperties=16
 	// +optional
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
-	// GraphPackDomain: all pods of the graph sit in one domain of this level.
+	// graphPackDomain means that all pods of the graph sit in one domain of this level.
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	GraphPackDomain string `json:"graphPackDomain,omitempty"`
-	// GraphPreferredPackDomain is tried first for the graph.
+	// graphPreferredPackDomain is tried first for the graph.
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	GraphPreferredPackDomain string `json:"graphPreferredPackDomain,omitempty"`
-	// PackDomain: each unit of this service sits in one domain of this level.
+	// packDomain means that each unit of this service sits in one domain of this level.
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	PackDomain string `json:"packDomain,omitempty"`
-	// PreferredPackDomain is tried first for each unit.
+	// preferredPackDomain is tried first for each unit.
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	PreferredPackDomain string `json:"preferredPackDomain,omitempty"`
-	// SpreadDomain: the replicas of this service are spread over the domains of this level.
+	// spreadDomain means that the replicas of this service are spread over the domains of this level.
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	SpreadDomain string `json:"spreadDomain,omitempty"`
-	// PreferredSpreadDomain: they are, as far as there is capacity.
+	// preferredSpreadDomain means that they are spread, as far as there is capacity.
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	PreferredSpreadDomain string `json:"preferredSpreadDomain,omitempty"`
-	// Automatic: the graph states no constraint, and this is what the cluster's default topology gives it.
+	// automatic means that the graph states no constraint, and this is what the cluster's default topology gives it.
 	// +optional
 	Automatic bool `json:"automatic,omitempty"`
 }
 
 // ResolvedLevel is one level: its domain name and node label key.
 type ResolvedLevel struct {
-	// Domain is the level's name.
+	// domain is the level's name.
 	// +kubebuilder:validation:MaxLength=63
+	// +required
 	Domain string `json:"domain"`
-	// Key is the node label key.
+	// key is the node label key.
 	// +kubebuilder:validation:MaxLength=317
+	// +required
 	Key string `json:"key"`
 }
 
 // Role is a run of equal pods within each replica.
 type Role struct {
-	// Name is "main", "leader" or "worker".
+	// name is "main", "leader" or "worker".
 	// +kubebuilder:validation:MaxLength=63
+	// +required
 	Name string `json:"name"`
-	// Count of pods of this role in one replica, 1 to 4096.
+	// count of pods of this role in one replica, 1 to 4096.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=4096
+	// +required
 	Count int32 `json:"count"`
 	// Template the pods are made from. Free of a schema: the operator writes it, and the API server checks the pods.
 	// +kubebuilder:validation:Type=object
@@ -229,12 +252,15 @@ type Role struct {
 // +kubebuilder:printcolumn:name="Pack Domain",type=string,JSONPath=`.spec.topology.packDomain`,priority=1,description="The level each unit is packed in"
 // +kubebuilder:printcolumn:name="Graph Domain",type=string,JSONPath=`.spec.topology.graphPackDomain`,priority=1,description="The level the whole graph is packed in"
 type ScalingGroup struct {
-	metav1.TypeMeta   `json:",inline"`
+	metav1.TypeMeta `json:",inline"`
+	// metadata of the object.
+	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is one service, resolved.
+	// spec is one service, resolved.
+	// +required
 	Spec ScalingGroupSpec `json:"spec"`
-	// Status counts its replicas.
+	// status counts its replicas.
 	// +optional
 	Status ScalingGroupStatus `json:"status,omitempty"`
 }

@@ -15,10 +15,11 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/trellis-k8s/trellis/hack/bench/hall"
 	"github.com/trellis-k8s/trellis/hack/sandbox"
 	"github.com/trellis-k8s/trellis/internal/render"
-	corev1 "k8s.io/api/core/v1"
 )
 
 // writesPolicy has the API server log every write of everybody. Leases are left out: they are renewed whatever is deployed. Reviews are left

@@ -4,16 +4,14 @@
 package external_test
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
+	"testing"
 
 	"sigs.k8s.io/yaml"
 
 	"github.com/trellis-k8s/trellis/internal/provider/external"
-
-	"os"
-	"path/filepath"
-	"testing"
-
 	"github.com/trellis-k8s/trellis/internal/provider/grove"
 	"github.com/trellis-k8s/trellis/internal/provider/kai"
 	"github.com/trellis-k8s/trellis/test/testutil/golden"

@@ -7,9 +7,8 @@ import (
 	"fmt"
 	"strings"
 
-	resourcehelper "k8s.io/component-helpers/resource"
-
 	corev1 "k8s.io/api/core/v1"
+	resourcehelper "k8s.io/component-helpers/resource"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/render"

@@ -14,6 +14,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -23,8 +24,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/trellis-k8s/trellis/test/testutil/manifest"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // refusal matches the error of a request that the API server refuses, by what its user reads: the field at fault and the words. The zero refusal
