@@ -105,9 +105,12 @@ func (r *rendering) changed() bool {
 // replicas. Groups that were written one after the other, and not all of them yet, so get the same one.
 //
 // The generation is the one that the deployment asks for, also where the workers return to an earlier one.
-func render(components []*rendering, generations bool, back *Rollback) (pods map[string]replicaPods, generation string, rolledBack bool) {
+func render(components []*rendering, generations bool, back *Rollback, input string) (pods map[string]replicaPods, generation string, rolledBack bool) {
 	out := map[string]replicaPods{}
 	generation = workerGeneration(components, generations)
+	if back.asked(input) {
+		generation = back.Aborted
+	}
 	rolledBack = back.applies(generation, components)
 	for _, r := range components {
 		wanted := ""

@@ -23,6 +23,9 @@ import (
 // MaxStoredGeneration is the size of the pods of a generation, as JSON in bytes, up to which they are stored. An API server takes objects of 1.5 MiB.
 const MaxStoredGeneration = 1 << 20
 
+// AnnotationWorkersInput on a ControllerRevision says what the workers of its generation are made from, as Graph.WorkersInput.
+const AnnotationWorkersInput = "trellis.dev/workers-input"
+
 // StoredGeneration is what the pods of all workers of a deployment are in one generation.
 type StoredGeneration struct {
 	// Generation, or "" for workers without one.
@@ -142,8 +145,21 @@ func StoredIn(revision *appsv1.ControllerRevision) (*StoredGeneration, error) {
 type Rollback struct {
 	// Aborted generation: the workers return while it is what the deployment asks for.
 	Aborted string
+	// Input of the workers that the aborted generation is made from, as in Graph.WorkersInput; "" if it is not known.
+	Input string
+	// InForce: the workers had returned, or were returning, when the deployment was last looked at.
+	InForce bool
 	// To is where they return to; nil where nothing is stored.
 	To *StoredGeneration
+}
+
+// asked says that the deployment asks for the aborted generation, though the operator may render it differently now: the user has changed no worker since.
+// Inputs of two forms cannot be compared. Then what is in force stays.
+func (b *Rollback) asked(input string) bool {
+	if b == nil || b.Aborted == "" || b.Input == "" {
+		return false
+	}
+	return b.Input == input || b.InForce && !sameForm(b.Input, input)
 }
 
 // applies says that a generation is aborted, and that there is one to return to.

@@ -83,6 +83,49 @@ func TestRollback(t *testing.T) {
 	}
 }
 
+// TestAbortOutlastsAnUpgrade: another release, or one that is started with other addresses, gives the aborted generation another hash. The workers do not
+// change for that.
+func TestAbortOutlastsAnUpgrade(t *testing.T) {
+	groups := stored(t, disaggregated(), nil)
+	_, g := aborted(t, "runtime:1.6.0", groups, nil)
+	of := g.WorkersInput
+	older := "1-" + strings.TrimPrefix(of, "2-")
+	cases := map[string]struct {
+		back     Rollback
+		image    string
+		platform Platform
+		want     bool
+	}{
+		"another release":                    {back: Rollback{Input: of}, want: true},
+		"other addresses":                    {back: Rollback{Input: of}, platform: Platform{NATS: "nats://other"}, want: true},
+		"a worker is changed":                {back: Rollback{Input: of}, image: "runtime:1.7.0"},
+		"a worker is changed, in force":      {back: Rollback{Input: of, InForce: true}, image: "runtime:1.7.0"},
+		"the input is not known":             {back: Rollback{InForce: true}},
+		"another form":                       {back: Rollback{Input: older, InForce: true}, want: true},
+		"another form, and it had no effect": {back: Rollback{Input: older}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			dgd := disaggregated()
+			setImage(dgd, "decode", "runtime:1.6.0")
+			if c.image != "" {
+				setImage(dgd, "decode", c.image)
+			}
+			c.back.Aborted, c.back.To = "0badc0de", storedOf(t, groups)
+			now, err := Resolve(dgd, Inputs{Provider: specs.Gates.Name, Groups: groups, Rollback: &c.back, Platform: c.platform})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := now.Generation == "0badc0de"; got != c.want || now.RolledBack != c.want {
+				t.Errorf("asked for %s, rolled back %v; want %v", now.Generation, now.RolledBack, c.want)
+			}
+			if kept := now.Components[0].Revision == groups["decode"].Spec.Revision; kept != c.want {
+				t.Errorf("the workers stay: %v", kept)
+			}
+		})
+	}
+}
+
 func specsOf(groups map[string]*trellisv1alpha1.ScalingGroup) map[string]trellisv1alpha1.ScalingGroupSpec {
 	out := map[string]trellisv1alpha1.ScalingGroupSpec{}
 	for name, sg := range groups {
@@ -97,7 +140,7 @@ func TestNoRollback(t *testing.T) {
 	updated, g := aborted(t, "runtime:1.6.0", groups, nil)
 	part := storedOf(t, groups)
 	delete(part.Workers, "prefill")
-	for name, back := range map[string]*Rollback{"nothing is stored": {Aborted: g.Generation}, "prefill is not stored": {g.Generation, part}} {
+	for name, back := range map[string]*Rollback{"nothing is stored": {Aborted: g.Generation}, "prefill is not stored": {Aborted: g.Generation, To: part}} {
 		now, g := aborted(t, "runtime:1.6.0", updated, back)
 		if diff := cmp.Diff(specsOf(updated), specsOf(now)); diff != "" || g.RolledBack {
 			t.Errorf("%s: rolled back %v (-before +now):\n%s", name, g.RolledBack, diff)

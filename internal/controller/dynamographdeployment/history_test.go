@@ -256,6 +256,7 @@ var _ = Describe("The history of a deployment", func() {
 		r := &Reconciler{Client: api, Live: api}
 		o := observed{dgd: dgd, groups: map[string]*trellisv1alpha1.ScalingGroup{}}
 		o.provider.Name = specs.Gates.Name
+		var input string
 		turn := func(model string) string {
 			GinkgoHelper()
 			dgd.Spec.Components[0].ModelRef = &nvidiav1beta1.ModelReference{Name: model}
@@ -273,6 +274,7 @@ var _ = Describe("The history of a deployment", func() {
 			for _, sg := range wanted.ScalingGroups() {
 				o.groups[sg.Spec.Service] = sg
 			}
+			input = wanted.WorkersInput
 			return wanted.Generation
 		}
 		numbers := func() map[string]int64 {
@@ -300,5 +302,14 @@ var _ = Describe("The history of a deployment", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(stored.Workers["decode"].Revision).To(Equal(o.groups["decode"].Spec.Revision))
 		Expect(metav1.IsControlledBy(o.history[0], dgd)).To(BeTrue(), "it goes with the deployment")
+
+		annotated(o, rollout.AnnotationAborted, first)
+		annotated(o, render.AnnotationWorkerHash, later[5])
+		Expect(rollbackOf(o).Input).To(Equal(input), "what an aborted generation was made from is known")
+		for i := range 6 {
+			turn(fmt.Sprint(20 + i))
+		}
+		Expect(numbers()).To(HaveLen(7), "the five newest, the one that was rolled out last, and the aborted one")
+		Expect(rollbackOf(o).Input).NotTo(BeEmpty())
 	})
 })

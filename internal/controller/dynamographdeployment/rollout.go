@@ -26,8 +26,7 @@ import (
 func followRollout(status *nvidiav1beta1.DynamoGraphDeploymentStatus, o observed, wanted *render.Graph) {
 	status.Restart = restartStatus(o)
 	status.RollingUpdate = rollingUpdateOf(o, wanted, metav1.Now())
-	before := meta.FindStatusCondition(status.Conditions, nvidiav1beta1.ConditionRolledOut)
-	if wanted == nil && before != nil && before.Reason == nvidiav1beta1.ReasonRolledBack {
+	if wanted == nil && rolledBackBefore(o.dgd) {
 		return // what is wanted is not known
 	}
 	setOrRemove(status, o, nvidiav1beta1.ConditionRolledOut, rolloutCondition(o, wanted, time.Now()))
