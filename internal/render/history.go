@@ -176,10 +176,15 @@ func (b *Rollback) applies(generation string, components []*rendering) bool {
 	return b.To.holds(workers)
 }
 
-// pods of a component in that generation.
+// pods of a component in that generation. Where it is not known what they were made from, since the generation was stored by an operator that hashed inputs
+// in another form, their input equals that of no component. Today's would have the next reconcile take the stored pods for what the deployment asks for.
 func (s *StoredGeneration) pods(component string) replicaPods {
 	worker := s.Workers[component]
-	return replicaPods{roles: worker.Roles, revision: worker.Revision, input: worker.Input}
+	input := worker.Input
+	if input == nil || input.Form != inputForm {
+		input = &trellisv1alpha1.TemplateInput{Form: inputForm}
+	}
+	return replicaPods{roles: worker.Roles, revision: worker.Revision, input: input}
 }
 
 // Images of the workers' main containers, by component.

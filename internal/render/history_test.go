@@ -83,6 +83,37 @@ func TestRollback(t *testing.T) {
 	}
 }
 
+// TestRollbackToOtherForms: a generation that was stored without an input, or with one of another form, is returned to as any other. What is returned to is
+// not taken for what the deployment asks for.
+func TestRollbackToOtherForms(t *testing.T) {
+	for name, input := range map[string]*trellisv1alpha1.TemplateInput{"none": nil, "older": {Form: inputForm - 1, Hash: "x"}} {
+		t.Run(name, func(t *testing.T) {
+			groups := stored(t, disaggregated(), nil)
+			before := stored(t, disaggregated(), nil)
+			for _, sg := range before {
+				sg.Spec.Input = input
+			}
+			updated, g := aborted(t, "runtime:1.6.0", groups, nil)
+			back := &Rollback{Aborted: g.Generation, To: storedOf(t, before)}
+			returned := updated
+			for _, turn := range []string{"aborted", "aborted still"} {
+				returned, g = aborted(t, "runtime:1.6.0", returned, back)
+				if diff := cmp.Diff(revisionsOf(groups), revisionsOf(returned)); diff != "" || !g.RolledBack || g.Generation != back.Aborted {
+					t.Fatalf("%s: rolled back %v, asked for %s; revisions (-before +now):\n%s", turn, g.RolledBack, g.Generation, diff)
+				}
+			}
+			again, g := aborted(t, "runtime:1.6.0", returned, nil)
+			if diff := cmp.Diff(specsOf(updated), specsOf(again)); diff != "" || g.RolledBack {
+				t.Errorf("aborted no longer: rolled back %v (-want +got):\n%s", g.RolledBack, diff)
+			}
+			former, g := aborted(t, "runtime:1.5.0", returned, back)
+			if diff := cmp.Diff(specsOf(groups), specsOf(former)); diff != "" || g.RolledBack {
+				t.Errorf("changed to the former specification: rolled back %v (-want +got):\n%s", g.RolledBack, diff)
+			}
+		})
+	}
+}
+
 // TestAbortOutlastsAnUpgrade: another release, or one that is started with other addresses, gives the aborted generation another hash. The workers do not
 // change for that.
 func TestAbortOutlastsAnUpgrade(t *testing.T) {
