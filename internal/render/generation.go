@@ -111,21 +111,21 @@ func render(components []*rendering, generations bool, back *Rollback, input str
 	if back.asked(input) {
 		generation = back.Aborted
 	}
-	rolledBack = back.applies(generation, components)
+	to := back.target(generation, components)
 	for _, r := range components {
 		wanted := ""
 		if r.worker() {
 			wanted = generation
 		}
-		if rolledBack && r.worker() {
-			out[r.name] = back.To.pods(r.name)
+		if to != nil && r.worker() {
+			out[r.name] = to.pods(r.name)
 		} else if r.keeps() && (!r.worker() || GenerationOf(r.stored) == wanted) {
 			out[r.name] = r.kept()
 		} else {
 			out[r.name] = r.at(wanted)
 		}
 	}
-	return out, generation, rolledBack
+	return out, generation, to != nil
 }
 
 func workerGeneration(components []*rendering, generations bool) string {

@@ -26,6 +26,9 @@ const MaxStoredGeneration = 1 << 20
 // AnnotationWorkersInput on a ControllerRevision says what the workers of its generation are made from, as Graph.WorkersInput.
 const AnnotationWorkersInput = "trellis.dev/workers-input"
 
+// AnnotationRolledOut on a ControllerRevision is "true" where its generation was rolled out and served.
+const AnnotationRolledOut = "trellis.dev/rolled-out"
+
 // StoredGeneration is what the pods of all workers of a deployment are in one generation.
 type StoredGeneration struct {
 	// Generation, or "" for workers without one.
@@ -107,7 +110,7 @@ func (s *StoredGeneration) ControllerRevision(dgd *nvidiav1beta1.DynamoGraphDepl
 	setIf(labels, LabelWorkerHash, s.Generation)
 	return &appsv1.ControllerRevision{
 		TypeMeta:   metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "ControllerRevision"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: dgd.Namespace, Name: s.revisionName(dgd), Labels: labels},
+		ObjectMeta: metav1.ObjectMeta{Namespace: dgd.Namespace, Name: s.RevisionName(dgd), Labels: labels},
 		Data:       runtime.RawExtension{Raw: raw}, Revision: number,
 	}, nil
 }
@@ -128,7 +131,8 @@ func (s *StoredGeneration) sorted() ([]byte, error) {
 	return json.Marshal(tree)
 }
 
-func (s *StoredGeneration) revisionName(dgd *nvidiav1beta1.DynamoGraphDeployment) string {
+// RevisionName is the name of the ControllerRevision that stores the generation of a deployment.
+func (s *StoredGeneration) RevisionName(dgd *nvidiav1beta1.DynamoGraphDeployment) string {
 	return hashed(dgd.Name, string(dgd.UID)+"/"+s.identity(), validation.DNS1123SubdomainMaxLength)
 }
 
@@ -149,8 +153,8 @@ type Rollback struct {
 	Input string
 	// InForce: the workers had returned, or were returning, when the deployment was last looked at.
 	InForce bool
-	// To is where they return to; nil where nothing is stored.
-	To *StoredGeneration
+	// To are the stored generations, the preferred one first. The workers return to the first that has the same workers.
+	To []*StoredGeneration
 }
 
 // asked says that the deployment asks for the aborted generation, though the operator may render it differently now: the user has changed no worker since.
@@ -162,10 +166,10 @@ func (b *Rollback) asked(input string) bool {
 	return b.Input == input || b.InForce && !sameForm(b.Input, input)
 }
 
-// applies says that a generation is aborted, and that there is one to return to.
-func (b *Rollback) applies(generation string, components []*rendering) bool {
-	if b == nil || b.To == nil || b.Aborted == "" || b.Aborted != generation {
-		return false
+// target is where the workers return to: nil while the generation is not aborted, or none is stored that has the same workers.
+func (b *Rollback) target(generation string, components []*rendering) *StoredGeneration {
+	if b == nil || b.Aborted == "" || b.Aborted != generation {
+		return nil
 	}
 	var workers []string
 	for _, r := range components {
@@ -173,7 +177,12 @@ func (b *Rollback) applies(generation string, components []*rendering) bool {
 			workers = append(workers, r.name)
 		}
 	}
-	return b.To.holds(workers)
+	for _, stored := range b.To {
+		if stored.holds(workers) {
+			return stored
+		}
+	}
+	return nil
 }
 
 // pods of a component in that generation. Where it is not known what they were made from, since the generation was stored by an operator that hashed inputs

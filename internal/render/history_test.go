@@ -58,7 +58,7 @@ func TestRollback(t *testing.T) {
 		"a generation": stored(t, disaggregated(), nil), "none": unsuffixed(t, disaggregated()),
 	} {
 		t.Run("from "+from, func(t *testing.T) {
-			back := &Rollback{To: storedOf(t, groups)}
+			back := &Rollback{To: []*StoredGeneration{storedOf(t, groups)}}
 			updated, g := aborted(t, "runtime:1.6.0", groups, back)
 			if g.RolledBack || updated["decode"].Spec.Revision == groups["decode"].Spec.Revision {
 				t.Fatal("it is rolled back before the generation is aborted")
@@ -94,7 +94,7 @@ func TestRollbackToOtherForms(t *testing.T) {
 				sg.Spec.Input = input
 			}
 			updated, g := aborted(t, "runtime:1.6.0", groups, nil)
-			back := &Rollback{Aborted: g.Generation, To: storedOf(t, before)}
+			back := &Rollback{Aborted: g.Generation, To: []*StoredGeneration{storedOf(t, before)}}
 			returned := updated
 			for _, turn := range []string{"aborted", "aborted still"} {
 				returned, g = aborted(t, "runtime:1.6.0", returned, back)
@@ -142,7 +142,7 @@ func TestAbortOutlastsAnUpgrade(t *testing.T) {
 			if c.image != "" {
 				setImage(dgd, "decode", c.image)
 			}
-			c.back.Aborted, c.back.To = "0badc0de", storedOf(t, groups)
+			c.back.Aborted, c.back.To = "0badc0de", []*StoredGeneration{storedOf(t, groups)}
 			now, err := Resolve(dgd, Inputs{Provider: specs.Gates.Name, Groups: groups, Rollback: &c.back, Platform: c.platform})
 			if err != nil {
 				t.Fatal(err)
@@ -171,11 +171,24 @@ func TestNoRollback(t *testing.T) {
 	updated, g := aborted(t, "runtime:1.6.0", groups, nil)
 	part := storedOf(t, groups)
 	delete(part.Workers, "prefill")
-	for name, back := range map[string]*Rollback{"nothing is stored": {Aborted: g.Generation}, "prefill is not stored": {Aborted: g.Generation, To: part}} {
+	for name, back := range map[string]*Rollback{"nothing is stored": {Aborted: g.Generation}, "prefill is not stored": {Aborted: g.Generation, To: []*StoredGeneration{part}}} {
 		now, g := aborted(t, "runtime:1.6.0", updated, back)
 		if diff := cmp.Diff(specsOf(updated), specsOf(now)); diff != "" || g.RolledBack {
 			t.Errorf("%s: rolled back %v (-before +now):\n%s", name, g.RolledBack, diff)
 		}
+	}
+}
+
+// TestRollbackToTheSameWorkers: a generation of other workers is left out, also the preferred one.
+func TestRollbackToTheSameWorkers(t *testing.T) {
+	groups := stored(t, disaggregated(), nil)
+	updated, g := aborted(t, "runtime:1.6.0", groups, nil)
+	fewer, more := storedOf(t, groups), storedOf(t, groups)
+	delete(fewer.Workers, "prefill")
+	more.Workers["encode"] = more.Workers["decode"]
+	returned, g := aborted(t, "runtime:1.6.0", updated, &Rollback{Aborted: g.Generation, To: []*StoredGeneration{fewer, more, storedOf(t, groups)}})
+	if diff := cmp.Diff(specsOf(groups), specsOf(returned)); diff != "" || !g.RolledBack {
+		t.Errorf("rolled back %v (-before +now):\n%s", g.RolledBack, diff)
 	}
 }
 

@@ -47,7 +47,7 @@ func (r *Reconciler) historyOf(ctx context.Context, dgd *nvidiav1beta1.DynamoGra
 }
 
 // rollbackOf is where the workers return to while the generation that the deployment asks for is aborted: the one that was rolled out last, or else the
-// newest other one. It is nil when none is aborted.
+// newest other one that was rolled out, or else the newest other one. It is nil when none is aborted.
 func rollbackOf(o observed) *render.Rollback {
 	control, _ := rollout.ControlOf(o.dgd)
 	if control.Aborted == "" || !specs.Named(o.provider.Name).Planned {
@@ -57,18 +57,22 @@ func rollbackOf(o observed) *render.Rollback {
 	last := o.dgd.Annotations[render.AnnotationWorkerHash]
 	candidates := slices.Clone(o.history)
 	slices.SortStableFunc(candidates, func(a, b *appsv1.ControllerRevision) int {
-		return compareBool(generationIn(b) == last, generationIn(a) == last)
+		return cmp.Or(compareBool(generationIn(b) == last, generationIn(a) == last), compareBool(hasServed(b), hasServed(a)))
 	})
 	for _, revision := range candidates {
 		if generationIn(revision) == control.Aborted {
 			continue
 		}
 		if stored, err := render.StoredIn(revision); err == nil {
-			back.To = stored
-			return back
+			back.To = append(back.To, stored)
 		}
 	}
 	return back
+}
+
+// hasServed: the generation was rolled out.
+func hasServed(revision *appsv1.ControllerRevision) bool {
+	return revision.Annotations[render.AnnotationRolledOut] == "true"
 }
 
 // inputOf is what the workers of a generation are made from, as it is noted; "" where it is not.
@@ -115,7 +119,7 @@ func (r *Reconciler) keepHistory(ctx context.Context, o observed, wanted *render
 	if stored, one := wanted.Stored(); one {
 		failures = append(failures, h.store(ctx, stored, true))
 	}
-	failures = append(failures, h.noteInput(ctx, wanted), h.prune(ctx))
+	failures = append(failures, h.noteInput(ctx, wanted), h.noteServing(ctx, o, wanted), h.prune(ctx))
 	return errors.Join(failures...)
 }
 
@@ -170,6 +174,16 @@ func (h *history) noteInput(ctx context.Context, wanted *render.Graph) error {
 	})
 }
 
+// noteServing notes that the generation that runs is rolled out and serves: an abort prefers it to those that never did.
+func (h *history) noteServing(ctx context.Context, o observed, wanted *render.Graph) error {
+	running, one := render.GenerationIn(o.groups, wanted.Workers())
+	if _, serves := servingGeneration(o, wanted); !one || !serves {
+		return nil
+	}
+	name := running.RevisionName(o.dgd)
+	return h.note(ctx, render.AnnotationRolledOut, "true", func(revision *appsv1.ControllerRevision) bool { return revision.Name == name })
+}
+
 // note an annotation of one generation. One that the cache does not show yet gets it later.
 func (h *history) note(ctx context.Context, key, value string, of func(*appsv1.ControllerRevision) bool) error {
 	at := slices.IndexFunc(h.stored, of)
@@ -198,11 +212,14 @@ func (h *history) rolledOut(revision *appsv1.ControllerRevision) bool {
 	return last != "" && generationIn(revision) == last
 }
 
-// prune deletes the oldest generations, but for those that run, are wanted, are aborted or were rolled out last.
+// prune deletes the oldest generations, but for those that run, are wanted, are aborted or were rolled out last, and the one that was rolled out before that.
 func (h *history) prune(ctx context.Context) error {
 	var failures []error
+	before := slices.IndexFunc(h.stored, func(revision *appsv1.ControllerRevision) bool {
+		return hasServed(revision) && !h.rolledOut(revision) && !h.aborted(revision)
+	})
 	for i, revision := range h.stored {
-		if i < historyLimit || h.needed[revision.Name] || h.rolledOut(revision) || h.aborted(revision) {
+		if i < historyLimit || i == before || h.needed[revision.Name] || h.rolledOut(revision) || h.aborted(revision) {
 			continue
 		}
 		uid := revision.UID

@@ -44,8 +44,11 @@ func rolloutCondition(o observed, wanted *render.Graph, now time.Time) *conditio
 	switch {
 	case wanted != nil && wanted.RolledBack:
 		reason, lead = nvidiav1beta1.ReasonRolledBack, rolledBack(wanted)
+		if control.Paused && len(parts) > 0 {
+			lead += "; the return is paused"
+		}
 	case wanted != nil && abortsInVain(o, wanted):
-		reason, lead = nvidiav1beta1.ReasonRolloutPaused, "generation "+wanted.Generation+" is aborted, and no other generation is stored to return to: nothing is replaced"
+		reason, lead = nvidiav1beta1.ReasonRolloutPaused, "generation "+wanted.Generation+" is aborted, and no other generation of the same workers is stored to return to: nothing is replaced"
 	case len(parts) == 0:
 		return nil
 	case control.Paused:
