@@ -256,6 +256,34 @@ func TestProgressDeadline(t *testing.T) {
 	}
 }
 
+// TestProgressOfFinishedComponents: that a component is done is progress of the update, and what was done before its begin is none.
+func TestProgressOfFinishedComponents(t *testing.T) {
+	start := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	for name, c := range map[string]struct {
+		done    time.Duration
+		overdue bool
+		due     time.Duration
+	}{
+		"the other is done":                  {5 * time.Minute, false, 4 * time.Minute},
+		"the other was done before":          {-time.Hour, true, 0},
+		"the other was done at the deadline": {time.Minute, true, 0},
+	} {
+		o := disaggregated(t)
+		annotated(o, rollout.AnnotationProgressDeadline, "10m")
+		o.groups["prefill"].Status.Progress = &trellisv1alpha1.RolloutProgress{Time: metav1.NewTime(start)}
+		rolledOut(o.groups["prefill"], false, trellisv1alpha1.ReasonRollingOut, start.Add(6*time.Minute))
+		rolledOut(o.groups["decode"], true, trellisv1alpha1.ReasonUpToDate, start.Add(c.done))
+		now := start.Add(11 * time.Minute)
+		if due := progressDueIn(o, now); overdue(o, now) != c.overdue || due != c.due {
+			t.Errorf("%s: overdue %v, due in %s; want %v, %s", name, overdue(o, now), due, c.overdue, c.due)
+		}
+		o.groups["prefill"].Status.Progress = nil
+		if overdue(o, now) {
+			t.Errorf("%s: overdue while nothing is rolled out", name)
+		}
+	}
+}
+
 var _ = Describe("The history of a deployment", func() {
 	It("keeps the last five generations, and those that run or are wanted", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
 		dgd := &nvidiav1beta1.DynamoGraphDeployment{}

@@ -25,11 +25,11 @@ import (
 // followRollout fills in what concerns updates and restarts.
 func followRollout(status *nvidiav1beta1.DynamoGraphDeploymentStatus, o observed, wanted *render.Graph) {
 	status.Restart = restartStatus(o)
-	status.RollingUpdate = rollingUpdateOf(o, wanted, metav1.Now())
+	status.RollingUpdate = rollingUpdateOf(o, wanted, metav1.NewTime(o.now))
 	if wanted == nil && rolledBackBefore(o.dgd) {
 		return // what is wanted is not known
 	}
-	setOrRemove(status, o, nvidiav1beta1.ConditionRolledOut, rolloutCondition(o, wanted, time.Now()))
+	setOrRemove(status, o, nvidiav1beta1.ConditionRolledOut, rolloutCondition(o, wanted, o.now))
 }
 
 // rolloutCondition says how far each component is whose replicas are being replaced, and what the user has the update do; nil when none is replaced and no
@@ -86,21 +86,29 @@ func pausedGroups(o observed) bool {
 	return false
 }
 
-// lastProgress is when the update that runs last came further, in any component; false while none runs, or it is paused.
+// lastProgress is when the update that runs last came further, in any component, also in one that is done; false while none runs, or it is paused.
 func lastProgress(o observed) (last time.Time, running bool) {
 	for _, sg := range o.groups {
-		p := sg.Status.Progress
-		if p == nil {
-			continue
-		}
-		if p.Paused {
+		at := doneAt(sg)
+		if p := sg.Status.Progress; p != nil && p.Paused {
 			return time.Time{}, false
+		} else if p != nil {
+			at, running = p.Time.Time, true
 		}
-		if running = true; p.Time.After(last) {
-			last = p.Time.Time
+		if at.After(last) {
+			last = at
 		}
 	}
 	return last, running
+}
+
+// doneAt is when the last update of a group ended; zero where there was none.
+func doneAt(sg *trellisv1alpha1.ScalingGroup) time.Time {
+	c := meta.FindStatusCondition(sg.Status.Conditions, trellisv1alpha1.ConditionRolledOut)
+	if c == nil || c.Status != metav1.ConditionTrue {
+		return time.Time{}
+	}
+	return c.LastTransitionTime.Time
 }
 
 // progressDueIn is the time until the update that runs is overdue; 0 for never, or now.
