@@ -204,6 +204,12 @@ func TestAbortedUpdate(t *testing.T) {
 		if c == nil || c.reason != nvidiav1beta1.ReasonRolledBack || c.message != want {
 			t.Errorf("got %+v, want %s", c, want)
 		}
+		if c.message != lead {
+			annotated(o, rollout.AnnotationPaused, "true")
+			if c := rolloutCondition(o, wanted, time.Now()); c.reason != nvidiav1beta1.ReasonRolledBack || c.message != lead+"; the return is paused. decode: 2 of 4 replicas serve" {
+				t.Errorf("paused: %+v", c)
+			}
+		}
 		failing.Conditions = nil
 	}
 	o.dgd.Status.Conditions = []metav1.Condition{{Type: nvidiav1beta1.ConditionRolledOut, Status: metav1.ConditionFalse, Reason: nvidiav1beta1.ReasonRolledBack}}
