@@ -60,10 +60,14 @@ func rolloutCondition(o observed, wanted *render.Graph, now time.Time) *conditio
 		reason, lead = nvidiav1beta1.ReasonProgressDeadlineExceeded, fmt.Sprintf(
 			"no further replica has become available since %s, longer than %s", last.UTC().Format(time.RFC3339), control.ProgressDeadline)
 	}
+	var leads []string
 	if lead != "" {
-		parts = slices.Insert(parts, 0, lead)
+		leads = append(leads, lead)
 	}
-	return no(nvidiav1beta1.ConditionRolledOut, reason, strings.Join(parts, ". "))
+	if defersRestart(o, wanted) {
+		leads = append(leads, fmt.Sprintf("restart %s begins when the update is neither paused nor limited by its partition", limit.Text(o.dgd.Spec.Restart.ID, maxRestartID)))
+	}
+	return no(nvidiav1beta1.ConditionRolledOut, reason, strings.Join(append(leads, parts...), ". "))
 }
 
 // rolledBack says which generation was aborted, and what ends that.
