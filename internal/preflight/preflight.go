@@ -18,9 +18,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=dynamographdeployments.nvidia.com;dynamographdeploymentscalingadapters.nvidia.com;clustertopologies.grove.io;scalinggroups.trellis.dev,verbs=get
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=dynamographdeployments.nvidia.com;dynamographdeploymentscalingadapters.nvidia.com;clustertopologies.grove.io;scalinggroups.trellis.dev;dynamoworkermetadatas.nvidia.com,verbs=get
 
-// expected says by which field each definition is known as ours.
+// expected says by which field each definition is known as ours. Without a field, that of any owner is as good: its objects are read only.
 var expected = []struct {
 	name, field, owner string
 }{
@@ -28,6 +28,7 @@ var expected = []struct {
 	{"dynamographdeploymentscalingadapters.nvidia.com", "status.observedGeneration", "the Dynamo operator"},
 	{"clustertopologies.grove.io", "status.levels", "Grove up to v0.1.0-alpha.8"},
 	{"scalinggroups.trellis.dev", "spec.revision", "another version of Trellis"},
+	{"dynamoworkermetadatas.nvidia.com", "", "another release of Dynamo"},
 }
 
 // converted are the definitions of which v1beta1 is read.
@@ -81,6 +82,9 @@ func judgeVersion(crd *apiextensionsv1.CustomResourceDefinition, field, fix stri
 	for _, version := range crd.Spec.Versions {
 		if version.Name != "v1alpha1" || !version.Served {
 			continue
+		}
+		if field == "" {
+			return nil
 		}
 		if version.Schema == nil || !has(version.Schema.OpenAPIV3Schema, strings.Split(field, ".")) {
 			return fmt.Errorf("preflight: custom resource definition %s has no field %s, so it is not Trellis'. %s", crd.Name, field, fix)

@@ -10,6 +10,9 @@ import (
 	"testing"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/yaml"
 
 	"github.com/trellis-k8s/trellis/test/testutil/stored"
@@ -78,6 +81,45 @@ func TestEarlierDefinitionsAreExplained(t *testing.T) {
 	}
 	if seen != len(expected) {
 		t.Errorf("looked at %d definitions, want %d", seen, len(expected))
+	}
+}
+
+// Dynamo's own definition of the objects that workers publish is as good as ours; without one the operator could not watch them.
+func TestWorkerMetadataMayBeOthers(t *testing.T) {
+	ours := readCRD(t, filepath.Join("..", "..", "config", "crd", "bases", "nvidia.com_dynamoworkermetadatas.yaml"))
+	ours.Spec.Versions[0].Schema, ours.Spec.Versions[0].Subresources = nil, nil
+	served := ours.DeepCopy()
+	served.Spec.Versions[0].Served = false
+	var all []client.Object
+	for _, want := range expected {
+		if want.name == ours.Name {
+			continue
+		}
+		plural, group, _ := strings.Cut(want.name, ".")
+		all = append(all, readCRD(t, filepath.Join("..", "..", "config", "crd", "bases", group+"_"+plural+".yaml")))
+	}
+	scheme := runtime.NewScheme()
+	if err := apiextensionsv1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	for title, c := range map[string]struct {
+		crd  *apiextensionsv1.CustomResourceDefinition
+		want string
+	}{
+		"Dynamo's":        {ours, ""},
+		"not served":      {served, "custom resource definition dynamoworkermetadatas.nvidia.com does not serve version v1alpha1"},
+		"it is not there": {nil, "custom resource definition dynamoworkermetadatas.nvidia.com is not installed; install Trellis' definitions"},
+	} {
+		t.Run(title, func(t *testing.T) {
+			builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(all...)
+			if c.crd != nil {
+				builder.WithObjects(c.crd.DeepCopy())
+			}
+			err := Check(t.Context(), builder.Build())
+			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
 	}
 }
 

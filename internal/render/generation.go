@@ -105,24 +105,27 @@ func (r *rendering) changed() bool {
 // replicas. Groups that were written one after the other, and not all of them yet, so get the same one.
 //
 // The generation is the one that the deployment asks for, also where the workers return to an earlier one.
-func render(components []*rendering, generations bool, back *Rollback) (pods map[string]replicaPods, generation string, rolledBack bool) {
+func render(components []*rendering, generations bool, back *Rollback, input string) (pods map[string]replicaPods, generation string, rolledBack bool) {
 	out := map[string]replicaPods{}
 	generation = workerGeneration(components, generations)
-	rolledBack = back.applies(generation, components)
+	if back.asked(input) {
+		generation = back.Aborted
+	}
+	to := back.target(generation, components)
 	for _, r := range components {
 		wanted := ""
 		if r.worker() {
 			wanted = generation
 		}
-		if rolledBack && r.worker() {
-			out[r.name] = back.To.pods(r.name)
+		if to != nil && r.worker() {
+			out[r.name] = to.pods(r.name)
 		} else if r.keeps() && (!r.worker() || GenerationOf(r.stored) == wanted) {
 			out[r.name] = r.kept()
 		} else {
 			out[r.name] = r.at(wanted)
 		}
 	}
-	return out, generation, rolledBack
+	return out, generation, to != nil
 }
 
 func workerGeneration(components []*rendering, generations bool) string {

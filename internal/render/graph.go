@@ -60,6 +60,8 @@ type Graph struct {
 	// Generation of workers that the deployment asks for, "" for none; RolledBack says that the workers are of an earlier one, because it was aborted.
 	Generation string
 	RolledBack bool
+	// WorkersInput identifies what the user wrote of the workers.
+	WorkersInput string
 
 	extras extras
 	// queue that the deployment names, where pods outside of gangs have to know it.
@@ -120,7 +122,8 @@ func Resolve(dgd *nvidiav1beta1.DynamoGraphDeployment, in Inputs) (*Graph, error
 		g.queue = cmp.Or(dgd.Annotations[AnnotationQueue], dgd.Labels[LabelQueue])
 	}
 	renderings := renderingsOf(dgd, alpha, in)
-	pods, generation, rolledBack := render(renderings, InGenerations(dgd), in.Rollback)
+	g.WorkersInput = workersInput(renderings)
+	pods, generation, rolledBack := render(renderings, InGenerations(dgd), in.Rollback, g.WorkersInput)
 	g.Generation, g.RolledBack = generation, rolledBack
 	for _, r := range renderings {
 		name, c := r.name, r.spec

@@ -23,6 +23,12 @@ import (
 // MaxStoredGeneration is the size of the pods of a generation, as JSON in bytes, up to which they are stored. An API server takes objects of 1.5 MiB.
 const MaxStoredGeneration = 1 << 20
 
+// AnnotationWorkersInput on a ControllerRevision says what the workers of its generation are made from, as Graph.WorkersInput.
+const AnnotationWorkersInput = "trellis.dev/workers-input"
+
+// AnnotationRolledOut on a ControllerRevision is "true" where its generation was rolled out and served.
+const AnnotationRolledOut = "trellis.dev/rolled-out"
+
 // StoredGeneration is what the pods of all workers of a deployment are in one generation.
 type StoredGeneration struct {
 	// Generation, or "" for workers without one.
@@ -104,7 +110,7 @@ func (s *StoredGeneration) ControllerRevision(dgd *nvidiav1beta1.DynamoGraphDepl
 	setIf(labels, LabelWorkerHash, s.Generation)
 	return &appsv1.ControllerRevision{
 		TypeMeta:   metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "ControllerRevision"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: dgd.Namespace, Name: s.revisionName(dgd), Labels: labels},
+		ObjectMeta: metav1.ObjectMeta{Namespace: dgd.Namespace, Name: s.RevisionName(dgd), Labels: labels},
 		Data:       runtime.RawExtension{Raw: raw}, Revision: number,
 	}, nil
 }
@@ -125,7 +131,8 @@ func (s *StoredGeneration) sorted() ([]byte, error) {
 	return json.Marshal(tree)
 }
 
-func (s *StoredGeneration) revisionName(dgd *nvidiav1beta1.DynamoGraphDeployment) string {
+// RevisionName is the name of the ControllerRevision that stores the generation of a deployment.
+func (s *StoredGeneration) RevisionName(dgd *nvidiav1beta1.DynamoGraphDeployment) string {
 	return hashed(dgd.Name, string(dgd.UID)+"/"+s.identity(), validation.DNS1123SubdomainMaxLength)
 }
 
@@ -142,14 +149,27 @@ func StoredIn(revision *appsv1.ControllerRevision) (*StoredGeneration, error) {
 type Rollback struct {
 	// Aborted generation: the workers return while it is what the deployment asks for.
 	Aborted string
-	// To is where they return to; nil where nothing is stored.
-	To *StoredGeneration
+	// Input of the workers that the aborted generation is made from, as in Graph.WorkersInput; "" if it is not known.
+	Input string
+	// InForce: the workers had returned, or were returning, when the deployment was last looked at.
+	InForce bool
+	// To are the stored generations, the preferred one first. The workers return to the first that has the same workers.
+	To []*StoredGeneration
 }
 
-// applies says that a generation is aborted, and that there is one to return to.
-func (b *Rollback) applies(generation string, components []*rendering) bool {
-	if b == nil || b.To == nil || b.Aborted == "" || b.Aborted != generation {
+// asked says that the deployment asks for the aborted generation, though the operator may render it differently now: the user has changed no worker since.
+// Inputs of two forms cannot be compared. Then what is in force stays.
+func (b *Rollback) asked(input string) bool {
+	if b == nil || b.Aborted == "" || b.Input == "" {
 		return false
+	}
+	return b.Input == input || b.InForce && !sameForm(b.Input, input)
+}
+
+// target is where the workers return to: nil while the generation is not aborted, or none is stored that has the same workers.
+func (b *Rollback) target(generation string, components []*rendering) *StoredGeneration {
+	if b == nil || b.Aborted == "" || b.Aborted != generation {
+		return nil
 	}
 	var workers []string
 	for _, r := range components {
@@ -157,13 +177,23 @@ func (b *Rollback) applies(generation string, components []*rendering) bool {
 			workers = append(workers, r.name)
 		}
 	}
-	return b.To.holds(workers)
+	for _, stored := range b.To {
+		if stored.holds(workers) {
+			return stored
+		}
+	}
+	return nil
 }
 
-// pods of a component in that generation.
+// pods of a component in that generation. Where it is not known what they were made from, since the generation was stored by an operator that hashed inputs
+// in another form, their input equals that of no component. Today's would have the next reconcile take the stored pods for what the deployment asks for.
 func (s *StoredGeneration) pods(component string) replicaPods {
 	worker := s.Workers[component]
-	return replicaPods{roles: worker.Roles, revision: worker.Revision, input: worker.Input}
+	input := worker.Input
+	if input == nil || input.Form != inputForm {
+		input = &trellisv1alpha1.TemplateInput{Form: inputForm}
+	}
+	return replicaPods{roles: worker.Roles, revision: worker.Revision, input: input}
 }
 
 // Images of the workers' main containers, by component.

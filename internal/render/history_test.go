@@ -58,7 +58,7 @@ func TestRollback(t *testing.T) {
 		"a generation": stored(t, disaggregated(), nil), "none": unsuffixed(t, disaggregated()),
 	} {
 		t.Run("from "+from, func(t *testing.T) {
-			back := &Rollback{To: storedOf(t, groups)}
+			back := &Rollback{To: []*StoredGeneration{storedOf(t, groups)}}
 			updated, g := aborted(t, "runtime:1.6.0", groups, back)
 			if g.RolledBack || updated["decode"].Spec.Revision == groups["decode"].Spec.Revision {
 				t.Fatal("it is rolled back before the generation is aborted")
@@ -83,6 +83,80 @@ func TestRollback(t *testing.T) {
 	}
 }
 
+// TestRollbackToOtherForms: a generation that was stored without an input, or with one of another form, is returned to as any other. What is returned to is
+// not taken for what the deployment asks for.
+func TestRollbackToOtherForms(t *testing.T) {
+	for name, input := range map[string]*trellisv1alpha1.TemplateInput{"none": nil, "older": {Form: inputForm - 1, Hash: "x"}} {
+		t.Run(name, func(t *testing.T) {
+			groups := stored(t, disaggregated(), nil)
+			before := stored(t, disaggregated(), nil)
+			for _, sg := range before {
+				sg.Spec.Input = input
+			}
+			updated, g := aborted(t, "runtime:1.6.0", groups, nil)
+			back := &Rollback{Aborted: g.Generation, To: []*StoredGeneration{storedOf(t, before)}}
+			returned := updated
+			for _, turn := range []string{"aborted", "aborted still"} {
+				returned, g = aborted(t, "runtime:1.6.0", returned, back)
+				if diff := cmp.Diff(revisionsOf(groups), revisionsOf(returned)); diff != "" || !g.RolledBack || g.Generation != back.Aborted {
+					t.Fatalf("%s: rolled back %v, asked for %s; revisions (-before +now):\n%s", turn, g.RolledBack, g.Generation, diff)
+				}
+			}
+			again, g := aborted(t, "runtime:1.6.0", returned, nil)
+			if diff := cmp.Diff(specsOf(updated), specsOf(again)); diff != "" || g.RolledBack {
+				t.Errorf("aborted no longer: rolled back %v (-want +got):\n%s", g.RolledBack, diff)
+			}
+			former, g := aborted(t, "runtime:1.5.0", returned, back)
+			if diff := cmp.Diff(specsOf(groups), specsOf(former)); diff != "" || g.RolledBack {
+				t.Errorf("changed to the former specification: rolled back %v (-want +got):\n%s", g.RolledBack, diff)
+			}
+		})
+	}
+}
+
+// TestAbortOutlastsAnUpgrade: another release, or one that is started with other addresses, gives the aborted generation another hash. The workers do not
+// change for that.
+func TestAbortOutlastsAnUpgrade(t *testing.T) {
+	groups := stored(t, disaggregated(), nil)
+	_, g := aborted(t, "runtime:1.6.0", groups, nil)
+	of := g.WorkersInput
+	older := "1-" + strings.TrimPrefix(of, "2-")
+	cases := map[string]struct {
+		back     Rollback
+		image    string
+		platform Platform
+		want     bool
+	}{
+		"another release":                    {back: Rollback{Input: of}, want: true},
+		"other addresses":                    {back: Rollback{Input: of}, platform: Platform{NATS: "nats://other"}, want: true},
+		"a worker is changed":                {back: Rollback{Input: of}, image: "runtime:1.7.0"},
+		"a worker is changed, in force":      {back: Rollback{Input: of, InForce: true}, image: "runtime:1.7.0"},
+		"the input is not known":             {back: Rollback{InForce: true}},
+		"another form":                       {back: Rollback{Input: older, InForce: true}, want: true},
+		"another form, and it had no effect": {back: Rollback{Input: older}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			dgd := disaggregated()
+			setImage(dgd, "decode", "runtime:1.6.0")
+			if c.image != "" {
+				setImage(dgd, "decode", c.image)
+			}
+			c.back.Aborted, c.back.To = "0badc0de", []*StoredGeneration{storedOf(t, groups)}
+			now, err := Resolve(dgd, Inputs{Provider: specs.Gates.Name, Groups: groups, Rollback: &c.back, Platform: c.platform})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := now.Generation == "0badc0de"; got != c.want || now.RolledBack != c.want {
+				t.Errorf("asked for %s, rolled back %v; want %v", now.Generation, now.RolledBack, c.want)
+			}
+			if kept := now.Components[0].Revision == groups["decode"].Spec.Revision; kept != c.want {
+				t.Errorf("the workers stay: %v", kept)
+			}
+		})
+	}
+}
+
 func specsOf(groups map[string]*trellisv1alpha1.ScalingGroup) map[string]trellisv1alpha1.ScalingGroupSpec {
 	out := map[string]trellisv1alpha1.ScalingGroupSpec{}
 	for name, sg := range groups {
@@ -97,11 +171,24 @@ func TestNoRollback(t *testing.T) {
 	updated, g := aborted(t, "runtime:1.6.0", groups, nil)
 	part := storedOf(t, groups)
 	delete(part.Workers, "prefill")
-	for name, back := range map[string]*Rollback{"nothing is stored": {Aborted: g.Generation}, "prefill is not stored": {g.Generation, part}} {
+	for name, back := range map[string]*Rollback{"nothing is stored": {Aborted: g.Generation}, "prefill is not stored": {Aborted: g.Generation, To: []*StoredGeneration{part}}} {
 		now, g := aborted(t, "runtime:1.6.0", updated, back)
 		if diff := cmp.Diff(specsOf(updated), specsOf(now)); diff != "" || g.RolledBack {
 			t.Errorf("%s: rolled back %v (-before +now):\n%s", name, g.RolledBack, diff)
 		}
+	}
+}
+
+// TestRollbackToTheSameWorkers: a generation of other workers is left out, also the preferred one.
+func TestRollbackToTheSameWorkers(t *testing.T) {
+	groups := stored(t, disaggregated(), nil)
+	updated, g := aborted(t, "runtime:1.6.0", groups, nil)
+	fewer, more := storedOf(t, groups), storedOf(t, groups)
+	delete(fewer.Workers, "prefill")
+	more.Workers["encode"] = more.Workers["decode"]
+	returned, g := aborted(t, "runtime:1.6.0", updated, &Rollback{Aborted: g.Generation, To: []*StoredGeneration{fewer, more, storedOf(t, groups)}})
+	if diff := cmp.Diff(specsOf(groups), specsOf(returned)); diff != "" || !g.RolledBack {
+		t.Errorf("rolled back %v (-before +now):\n%s", g.RolledBack, diff)
 	}
 }
 

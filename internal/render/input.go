@@ -7,8 +7,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -48,7 +50,10 @@ type alphaInput struct {
 }
 
 // input identifies what the roles of a component are made from.
-func (t *templater) input() *trellisv1alpha1.TemplateInput {
+func (t *templater) input() *trellisv1alpha1.TemplateInput { return t.inputOn(t.platform) }
+
+// inputOn is the input with other addresses.
+func (t *templater) inputOn(platform Platform) *trellisv1alpha1.TemplateInput {
 	component := *t.spec
 	component.Replicas, component.MinAvailable, component.ScalingAdapter = nil, nil, nil
 	component.TopologyConstraint, component.ProviderOverride, component.Roles = nil, nil, nil
@@ -62,7 +67,7 @@ func (t *templater) input() *trellisv1alpha1.TemplateInput {
 		Inherited:   inherited(dgd),
 		Annotations: withoutRollout(dgd.Spec.Annotations),
 		Labels:      dgd.Spec.Labels, Env: dgd.Spec.Env, BackendFramework: dgd.Spec.BackendFramework, PriorityClass: dgd.Spec.PriorityClassName,
-		Component: component, Platform: t.platform, KVTransfer: t.transferPolicy(),
+		Component: component, Platform: platform, KVTransfer: t.transferPolicy(),
 		Alpha: alphaInput{
 			ComponentType: alpha.ComponentType, SubComponentType: alpha.SubComponentType,
 			MainContainerName: alpha.MainContainerName, GPUResource: alpha.GPUResource,
@@ -73,6 +78,25 @@ func (t *templater) input() *trellisv1alpha1.TemplateInput {
 	}
 	sum := sha256.Sum256(raw)
 	return &trellisv1alpha1.TemplateInput{Form: inputForm, Hash: hex.EncodeToString(sum[:8])}
+}
+
+// workersInput identifies what the user wrote of all workers, in the form FORM-HASH. It stays the same when the operator is upgraded, except to another
+// form, or started with other addresses.
+func workersInput(components []*rendering) string {
+	var all strings.Builder
+	for _, r := range components {
+		if r.worker() {
+			all.WriteString(r.name + " " + r.inputOn(Platform{}).Hash + "\n")
+		}
+	}
+	return fmt.Sprintf("%d-%s", inputForm, shortHash(all.String()))
+}
+
+// sameForm says that two inputs of workers can be compared.
+func sameForm(a, b string) bool {
+	a, _, _ = strings.Cut(a, "-")
+	b, _, _ = strings.Cut(b, "-")
+	return a == b
 }
 
 // withoutRollout leaves out how pods are replaced, which is not about the pods.

@@ -17,10 +17,10 @@ import (
 //
 // reached says that the new generation serves its part. A Recreate replaces all or nothing, and has no partition.
 func UpTo(steps []Step, components []Component, partition intstr.IntOrString) (out []Step, reached bool) {
-	limit := partOf(partition, components)
-	if !limit.less(one) || slices.ContainsFunc(components, func(c Component) bool { return c.Recreate }) {
+	if !Limits(components, partition) {
 		return steps, false
 	}
+	limit := partOf(partition, components)
 	out, reached = make([]Step, 0, len(steps)), true
 	for i, c := range components {
 		most := limit.of(c.Replicas)
@@ -28,6 +28,11 @@ func UpTo(steps []Step, components []Component, partition intstr.IntOrString) (o
 		reached = reached && c.NewAvailable >= most
 	}
 	return out, reached
+}
+
+// Limits says that a partition leaves a part of the components to earlier generations.
+func Limits(components []Component, partition intstr.IntOrString) bool {
+	return partOf(partition, components).less(one) && !slices.ContainsFunc(components, func(c Component) bool { return c.Recreate })
 }
 
 // upTo has the new generation get at most so many replicas, but for those that no generation has, and earlier ones keep the rest: so many to serve their

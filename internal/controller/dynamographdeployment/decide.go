@@ -45,6 +45,7 @@ func decide(o observed, platform render.Platform) (*render.Graph, *problem) {
 		return nil, &problem{nvidiav1beta1.ReasonInvalid, limit.Text(field.ErrorIn(err, versionOf(o.dgd)), limit.Condition)}
 	}
 	stepWorkers(o, wanted)
+	deferRestart(o, wanted)
 	return wanted, nil
 }
 

@@ -136,6 +136,8 @@ func (r *Reconciler) concernedBy(ctx context.Context, change client.Object) []re
 // observed is everything one reconcile decides from.
 type observed struct {
 	dgd *nvidiav1beta1.DynamoGraphDeployment
+	// now is when it was observed.
+	now time.Time
 	// stated is the constraint that the deployment states.
 	stated constraint.Statement
 	// profile is the ClusterTopology the deployment is packed by, nil when there is none.
@@ -230,12 +232,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if waitsForLeftovers(err) {
 		err = nil
 	}
-	return ctrl.Result{RequeueAfter: sooner(again, progressDueIn(o, time.Now()))}, errors.Join(err, noted)
+	return ctrl.Result{RequeueAfter: sooner(again, progressDueIn(o, o.now))}, errors.Join(err, noted)
 }
 
 // observe reads what the deployment is decided by.
 func (r *Reconciler) observe(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) (observed, error) {
-	o := observed{dgd: dgd}
+	o := observed{dgd: dgd, now: time.Now()}
 	o.stated = constraint.StatementOf(dgd)
 	name := client.ObjectKeyFromObject(dgd)
 	var err error

@@ -12,6 +12,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -46,28 +47,48 @@ func (r *Reconciler) historyOf(ctx context.Context, dgd *nvidiav1beta1.DynamoGra
 }
 
 // rollbackOf is where the workers return to while the generation that the deployment asks for is aborted: the one that was rolled out last, or else the
-// newest other one. It is nil when none is aborted.
+// newest other one that was rolled out, or else the newest other one. It is nil when none is aborted.
 func rollbackOf(o observed) *render.Rollback {
 	control, _ := rollout.ControlOf(o.dgd)
 	if control.Aborted == "" || !specs.Named(o.provider.Name).Planned {
 		return nil
 	}
-	back := &render.Rollback{Aborted: control.Aborted}
+	back := &render.Rollback{Aborted: control.Aborted, Input: inputOf(o.history, control.Aborted), InForce: rolledBackBefore(o.dgd)}
 	last := o.dgd.Annotations[render.AnnotationWorkerHash]
 	candidates := slices.Clone(o.history)
 	slices.SortStableFunc(candidates, func(a, b *appsv1.ControllerRevision) int {
-		return compareBool(generationIn(b) == last, generationIn(a) == last)
+		return cmp.Or(compareBool(generationIn(b) == last, generationIn(a) == last), compareBool(hasServed(b), hasServed(a)))
 	})
 	for _, revision := range candidates {
 		if generationIn(revision) == control.Aborted {
 			continue
 		}
 		if stored, err := render.StoredIn(revision); err == nil {
-			back.To = stored
-			return back
+			back.To = append(back.To, stored)
 		}
 	}
 	return back
+}
+
+// hasServed: the generation was rolled out.
+func hasServed(revision *appsv1.ControllerRevision) bool {
+	return revision.Annotations[render.AnnotationRolledOut] == "true"
+}
+
+// inputOf is what the workers of a generation are made from, as it is noted; "" where it is not.
+func inputOf(history []*appsv1.ControllerRevision, generation string) string {
+	for _, revision := range history {
+		if generationIn(revision) == generation {
+			return revision.Annotations[render.AnnotationWorkersInput]
+		}
+	}
+	return ""
+}
+
+// rolledBackBefore: an abort was in force when the deployment was last looked at.
+func rolledBackBefore(dgd *nvidiav1beta1.DynamoGraphDeployment) bool {
+	c := meta.FindStatusCondition(dgd.Status.Conditions, nvidiav1beta1.ConditionRolledOut)
+	return c != nil && c.Reason == nvidiav1beta1.ReasonRolledBack
 }
 
 // compareBool orders false before true.
@@ -98,7 +119,7 @@ func (r *Reconciler) keepHistory(ctx context.Context, o observed, wanted *render
 	if stored, one := wanted.Stored(); one {
 		failures = append(failures, h.store(ctx, stored, true))
 	}
-	failures = append(failures, h.prune(ctx))
+	failures = append(failures, h.noteInput(ctx, wanted), h.noteServing(ctx, o, wanted), h.prune(ctx))
 	return errors.Join(failures...)
 }
 
@@ -146,17 +167,59 @@ func (h *history) store(ctx context.Context, generation *render.StoredGeneration
 	return fmt.Errorf("storing a generation as ControllerRevision %s: %w", revision.Name, err)
 }
 
+// noteInput notes what the workers of the generation that the deployment asks for are made from: another release may render other pods from it.
+func (h *history) noteInput(ctx context.Context, wanted *render.Graph) error {
+	return h.note(ctx, render.AnnotationWorkersInput, wanted.WorkersInput, func(revision *appsv1.ControllerRevision) bool {
+		return wanted.Generation != "" && generationIn(revision) == wanted.Generation
+	})
+}
+
+// noteServing notes that the generation that runs is rolled out and serves: an abort prefers it to those that never did.
+func (h *history) noteServing(ctx context.Context, o observed, wanted *render.Graph) error {
+	running, one := render.GenerationIn(o.groups, wanted.Workers())
+	if _, serves := servingGeneration(o, wanted); !one || !serves {
+		return nil
+	}
+	name := running.RevisionName(o.dgd)
+	return h.note(ctx, render.AnnotationRolledOut, "true", func(revision *appsv1.ControllerRevision) bool { return revision.Name == name })
+}
+
+// note an annotation of one generation. One that the cache does not show yet gets it later.
+func (h *history) note(ctx context.Context, key, value string, of func(*appsv1.ControllerRevision) bool) error {
+	at := slices.IndexFunc(h.stored, of)
+	if at < 0 || h.stored[at].ResourceVersion == "" || h.stored[at].Annotations[key] == value {
+		return nil
+	}
+	revision := h.stored[at].DeepCopy()
+	metav1.SetMetaDataAnnotation(&revision.ObjectMeta, key, value)
+	err := h.Client.Patch(ctx, revision, client.MergeFrom(h.stored[at]), client.FieldOwner(render.FieldOwner))
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("writing the annotation %s of ControllerRevision %s: %w", key, revision.Name, err)
+	}
+	h.stored[at] = revision
+	return nil
+}
+
+// aborted says that a generation is not rolled out: what it was made from has to be known for as long.
+func (h *history) aborted(revision *appsv1.ControllerRevision) bool {
+	control, _ := rollout.ControlOf(h.dgd)
+	return control.Aborted != "" && generationIn(revision) == control.Aborted
+}
+
 // rolledOut says that a generation is the one that was rolled out last. Workers without generations note none.
 func (h *history) rolledOut(revision *appsv1.ControllerRevision) bool {
 	last := h.dgd.Annotations[render.AnnotationWorkerHash]
 	return last != "" && generationIn(revision) == last
 }
 
-// prune deletes the oldest generations, but for those that run, are wanted or were rolled out last.
+// prune deletes the oldest generations, but for those that run, are wanted, are aborted or were rolled out last, and the one that was rolled out before that.
 func (h *history) prune(ctx context.Context) error {
 	var failures []error
+	before := slices.IndexFunc(h.stored, func(revision *appsv1.ControllerRevision) bool {
+		return hasServed(revision) && !h.rolledOut(revision) && !h.aborted(revision)
+	})
 	for i, revision := range h.stored {
-		if i < historyLimit || h.needed[revision.Name] || h.rolledOut(revision) {
+		if i < historyLimit || i == before || h.needed[revision.Name] || h.rolledOut(revision) || h.aborted(revision) {
 			continue
 		}
 		uid := revision.UID

@@ -112,7 +112,7 @@ func TestPartition(t *testing.T) {
 	}
 }
 
-// TestWhereWorkersReturnTo: the generation that was rolled out last, or else the newest other one.
+// TestWhereWorkersReturnTo: the generation that was rolled out last, or else the newest other one that served, or else the newest other one.
 func TestWhereWorkersReturnTo(t *testing.T) {
 	o := disaggregated(t)
 	o.provider.Name = specs.Gates.Name
@@ -124,19 +124,27 @@ func TestWhereWorkersReturnTo(t *testing.T) {
 		}
 		o.history = append(o.history, revision)
 	}
-	cases := map[string]struct{ aborted, last, want string }{
-		"the last one":                          {"cccccccc", "aaaaaaaa", "aaaaaaaa"},
-		"the last one is aborted":               {"cccccccc", "cccccccc", "bbbbbbbb"},
-		"the last one is not stored any more":   {"cccccccc", "dddddddd", "bbbbbbbb"},
-		"the last one has no name":              {"cccccccc", "", ""},
-		"what is aborted is not stored, either": {"eeeeeeee", "bbbbbbbb", "bbbbbbbb"},
+	cases := map[string]struct{ aborted, last, served, want string }{
+		"the last one":                          {"cccccccc", "aaaaaaaa", "", "aaaaaaaa"},
+		"the last one is aborted":               {"cccccccc", "cccccccc", "", "bbbbbbbb"},
+		"the last one is not stored any more":   {"cccccccc", "dddddddd", "", "bbbbbbbb"},
+		"the last one has no name":              {"cccccccc", "", "", ""},
+		"what is aborted is not stored, either": {"eeeeeeee", "bbbbbbbb", "", "bbbbbbbb"},
+		"the one between never served":          {"cccccccc", "cccccccc", "aaaaaaaa", "aaaaaaaa"},
+		"the last one, whatever served before":  {"cccccccc", "bbbbbbbb", "aaaaaaaa", "bbbbbbbb"},
 	}
 	for name, c := range cases {
 		o.dgd.Annotations = map[string]string{rollout.AnnotationAborted: c.aborted}
+		for _, revision := range o.history {
+			revision.Annotations = nil
+			if c.served != "" && (generationIn(revision) == c.served || generationIn(revision) == c.last) {
+				revision.Annotations = map[string]string{render.AnnotationRolledOut: "true"}
+			}
+		}
 		if c.last != "" {
 			annotated(o, render.AnnotationWorkerHash, c.last)
 		}
-		if back := rollbackOf(o); back == nil || back.To == nil || back.To.Generation != c.want || back.Aborted != c.aborted {
+		if back := rollbackOf(o); back == nil || len(back.To) == 0 || back.To[0].Generation != c.want || back.Aborted != c.aborted {
 			t.Errorf("%s: %+v", name, back)
 		}
 	}
@@ -177,7 +185,7 @@ func TestAbortedUpdate(t *testing.T) {
 	if got := stepsIn(wanted); got["decode"] != [2]int32{math.MaxInt32, 2} {
 		t.Errorf("nothing is stored to return to: %v", got)
 	}
-	if c := rolloutCondition(o, wanted, time.Now()); c == nil || c.reason != nvidiav1beta1.ReasonRolloutPaused || !strings.Contains(c.message, "no other generation is stored") {
+	if c := rolloutCondition(o, wanted, time.Now()); c == nil || c.reason != nvidiav1beta1.ReasonRolloutPaused || !strings.Contains(c.message, "no other generation of the same workers is stored to return to") {
 		t.Errorf("nothing is stored to return to: %+v", c)
 	}
 	revision, err := first.ControllerRevision(o.dgd, 1)
@@ -195,6 +203,12 @@ func TestAbortedUpdate(t *testing.T) {
 		c := rolloutCondition(o, wanted, time.Now())
 		if c == nil || c.reason != nvidiav1beta1.ReasonRolledBack || c.message != want {
 			t.Errorf("got %+v, want %s", c, want)
+		}
+		if c.message != lead {
+			annotated(o, rollout.AnnotationPaused, "true")
+			if c := rolloutCondition(o, wanted, time.Now()); c.reason != nvidiav1beta1.ReasonRolledBack || c.message != lead+"; the return is paused. decode: 2 of 4 replicas serve" {
+				t.Errorf("paused: %+v", c)
+			}
 		}
 		failing.Conditions = nil
 	}
@@ -248,6 +262,34 @@ func TestProgressDeadline(t *testing.T) {
 	}
 }
 
+// TestProgressOfFinishedComponents: that a component is done is progress of the update, and what was done before its begin is none.
+func TestProgressOfFinishedComponents(t *testing.T) {
+	start := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	for name, c := range map[string]struct {
+		done    time.Duration
+		overdue bool
+		due     time.Duration
+	}{
+		"the other is done":                  {5 * time.Minute, false, 4 * time.Minute},
+		"the other was done before":          {-time.Hour, true, 0},
+		"the other was done at the deadline": {time.Minute, true, 0},
+	} {
+		o := disaggregated(t)
+		annotated(o, rollout.AnnotationProgressDeadline, "10m")
+		o.groups["prefill"].Status.Progress = &trellisv1alpha1.RolloutProgress{Time: metav1.NewTime(start)}
+		rolledOut(o.groups["prefill"], false, trellisv1alpha1.ReasonRollingOut, start.Add(6*time.Minute))
+		rolledOut(o.groups["decode"], true, trellisv1alpha1.ReasonUpToDate, start.Add(c.done))
+		now := start.Add(11 * time.Minute)
+		if due := progressDueIn(o, now); overdue(o, now) != c.overdue || due != c.due {
+			t.Errorf("%s: overdue %v, due in %s; want %v, %s", name, overdue(o, now), due, c.overdue, c.due)
+		}
+		o.groups["prefill"].Status.Progress = nil
+		if overdue(o, now) {
+			t.Errorf("%s: overdue while nothing is rolled out", name)
+		}
+	}
+}
+
 var _ = Describe("The history of a deployment", func() {
 	It("keeps the last five generations, and those that run or are wanted", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
 		dgd := &nvidiav1beta1.DynamoGraphDeployment{}
@@ -256,6 +298,7 @@ var _ = Describe("The history of a deployment", func() {
 		r := &Reconciler{Client: api, Live: api}
 		o := observed{dgd: dgd, groups: map[string]*trellisv1alpha1.ScalingGroup{}}
 		o.provider.Name = specs.Gates.Name
+		var input string
 		turn := func(model string) string {
 			GinkgoHelper()
 			dgd.Spec.Components[0].ModelRef = &nvidiav1beta1.ModelReference{Name: model}
@@ -273,6 +316,7 @@ var _ = Describe("The history of a deployment", func() {
 			for _, sg := range wanted.ScalingGroups() {
 				o.groups[sg.Spec.Service] = sg
 			}
+			input = wanted.WorkersInput
 			return wanted.Generation
 		}
 		numbers := func() map[string]int64 {
@@ -300,5 +344,41 @@ var _ = Describe("The history of a deployment", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(stored.Workers["decode"].Revision).To(Equal(o.groups["decode"].Spec.Revision))
 		Expect(metav1.IsControlledBy(o.history[0], dgd)).To(BeTrue(), "it goes with the deployment")
+
+		annotated(o, rollout.AnnotationAborted, first)
+		annotated(o, render.AnnotationWorkerHash, later[5])
+		Expect(rollbackOf(o).Input).To(Equal(input), "what an aborted generation was made from is known")
+		for i := range 6 {
+			turn(fmt.Sprint(20 + i))
+		}
+		Expect(numbers()).To(HaveLen(7), "the five newest, the one that was rolled out last, and the aborted one")
+		Expect(rollbackOf(o).Input).NotTo(BeEmpty())
+
+		By("noting which generations served")
+		for _, revision := range o.history {
+			Expect(hasServed(revision)).To(BeFalse())
+		}
+		serve := func() {
+			GinkgoHelper()
+			decode := &o.groups["decode"].Status
+			decode.AvailableReplicas, decode.Revision = 1, o.groups["decode"].Spec.Revision
+			annotated(o, render.AnnotationWorkerHash, turn(dgd.Spec.Components[0].ModelRef.Name))
+			turn(dgd.Spec.Components[0].ModelRef.Name)
+			o.groups["decode"].Status = trellisv1alpha1.ScalingGroupStatus{Revision: o.groups["decode"].Spec.Revision}
+			Expect(generationIn(o.history[0])).To(Equal(dgd.Annotations[render.AnnotationWorkerHash]))
+			Expect(hasServed(o.history[0])).To(BeTrue())
+		}
+		delete(dgd.Annotations, rollout.AnnotationAborted)
+		served := turn("30")
+		serve()
+		for i := range 6 {
+			turn(fmt.Sprint(31 + i))
+		}
+		last := turn("40")
+		serve()
+		Expect(numbers()).To(HaveLen(6), "the five newest, and the one that was rolled out before the last one")
+		Expect(numbers()).To(HaveKey(served))
+		annotated(o, rollout.AnnotationAborted, last)
+		Expect(rollbackOf(o).To[0].Generation).To(Equal(served), "those between never served")
 	})
 })

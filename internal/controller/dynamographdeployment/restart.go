@@ -10,6 +10,8 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/render"
+	"github.com/trellis-k8s/trellis/internal/rollout"
 )
 
 // restartsOf decides for which restart the replicas of each component are made. All that it goes by is in the scaling groups: which restart
@@ -44,6 +46,56 @@ func restartsOf(o observed) map[string]*trellisv1alpha1.Restart {
 		}
 	}
 	return out
+}
+
+// maxRestartID is how much of a request's id a message has.
+const maxRestartID = 63
+
+// defersRestart: the request has to wait, since an update is paused or limited to its partition. The replicas that a restart makes anew would be of the new
+// generation. A Parallel restart that has begun to stop components is finished: they would not start otherwise.
+func defersRestart(o observed, wanted *render.Graph) bool {
+	if wanted == nil || o.dgd.Spec.Restart == nil || restarted(o) || !holdsBack(o, wanted) {
+		return false
+	}
+	asks := false
+	for name, sg := range o.groups {
+		if requested(o, name) && sg.Spec.Restart.Stop {
+			return false
+		}
+		asks = asks || !requested(o, name)
+	}
+	return asks
+}
+
+// holdsBack: the user has an update replace no replica, or a part of them.
+func holdsBack(o observed, wanted *render.Graph) bool {
+	control, _ := rollout.ControlOf(o.dgd)
+	inGeneration := wanted.InGeneration()
+	limited := control.Partition != nil && !wanted.RolledBack && rollout.Limits(componentsOf(o, wanted, inGeneration), *control.Partition)
+	for i := range wanted.Components {
+		s := &wanted.Components[i]
+		if s.Step != nil && (s.Step.Paused || limited && slices.Contains(inGeneration, s)) {
+			return true
+		}
+	}
+	return false
+}
+
+// deferRestart keeps a request from the components that do not have it, while it has to wait.
+func deferRestart(o observed, wanted *render.Graph) {
+	if !defersRestart(o, wanted) {
+		return
+	}
+	for i := range wanted.Components {
+		s := &wanted.Components[i]
+		sg := o.groups[s.Name]
+		if sg == nil || requested(o, s.Name) {
+			continue
+		}
+		if s.Restart = nil; sg.Spec.Restart != nil {
+			s.Restart = &trellisv1alpha1.Restart{ID: sg.Spec.Restart.ID}
+		}
+	}
 }
 
 // restarted says that the request is done with. One that was there before anybody acted on requests is not made up for.

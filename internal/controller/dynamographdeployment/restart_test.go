@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -16,6 +17,9 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/provider"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/internal/render"
+	"github.com/trellis-k8s/trellis/internal/rollout"
 )
 
 // restarting is a graph of components a, b and c, whose groups restart when the test reports it.
@@ -287,5 +291,84 @@ func TestRestartOfANewDeployment(t *testing.T) {
 	}
 	if !slices.Contains(r.log, "1 Completed") {
 		t.Error("it is not done")
+	}
+}
+
+// TestRestartWaitsForAnUpdate: while an update is paused or limited to its partition, a restart does not begin, since it would make all replicas anew in the
+// new generation. One that has begun to stop components is finished.
+func TestRestartWaitsForAnUpdate(t *testing.T) {
+	const paused, partition = rollout.AnnotationPaused, rollout.AnnotationPartition
+	cases := map[string]struct {
+		restart            *nvidiav1beta1.Restart
+		annotation, value  string
+		unedited, returned bool
+		begun              map[string]*trellisv1alpha1.Restart
+		// want are the components that get the request or have it.
+		want []string
+	}{
+		"Parallel":                          {restart: parallel("1"), want: []string{"decode", "frontend", "prefill"}},
+		"Parallel, paused":                  {restart: parallel("1"), annotation: paused, value: "true"},
+		"Parallel, partition":               {restart: parallel("1"), annotation: partition, value: "50%"},
+		"Parallel, a partition of all":      {restart: parallel("1"), annotation: partition, value: "100%", want: []string{"decode", "frontend", "prefill"}},
+		"Parallel, paused without a change": {restart: parallel("1"), annotation: paused, value: "true", unedited: true, want: []string{"decode", "frontend", "prefill"}},
+		"Sequential, paused":                {restart: sequential("1"), annotation: paused, value: "true"},
+		"Sequential, partition":             {restart: sequential("1", "prefill", "decode", "frontend"), annotation: partition, value: "1"},
+		"Sequential, begun": {
+			restart: sequential("1", "prefill", "decode", "frontend"), annotation: paused, value: "true",
+			begun: map[string]*trellisv1alpha1.Restart{"prefill": {ID: "1"}}, want: []string{"prefill"},
+		},
+		"Parallel, begun": {
+			restart: parallel("1"), annotation: paused, value: "true",
+			begun: map[string]*trellisv1alpha1.Restart{"prefill": {ID: "1", Stop: true}}, want: []string{"decode", "frontend", "prefill"},
+		},
+		"an earlier one had stopped": {
+			restart: parallel("1"), annotation: paused, value: "true", begun: map[string]*trellisv1alpha1.Restart{"prefill": {ID: "0", Stop: true}},
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			o := disaggregated(t)
+			o.provider.Name = specs.Gates.Name
+			if c.annotation != "" {
+				annotated(o, c.annotation, c.value)
+			}
+			if !c.unedited {
+				edit(o)
+			}
+			written(t, &o)
+			for name, restart := range c.begun {
+				o.groups[name].Spec.Restart = restart
+			}
+			if !c.unedited {
+				count(o, "prefill", 2, 0)
+				count(o, "decode", 4, 0)
+				rolledOut(o.groups["decode"], false, trellisv1alpha1.ReasonRollingOut, time.Now())
+			}
+			o.dgd.Spec.Restart, o.dgd.Generation = c.restart, 2
+			wanted, err := render.Resolve(o.dgd, render.Inputs{Provider: specs.Gates.Name, Groups: o.groups, Restarts: restartsOf(o)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			stepWorkers(o, wanted)
+			deferRestart(o, wanted)
+			var got []string
+			for _, s := range wanted.Components {
+				if s.Restart != nil && s.Restart.ID == "1" {
+					got = append(got, s.Name)
+				} else if s.Restart != nil && s.Restart.Stop {
+					t.Errorf("%s stays stopped", s.Name)
+				}
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("components that restart (-want +got):\n%s", diff)
+			}
+			waits := len(c.want) < 2
+			if status := restartStatus(o); waits && len(c.want) == 0 && status.Phase != nvidiav1beta1.RestartPending {
+				t.Errorf("the restart is %s", status.Phase)
+			}
+			if condition := rolloutCondition(o, wanted, time.Now()); waits != (condition != nil && strings.Contains(condition.message, "restart 1 begins when the update is neither paused nor limited by its partition")) {
+				t.Errorf("the condition is %+v", condition)
+			}
+		})
 	}
 }

@@ -25,12 +25,11 @@ import (
 // followRollout fills in what concerns updates and restarts.
 func followRollout(status *nvidiav1beta1.DynamoGraphDeploymentStatus, o observed, wanted *render.Graph) {
 	status.Restart = restartStatus(o)
-	status.RollingUpdate = rollingUpdateOf(o, wanted, metav1.Now())
-	before := meta.FindStatusCondition(status.Conditions, nvidiav1beta1.ConditionRolledOut)
-	if wanted == nil && before != nil && before.Reason == nvidiav1beta1.ReasonRolledBack {
+	status.RollingUpdate = rollingUpdateOf(o, wanted, metav1.NewTime(o.now))
+	if wanted == nil && rolledBackBefore(o.dgd) {
 		return // what is wanted is not known
 	}
-	setOrRemove(status, o, nvidiav1beta1.ConditionRolledOut, rolloutCondition(o, wanted, time.Now()))
+	setOrRemove(status, o, nvidiav1beta1.ConditionRolledOut, rolloutCondition(o, wanted, o.now))
 }
 
 // rolloutCondition says how far each component is whose replicas are being replaced, and what the user has the update do; nil when none is replaced and no
@@ -45,8 +44,11 @@ func rolloutCondition(o observed, wanted *render.Graph, now time.Time) *conditio
 	switch {
 	case wanted != nil && wanted.RolledBack:
 		reason, lead = nvidiav1beta1.ReasonRolledBack, rolledBack(wanted)
+		if control.Paused && len(parts) > 0 {
+			lead += "; the return is paused"
+		}
 	case wanted != nil && abortsInVain(o, wanted):
-		reason, lead = nvidiav1beta1.ReasonRolloutPaused, "generation "+wanted.Generation+" is aborted, and no other generation is stored to return to: nothing is replaced"
+		reason, lead = nvidiav1beta1.ReasonRolloutPaused, "generation "+wanted.Generation+" is aborted, and no other generation of the same workers is stored to return to: nothing is replaced"
 	case len(parts) == 0:
 		return nil
 	case control.Paused:
@@ -58,10 +60,14 @@ func rolloutCondition(o observed, wanted *render.Graph, now time.Time) *conditio
 		reason, lead = nvidiav1beta1.ReasonProgressDeadlineExceeded, fmt.Sprintf(
 			"no further replica has become available since %s, longer than %s", last.UTC().Format(time.RFC3339), control.ProgressDeadline)
 	}
+	var leads []string
 	if lead != "" {
-		parts = slices.Insert(parts, 0, lead)
+		leads = append(leads, lead)
 	}
-	return no(nvidiav1beta1.ConditionRolledOut, reason, strings.Join(parts, ". "))
+	if defersRestart(o, wanted) {
+		leads = append(leads, fmt.Sprintf("restart %s begins when the update is neither paused nor limited by its partition", limit.Text(o.dgd.Spec.Restart.ID, maxRestartID)))
+	}
+	return no(nvidiav1beta1.ConditionRolledOut, reason, strings.Join(append(leads, parts...), ". "))
 }
 
 // rolledBack says which generation was aborted, and what ends that.
@@ -84,21 +90,29 @@ func pausedGroups(o observed) bool {
 	return false
 }
 
-// lastProgress is when the update that runs last came further, in any component; false while none runs, or it is paused.
+// lastProgress is when the update that runs last came further, in any component, also in one that is done; false while none runs, or it is paused.
 func lastProgress(o observed) (last time.Time, running bool) {
 	for _, sg := range o.groups {
-		p := sg.Status.Progress
-		if p == nil {
-			continue
-		}
-		if p.Paused {
+		at := doneAt(sg)
+		if p := sg.Status.Progress; p != nil && p.Paused {
 			return time.Time{}, false
+		} else if p != nil {
+			at, running = p.Time.Time, true
 		}
-		if running = true; p.Time.After(last) {
-			last = p.Time.Time
+		if at.After(last) {
+			last = at
 		}
 	}
 	return last, running
+}
+
+// doneAt is when the last update of a group ended; zero where there was none.
+func doneAt(sg *trellisv1alpha1.ScalingGroup) time.Time {
+	c := meta.FindStatusCondition(sg.Status.Conditions, trellisv1alpha1.ConditionRolledOut)
+	if c == nil || c.Status != metav1.ConditionTrue {
+		return time.Time{}
+	}
+	return c.LastTransitionTime.Time
 }
 
 // progressDueIn is the time until the update that runs is overdue; 0 for never, or now.
