@@ -238,7 +238,7 @@ func TestLimitsListWhatIsCounted(t *testing.T) {
 	}
 }
 
-// TestLimitsNameWhatIsTested: providers, and the version of Kubernetes that tests run on. hack/sandbox/peers has a test on the versions of peers.
+// TestLimitsNameWhatIsTested: providers, and the versions of Kubernetes that tests run on. hack/sandbox/peers has a test on the versions of peers.
 func TestLimitsNameWhatIsTested(t *testing.T) {
 	section := strings.Join(limits(t), "\n")
 	module, err := os.ReadFile(filepath.Join(root, "hack", "controlplane", "go.mod"))
@@ -249,7 +249,15 @@ func TestLimitsNameWhatIsTested(t *testing.T) {
 	if kubernetes == nil {
 		t.Fatal("hack/controlplane/go.mod names no Kubernetes any more")
 	}
-	want := []string{"run on " + kubernetes[1], "`" + specs.All[0].Name + "` is the default"}
+	makefile, err := os.ReadFile(filepath.Join(root, "make", "long.mk"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	others := regexp.MustCompile(`(?m)^VERSIONS \?= (.+)$`).FindStringSubmatch(string(makefile))
+	if others == nil {
+		t.Fatal("make/long.mk names no other versions of Kubernetes any more")
+	}
+	want := []string{"run on " + kubernetes[1] + ";", "the core scenarios on " + strings.ReplaceAll(others[1], " ", " and ") + ".", "`" + specs.All[0].Name + "` is the default"}
 	for _, provider := range specs.All {
 		want = append(want, "`"+provider.Name+"`")
 	}

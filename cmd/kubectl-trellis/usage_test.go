@@ -4,7 +4,7 @@
 package main
 
 import (
-	"bytes"
+	"bufio"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,6 +19,9 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/terminal"
 )
 
+// end marks the end of what is written to a terminal. Closing the terminal does not: the kernel may drop what was written but not yet read.
+const end = '\x00'
+
 // onTerminal runs the plugin on a terminal of so many columns and returns what it shows, and how it ends.
 func onTerminal(t *testing.T, columns uint16, args ...string) (shown string, err error) {
 	t.Helper()
@@ -28,14 +31,15 @@ func onTerminal(t *testing.T, columns uint16, args ...string) (shown string, err
 	}
 	read := make(chan string)
 	go func() {
-		var all bytes.Buffer
-		_, _ = all.ReadFrom(screen) // it ends with an error when the terminal is closed
-		read <- all.String()
+		all, _ := bufio.NewReader(screen).ReadString(end)
+		read <- strings.TrimSuffix(all, string(end))
 	}()
 	cmd := plugin.NewCommand(genericiooptions.IOStreams{In: strings.NewReader(""), Out: tty, ErrOut: tty})
 	cmd.SetArgs(args)
 	err = cmd.ExecuteContext(t.Context())
-	_ = tty.Close()
+	if _, err := tty.Write([]byte{end}); err != nil {
+		t.Fatal(err)
+	}
 	return strings.ReplaceAll(<-read, "\r\n", "\n"), err
 }
 

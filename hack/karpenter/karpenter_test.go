@@ -55,7 +55,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	Expect(err).NotTo(HaveOccurred())
 	cluster, err = sandbox.Up(ctx, sandbox.Options{
 		Name: "karpenter", Dir: filepath.Join(scratch, "s"), Root: absolute, Shape: simulated.Shape{Zones: 1, Blocks: 1, Racks: 1, Hosts: 1, GPUs: 1},
-		Operator: true, Manifests: overlay, Peers: p.beside(),
+		Operator: true, Manifests: overlay, Peers: p.peers(),
 	})
 	Expect(err).NotTo(HaveOccurred(), "bringing the sandbox up")
 	DeferCleanup(cluster.Down, NodeTimeout(suite.Timeout()))
@@ -100,7 +100,7 @@ func pods(ctx context.Context, namespace string, options ...client.ListOption) (
 	return list.Items, err
 }
 
-// none says that no placeholder is left.
+// none is an error while a placeholder exists.
 func none(ctx context.Context) error {
 	left, err := pods(ctx, own, client.HasLabels{capacity.LabelAsk})
 	if err == nil && len(left) > 0 {
@@ -109,7 +109,7 @@ func none(ctx context.Context) error {
 	return err
 }
 
-// together says that so many pods of a deployment are bound in one zone.
+// together is an error until so many pods of a deployment are bound in one zone.
 func together(ctx context.Context, namespace string, want int) error {
 	bound, err := pods(ctx, namespace, client.HasLabels{render.LabelGraph})
 	if err != nil {

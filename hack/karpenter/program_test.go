@@ -4,9 +4,7 @@
 package karpenter
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/trellis-k8s/trellis/hack/sandbox"
+	"github.com/trellis-k8s/trellis/hack/sandbox/peers"
 )
 
 // version of Karpenter that docs/autoscaling.md speaks of.
@@ -39,7 +38,7 @@ func build(ctx context.Context) (program, error) {
 	if err != nil {
 		return p, err
 	}
-	if p.sources, err = download(ctx, "sigs.k8s.io/karpenter@"+version); err != nil {
+	if p.sources, err = peers.ModuleDir(ctx, "sigs.k8s.io/karpenter@"+version); err != nil {
 		return p, err
 	}
 	folder := filepath.Join(cache, "trellis", "karpenter", version)
@@ -59,22 +58,8 @@ func build(ctx context.Context) (program, error) {
 	return p, os.Rename(unfinished, p.file)
 }
 
-// download returns the folder of a module.
-func download(ctx context.Context, module string) (string, error) {
-	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", module)
-	cmd.Dir = os.TempDir()
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		return "", fmt.Errorf("downloading %s: %w: %s", module, err, stderr.String())
-	}
-	answer := struct{ Dir string }{}
-	return answer.Dir, json.Unmarshal(out, &answer)
-}
-
-// beside starts Karpenter alongside a sandbox, with all rights.
-func (p program) beside() *sandbox.Peers {
+// peers starts Karpenter alongside a sandbox, with all rights.
+func (p program) peers() *sandbox.Peers {
 	return &sandbox.Peers{
 		Ports: map[string][]int{"karpenter": {probesPort, metricsPort}},
 		Start: func(ctx context.Context, s *sandbox.Sandbox) error {

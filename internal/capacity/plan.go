@@ -82,6 +82,7 @@ type Steps struct {
 type Planner struct {
 	Limits
 	asks map[string]*memory
+	cleared
 }
 
 // memory of one ask.
@@ -124,6 +125,7 @@ func (p *Planner) forget(gangs []Gang, now time.Time) {
 	for i := range gangs {
 		waiting[gangs[i].Ask()] = true
 	}
+	p.cleared.forget(waiting)
 	for name, m := range p.asks {
 		if !waiting[name] && now.After(m.until.Add(LongestPause)) {
 			delete(p.asks, name)
@@ -235,7 +237,7 @@ func (r *round) ask(g *Gang, name string, m *memory, e existing) {
 	r.at(m.since.Add(Patience))
 	ask := Ask{Name: name, Gang: g, Fresh: !e.exists(), Missing: e.missing(g)}
 	if m.seen = m.seen || e.exists(); m.seen {
-		m.replaced += len(ask.Missing)
+		m.replaced += r.planner.cleared.lost(name, ask.Missing)
 	}
 	if len(ask.Missing) > 0 || g.Kind == KindProvisioningRequest && !e.request {
 		r.steps.Create = append(r.steps.Create, ask)

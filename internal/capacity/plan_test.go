@@ -237,6 +237,32 @@ func TestPlaceholdersOnOlderNodes(t *testing.T) {
 	w.expect(t, "too many were lost", "-1; given up a: 7 placeholders were lost; it is asked for again after 5m0s")
 }
 
+// Placeholders that are deleted before another gang of the deployment is released are created again, and do not end what is asked for.
+func TestPlaceholdersClearedForOthers(t *testing.T) {
+	w := newWorld(64, waits("a", 1))
+	w.step()
+	w.expect(t, "it is asked for", "")
+	for range 10 {
+		one := w.placeholders[0]
+		w.planner.Cleared(one.Ask, one.Name)
+		w.placeholders = nil
+		w.expect(t, "it is created again", "+a 1")
+	}
+	for range 3 {
+		w.placeholders = nil
+		w.expect(t, "it is lost", "+a 1")
+	}
+	w.placeholders = nil
+	w.expect(t, "one is lost once more", "+a 1")
+	w.expect(t, "too many were lost", "-1; given up a: 4 placeholders were lost; it is asked for again after 5m0s")
+	w.gangs = nil
+	w.planner.Cleared("gone", "of-no-gang")
+	w.step()
+	if len(w.planner.asks) > 1 || len(w.planner.cleared.asks) > 0 {
+		t.Errorf("what no gang waits for is remembered: %v", w.planner.cleared.asks)
+	}
+}
+
 // What the API server refuses to create is not lost: it is tried again until patience ends.
 func TestRefusedCreates(t *testing.T) {
 	w := newWorld(64, waits("a", 1))

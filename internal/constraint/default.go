@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
@@ -157,20 +158,13 @@ func defaultOf(
 }
 
 // within says that all nodes with some labels have others, too.
-func within(labels, others map[string]string) bool {
-	for key, value := range others {
-		if has, is := labels[key]; !is || has != value {
-			return false
-		}
-	}
-	return true
-}
+func within(has, others map[string]string) bool { return labels.Set(others).AsSelectorPreValidated().Matches(labels.Set(has)) }
 
 // offers says that one of some nodes has the labels and is selected by a pod.
-func offers(nodes []*corev1.Node, pod *corev1.Pod, labels map[string]string) bool {
+func offers(nodes []*corev1.Node, pod *corev1.Pod, taken map[string]string) bool {
 	required := nodeaffinity.GetRequiredNodeAffinity(pod)
 	return slices.ContainsFunc(nodes, func(n *corev1.Node) bool {
-		if !within(n.Labels, labels) {
+		if !within(n.Labels, taken) {
 			return false
 		}
 		selected, err := required.Match(n)

@@ -15,6 +15,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/controller/clustertopology"
 	"github.com/trellis-k8s/trellis/internal/controller/quota"
 	"github.com/trellis-k8s/trellis/internal/provider"
+	"github.com/trellis-k8s/trellis/internal/provider/addon"
 	gates "github.com/trellis-k8s/trellis/internal/provider/gates/placer"
 	groveworkload "github.com/trellis-k8s/trellis/internal/provider/grove/workload"
 	kaiplacer "github.com/trellis-k8s/trellis/internal/provider/kai/placer"
@@ -31,10 +32,8 @@ func newProviders(mgr ctrl.Manager, writer client.Client, o Options) (*provider.
 	var providers *provider.Registry
 	ready := func(ctx context.Context, name string) bool { return providers.State(ctx, name).Ready }
 	all, topologies := allProviders(writer, mgr.GetAPIReader(), served, o.Namespace, ready)
-	all.Others = []provider.Provider{
-		quota.Kueue{Served: served, Live: mgr.GetAPIReader(), Namespaces: o.WatchNamespaces},
-		capacitycontroller.Autoscaler{Served: served, Live: mgr.GetAPIReader(), Namespaces: o.WatchNamespaces},
-	}
+	cluster := addon.Cluster{Served: served, Live: mgr.GetAPIReader(), Namespaces: o.WatchNamespaces}
+	all.Others = []provider.Provider{quota.Kueue(cluster), capacitycontroller.Autoscaler(cluster)}
 	providers = provider.New(provider.Options{Open: ownCache(mgr, o), LookEvery: o.LookEvery}, all)
 	return providers, topologies, nil
 }

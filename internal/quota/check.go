@@ -44,10 +44,11 @@ type Flavor struct {
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
 }
 
-// Verdict is a decision about one AdmissionCheck of a Workload.
+// Verdict is a decision about AdmissionChecks of a Workload: the states of all that Trellis decides, at least one of which is new. They are written together,
+// because an apply takes away what it leaves out.
 type Verdict struct {
 	Workload *Workload
-	State    CheckState
+	States   []CheckState
 }
 
 // Waits are how long quota is kept for a Workload that finds no place, and how long it is not asked for afterwards: doubled with each retry,
@@ -103,17 +104,18 @@ func (o *Observation) Verdicts(
 	checks map[string]bool, places map[string]string, waits Waits, now time.Time,
 ) (verdicts []Verdict, again time.Duration) {
 	for _, w := range o.Checked() {
-		for _, c := range w.Ours(checks) {
-			if c.State != CheckPending {
+		states, decided := w.Ours(checks), false
+		for i := range states {
+			if states[i].State != CheckPending {
 				continue
 			}
-			if left := o.settle(w, &c, places, waits, now); left > 0 {
-				if again == 0 || left < again {
-					again = left
-				}
-				continue
+			left := o.settle(w, &states[i], places, waits, now)
+			if decided = decided || left <= 0; left > 0 && (again == 0 || left < again) {
+				again = left
 			}
-			verdicts = append(verdicts, Verdict{Workload: w, State: c})
+		}
+		if decided {
+			verdicts = append(verdicts, Verdict{Workload: w, States: states})
 		}
 	}
 	return verdicts, again

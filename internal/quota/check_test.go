@@ -89,14 +89,40 @@ func TestVerdicts(t *testing.T) {
 				t.Fatalf("verdicts %+v, want %q", verdicts, tc.want)
 			}
 			for _, v := range verdicts {
-				if v.State.Name != "place" || v.State.State != tc.want || ptr.Deref(v.State.RequeueAfterSeconds, 0) != tc.requeue {
-					t.Errorf("verdict %+v", v.State)
+				if len(v.States) != 1 {
+					t.Fatalf("verdict %+v", v.States)
 				}
-				if tc.want == CheckRetry && !strings.Contains(v.State.Message, "work-0: full") {
-					t.Errorf("it says %q", v.State.Message)
+				state := v.States[0]
+				if state.Name != "place" || state.State != tc.want || ptr.Deref(state.RequeueAfterSeconds, 0) != tc.requeue {
+					t.Errorf("verdict %+v", state)
+				}
+				if tc.want == CheckRetry && !strings.Contains(state.Message, "work-0: full") {
+					t.Errorf("it says %q", state.Message)
 				}
 			}
 		})
+	}
+}
+
+// Two checks of Trellis in one ClusterQueue are written together, also when one of them is decided already.
+func TestVerdictOfTwoChecks(t *testing.T) {
+	w := checked(t)
+	one := w.workloads[0]
+	one.Status.AdmissionChecks = append(one.Status.AdmissionChecks, CheckState{Name: "place-too", State: CheckReady, Message: "before"})
+	o := w.observation()
+	verdicts, _ := o.Verdicts(map[string]bool{"place": true, "place-too": true}, map[string]string{one.Name: ""}, DefaultWaits, noon)
+	if len(verdicts) != 1 {
+		t.Fatalf("verdicts %+v", verdicts)
+	}
+	got := map[string]string{}
+	for _, state := range verdicts[0].States {
+		got[state.Name] = state.State + ": " + state.Message
+	}
+	if diff := cmp.Diff(map[string]string{"place": "Ready: a place for all pods is reserved", "place-too": "Ready: before"}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if one.Status.AdmissionChecks[1].State != CheckPending {
+		t.Error("the Workload that was read is changed")
 	}
 }
 

@@ -19,7 +19,7 @@ func write(file, text string) error { return os.WriteFile(file, []byte(text), 0o
 
 // build returns the folder of a peer's module, and builds its program unless that is there.
 func (r *starter) build(ctx context.Context, p peer) (dir string, err error) {
-	dir, err = moduleDir(ctx, p.module)
+	dir, err = ModuleDir(ctx, p.module)
 	if err != nil {
 		return "", err
 	}
@@ -46,8 +46,8 @@ func (r *starter) build(ctx context.Context, p peer) (dir string, err error) {
 	return dir, errors.Join(err, os.RemoveAll(unfinished))
 }
 
-// moduleDir is where a module is on this machine, downloaded if need be.
-func moduleDir(ctx context.Context, module string) (string, error) {
+// ModuleDir is where a module is on this machine, downloaded if need be.
+func ModuleDir(ctx context.Context, module string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", module)
 	cmd.Dir = os.TempDir()
 	var stderr bytes.Buffer

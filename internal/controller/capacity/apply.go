@@ -121,6 +121,7 @@ func (r *Reconciler) Clear(ctx context.Context, graph types.UID, hosts []string)
 	pods, err := r.placeholderPods(ctx)
 	for i := range pods {
 		if pods[i].Labels[capacity.LabelGraphUID] == string(graph) || slices.Contains(hosts, pods[i].Spec.NodeName) {
+			r.planner.Cleared(pods[i].Labels[capacity.LabelAsk], pods[i].Name)
 			err = errors.Join(err, r.deletePlaceholder(ctx, pods[i].Name, pods[i].UID))
 		}
 	}

@@ -12,16 +12,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/selection"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/discovery"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/capacity"
 	"github.com/trellis-k8s/trellis/internal/provider"
+	"github.com/trellis-k8s/trellis/internal/provider/addon"
 	"github.com/trellis-k8s/trellis/internal/provider/external"
 )
 
@@ -34,82 +30,23 @@ const (
 	reasonNotReadable = "ProvisioningRequestNotReadable"
 )
 
+// requests are the ProvisioningRequests of deployments.
+var requests = addon.Kind{GroupVersionKind: capacity.RequestKind, Resource: "provisioningrequests", UIDLabel: capacity.LabelGraphUID}
+
 // Autoscaler reports whether the cluster serves ProvisioningRequests, and watches those of deployments.
-type Autoscaler struct {
-	// Served is asked for the kinds that the API server serves, which takes no rights.
-	Served discovery.ServerResourcesInterface
-	// Live reads past the cache.
-	Live client.Reader
-	// Namespaces whose deployments are managed; empty: all.
-	Namespaces []string
-}
-
-var _ provider.Provider = Autoscaler{}
-
-// Name implements provider.Provider.
-func (Autoscaler) Name() string { return Name }
-
-// Probe implements provider.Provider.
-func (a Autoscaler) Probe(ctx context.Context) (provider.State, error) {
-	version := capacity.RequestKind.GroupVersion().String()
-	list, err := a.Served.ServerResourcesForGroupVersion(version)
-	if err != nil && !apierrors.IsNotFound(err) {
-		return provider.State{}, fmt.Errorf("asking for the resources of %s: %w", version, err)
+func Autoscaler(cluster addon.Cluster) provider.Provider {
+	return addon.Addon{
+		Cluster: cluster, Kind: requests, Called: Name, Places: "a ProvisioningRequest adds nodes and places no pods",
+		NotServed: provider.State{
+			Reason:  reasonNotServed,
+			Message: fmt.Sprintf("provisioningrequests of %s are not served; install their definition", capacity.RequestKind.GroupVersion()),
+		},
+		NotReadable: provider.State{
+			Reason: reasonNotReadable,
+			Message: "the operator has no rights on ProvisioningRequests: " +
+				"install the component config/capacity, or set the chart's value capacity.requests",
+		},
 	}
-	if list == nil || !slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == "provisioningrequests" }) {
-		return provider.State{Reason: reasonNotServed, Message: fmt.Sprintf("provisioningrequests of %s are not served; install their definition", version)}, nil
-	}
-	options := []client.ListOption{client.Limit(1)}
-	if len(a.Namespaces) > 0 {
-		options = append(options, client.InNamespace(a.Namespaces[0]))
-	}
-	err = a.Live.List(ctx, listOfRequests(), options...)
-	if apierrors.IsForbidden(err) {
-		return provider.State{Reason: reasonNotReadable, Message: "the operator has no rights on ProvisioningRequests: " +
-			"install the component config/capacity, or set the chart's value capacity.requests"}, nil
-	}
-	if err != nil {
-		return provider.State{}, fmt.Errorf("asking for a ProvisioningRequest: %w", err)
-	}
-	return provider.Ready(), nil
-}
-
-func listOfRequests() *unstructured.UnstructuredList {
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(capacity.RequestKind.GroupVersion().WithKind(capacity.RequestKind.Kind + "List"))
-	return list
-}
-
-// Unsuited implements provider.Provider: it is no provider of any graph.
-func (Autoscaler) Unsuited([]*trellisv1alpha1.ScalingGroup) string {
-	return "a ProvisioningRequest adds nodes and places no pods"
-}
-
-// Watches implements provider.Provider: the requests of deployments, not those of others.
-func (Autoscaler) Watches() []provider.Watch {
-	request := &unstructured.Unstructured{}
-	request.SetGroupVersionKind(capacity.RequestKind)
-	ours, err := labels.NewRequirement(capacity.LabelAsk, selection.Exists, nil)
-	if err != nil {
-		panic(err) // a constant that is no label's key: a fault of the program
-	}
-	return []provider.Watch{{Object: request, Label: labels.NewSelector().Add(*ours), Graph: graphOf}}
-}
-
-// graphOf is the deployment of a request.
-func graphOf(o client.Object) (types.NamespacedName, bool) {
-	for _, owner := range o.GetOwnerReferences() {
-		if owner.Kind == "DynamoGraphDeployment" && o.GetLabels()[capacity.LabelGraphUID] == string(owner.UID) {
-			return types.NamespacedName{Namespace: o.GetNamespace(), Name: owner.Name}, true
-		}
-	}
-	return types.NamespacedName{}, false
-}
-
-// Registry is what is asked of the registry of providers.
-type Registry interface {
-	State(ctx context.Context, name string) provider.State
-	Own(name string) client.Reader
 }
 
 // observeRequests reads those that exist. While that is not possible the gangs that are asked for by them are barred, with the reason; for the moment after
@@ -131,13 +68,13 @@ func (r *Reconciler) observeRequests(ctx context.Context, o *capacity.Observatio
 		o.Gangs = slices.DeleteFunc(o.Gangs, func(g capacity.Gang) bool { return g.Kind == capacity.KindProvisioningRequest })
 		return nil
 	}
-	list := listOfRequests()
+	list := requests.List()
 	if err := own.List(ctx, list, client.HasLabels{capacity.LabelAsk}); err != nil {
 		return fmt.Errorf("listing ProvisioningRequests: %w", err)
 	}
 	for i := range list.Items {
 		one := &capacity.ProvisioningRequest{}
-		if _, ours := graphOf(&list.Items[i]); !ours {
+		if _, ours := requests.GraphOf(&list.Items[i]); !ours {
 			continue
 		}
 		if err := external.Read(&list.Items[i], one); err != nil {

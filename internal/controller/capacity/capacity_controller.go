@@ -31,6 +31,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/controller/blocked"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/provider"
+	"github.com/trellis-k8s/trellis/internal/provider/addon"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -80,7 +81,7 @@ type Reconciler struct {
 	Client    client.Client
 	Hosts     Hosts
 	Results   Results
-	Providers Registry
+	Providers addon.Registry
 	Recorder  events.EventRecorder
 	// Namespace is the operator's own, where placeholders are.
 	Namespace string

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/trellis-k8s/trellis/internal/capacity"
+	"github.com/trellis-k8s/trellis/internal/provider/addon"
 )
 
 // served answers what an API server serves.
@@ -65,7 +66,7 @@ func TestProbe(t *testing.T) {
 		"no rights":           {served: ours, live: answer{err: forbidden}, reason: reasonNotReadable},
 		"they are not listed": {served: ours, live: answer{err: errors.New("no route")}, fails: true},
 	} {
-		state, err := Autoscaler{Served: tc.served, Live: tc.live, Namespaces: []string{"ns"}}.Probe(t.Context())
+		state, err := Autoscaler(addon.Cluster{Served: tc.served, Live: tc.live, Namespaces: []string{"ns"}}).Probe(t.Context())
 		if (err != nil) != tc.fails || state.Ready != (!tc.fails && tc.reason == "") || !state.Ready && !tc.fails && state.Reason != tc.reason {
 			t.Errorf("%s: %+v, %v", name, state, err)
 		}
@@ -77,7 +78,7 @@ func TestProbe(t *testing.T) {
 
 // Of a cluster's ProvisioningRequests only those of deployments are watched.
 func TestWatches(t *testing.T) {
-	watch := Autoscaler{}.Watches()[0]
+	watch := Autoscaler(addon.Cluster{}).Watches()[0]
 	for name, tc := range map[string]struct {
 		labels  map[string]string
 		owner   metav1.OwnerReference
@@ -86,9 +87,9 @@ func TestWatches(t *testing.T) {
 	}{
 		"of a deployment":       {map[string]string{capacity.LabelAsk: "x", capacity.LabelGraphUID: "u"}, metav1.OwnerReference{Kind: "DynamoGraphDeployment", Name: "g", UID: "u"}, true, "ns/g"},
 		"of an earlier one":     {map[string]string{capacity.LabelAsk: "x", capacity.LabelGraphUID: "u"}, metav1.OwnerReference{Kind: "DynamoGraphDeployment", Name: "g", UID: "v"}, true, ""},
-		"labelled by a user":    {map[string]string{capacity.LabelAsk: "x"}, metav1.OwnerReference{Kind: "Job", Name: "g", UID: "u"}, true, ""},
-		"of somebody else's":    {nil, metav1.OwnerReference{Kind: "Job", Name: "g", UID: "u"}, false, ""},
-		"without a graph's UID": {map[string]string{capacity.LabelAsk: "x"}, metav1.OwnerReference{Kind: "DynamoGraphDeployment", Name: "g", UID: "u"}, true, ""},
+		"labelled by a user":    {map[string]string{capacity.LabelAsk: "x"}, metav1.OwnerReference{Kind: "Job", Name: "g", UID: "u"}, false, ""},
+		"of another owner":      {nil, metav1.OwnerReference{Kind: "Job", Name: "g", UID: "u"}, false, ""},
+		"without a graph's UID": {map[string]string{capacity.LabelAsk: "x"}, metav1.OwnerReference{Kind: "DynamoGraphDeployment", Name: "g", UID: "u"}, false, ""},
 	} {
 		o := &unstructured.Unstructured{}
 		o.SetNamespace("ns")

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -78,14 +79,16 @@ func (r *Reconciler) check(ctx context.Context, o *quota.Observation) (time.Dura
 	return again, errors.Join(failures...)
 }
 
-// decide writes the state of one check of a Workload, as that was read.
+// decide writes the states of a Workload's checks, as that was read.
 func (r *Reconciler) decide(ctx context.Context, v quota.Verdict) error {
-	state := v.State
-	state.RetryCount = nil // Kueue counts
+	states := slices.Clone(v.States)
+	for i := range states {
+		states[i].RetryCount = nil // Kueue counts
+	}
 	data, err := json.Marshal(map[string]any{
 		"apiVersion": quota.WorkloadKind.GroupVersion().String(), "kind": quota.WorkloadKind.Kind,
 		"metadata": map[string]any{"name": v.Workload.Name, "namespace": v.Workload.Namespace, "resourceVersion": v.Workload.ResourceVersion},
-		"status":   map[string]any{"admissionChecks": []quota.CheckState{state}},
+		"status":   map[string]any{"admissionChecks": states},
 	})
 	if err != nil {
 		return err
@@ -95,8 +98,10 @@ func (r *Reconciler) decide(ctx context.Context, v quota.Verdict) error {
 		return err
 	}
 	object.SetGroupVersionKind(quota.WorkloadKind)
-	log.FromContext(ctx).Info("deciding an AdmissionCheck",
-		"workload", v.Workload.Name, "check", state.Name, "state", state.State, "message", state.Message)
+	for i := range states {
+		log.FromContext(ctx).Info("deciding an AdmissionCheck",
+			"workload", v.Workload.Name, "check", states[i].Name, "state", states[i].State, "message", states[i].Message)
+	}
 	return applyStatus(ctx, r.Client, object, data)
 }
 

@@ -25,6 +25,7 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/provider"
+	"github.com/trellis-k8s/trellis/internal/provider/addon"
 	"github.com/trellis-k8s/trellis/internal/quota"
 	"github.com/trellis-k8s/trellis/internal/render"
 )
@@ -68,7 +69,7 @@ func TestProbe(t *testing.T) {
 			reason: nvidiav1beta1.ReasonKueueNotReadable},
 		"they cannot be listed": {served: served{resources: []string{"workloads"}}, live: answer{err: errors.New("no route")}, fails: true},
 	} {
-		state, err := Kueue{Served: tc.served, Live: tc.live, Namespaces: []string{"ns"}}.Probe(t.Context())
+		state, err := Kueue(addon.Cluster{Served: tc.served, Live: tc.live, Namespaces: []string{"ns"}}).Probe(t.Context())
 		if (err != nil) != tc.fails || state.Ready != tc.ready {
 			t.Errorf("%s: %+v, %v", name, state, err)
 		}
@@ -88,7 +89,7 @@ func (a answer) List(context.Context, client.ObjectList, ...client.ListOption) e
 
 // Of a cluster's Workloads only those of deployments are watched.
 func TestWatches(t *testing.T) {
-	watch := Kueue{}.Watches()[0]
+	watch := Kueue(addon.Cluster{}).Watches()[0]
 	object := func(label, owner, uid string) client.Object {
 		o := &unstructured.Unstructured{}
 		o.SetGroupVersionKind(quota.WorkloadKind)
@@ -155,7 +156,7 @@ func TestNothingIsAskedWithoutAQueue(t *testing.T) {
 		t.Fatal(err)
 	}
 	asked := 0
-	providers := provider.New(provider.Options{}, provider.All{Others: []provider.Provider{Kueue{Served: served{asked: &asked}, Live: answer{}}}})
+	providers := provider.New(provider.Options{}, provider.All{Others: []provider.Provider{Kueue(addon.Cluster{Served: served{asked: &asked}, Live: answer{}})}})
 	for labels, want := range map[string]int{"": 0, "q": 1} {
 		dgd := &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g"}}
 		if labels != "" {

@@ -1,0 +1,125 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package addon has the registry of providers follow an API that a cluster may have, and that places no pods: it gives quota, or asks for nodes. The
+// registry looks for it, watches its objects, and reads them from a cache of their own. Without it, or without rights on it, nothing else is delayed.
+package addon
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/provider"
+)
+
+// Cluster is where the API is looked for.
+type Cluster struct {
+	// Served is asked for the kinds that the API server serves, which takes no rights.
+	Served discovery.ServerResourcesInterface
+	// Live reads past the cache.
+	Live client.Reader
+	// Namespaces whose deployments are managed; empty: all.
+	Namespaces []string
+}
+
+// Kind is one kind of the API, of which deployments own objects.
+type Kind struct {
+	schema.GroupVersionKind
+	// Resource is its name in paths.
+	Resource string
+	// UIDLabel is on objects of deployments: the UID of their owner.
+	UIDLabel string
+}
+
+// List is an empty list of the kind.
+func (k Kind) List() *unstructured.UnstructuredList {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(k.GroupVersion().WithKind(k.Kind + "List"))
+	return list
+}
+
+// GraphOf is the deployment of an object; false for objects of others.
+func (k Kind) GraphOf(o client.Object) (types.NamespacedName, bool) {
+	for _, owner := range o.GetOwnerReferences() {
+		if owner.Kind == "DynamoGraphDeployment" && o.GetLabels()[k.UIDLabel] == string(owner.UID) {
+			return types.NamespacedName{Namespace: o.GetNamespace(), Name: owner.Name}, true
+		}
+	}
+	return types.NamespacedName{}, false
+}
+
+// Addon is a [provider.Provider] that no deployment names as its own.
+type Addon struct {
+	Cluster
+	Kind Kind
+	// Called is its name among the providers, and Places what it does instead of placing pods.
+	Called, Places string
+	// NotServed and NotReadable are the states of a cluster that lacks the API, and of an operator that has no rights on it.
+	NotServed, NotReadable provider.State
+}
+
+var _ provider.Provider = Addon{}
+
+// Name implements provider.Provider.
+func (a Addon) Name() string { return a.Called }
+
+// Probe implements provider.Provider.
+func (a Addon) Probe(ctx context.Context) (provider.State, error) {
+	version := a.Kind.GroupVersion().String()
+	list, err := a.Served.ServerResourcesForGroupVersion(version)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return provider.State{}, fmt.Errorf("asking for the resources of %s: %w", version, err)
+	}
+	if list == nil || !slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == a.Kind.Resource }) {
+		return a.NotServed, nil
+	}
+	return a.readable(ctx)
+}
+
+// readable asks for one object: without the rights an informer would wait for its first list, and all other providers with it.
+func (a Addon) readable(ctx context.Context) (provider.State, error) {
+	options := []client.ListOption{client.Limit(1)}
+	if len(a.Namespaces) > 0 {
+		options = append(options, client.InNamespace(a.Namespaces[0]))
+	}
+	err := a.Live.List(ctx, a.Kind.List(), options...)
+	if apierrors.IsForbidden(err) {
+		return a.NotReadable, nil
+	}
+	if err != nil {
+		return provider.State{}, fmt.Errorf("asking for a %s: %w", a.Kind.Kind, err)
+	}
+	return provider.Ready(), nil
+}
+
+// Unsuited implements provider.Provider: it is no provider of any graph.
+func (a Addon) Unsuited([]*trellisv1alpha1.ScalingGroup) string { return a.Places }
+
+// Watches implements provider.Provider: the objects of deployments, not those of others.
+func (a Addon) Watches() []provider.Watch {
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(a.Kind.GroupVersionKind)
+	ours, err := labels.NewRequirement(a.Kind.UIDLabel, selection.Exists, nil)
+	if err != nil {
+		panic(err) // a constant that is no label's key: a fault of the program
+	}
+	return []provider.Watch{{Object: object, Label: labels.NewSelector().Add(*ours), Graph: a.Kind.GraphOf}}
+}
+
+// Registry is what is asked of the registry of providers.
+type Registry interface {
+	State(ctx context.Context, name string) provider.State
+	Own(name string) client.Reader
+}
