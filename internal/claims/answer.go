@@ -56,6 +56,12 @@ func (g *given) on(h *hostDevices) []resourcev1.DeviceRequestAllocationResult {
 // maxReason bounds what is said of an allocation that fails.
 const maxReason = 120
 
+// spent is said of nodes that are not asked about. The plan refuses what it has not looked at, and the answers so far are kept for the next one.
+const spent = "claims of devices: the plan compared too much"
+
+// lateWork is what an allocation costs that takes too long, in comparisons: a plan has few of them, whatever number of classes it has.
+const lateWork = 8_000_000
+
 // tooLong is how many allocations of a class may take too long until the rest is taken for failing, too, as long as the devices are the same. Each takes up
 // to a second, in which no other graph is planned.
 const tooLong = 2
@@ -71,6 +77,8 @@ func (b *binding) ask(c *class, h *hostDevices, taken state, shared, lacks uint6
 	list, which := c.toAllocate(shared, lacks)
 	switch {
 	case len(list) == 0:
+	case b.cluster.Spent():
+		return &answer{why: spent}
 	case s.late[c.text] >= tooLong:
 		return &answer{why: c.words(list) + ": " + ErrTooLong.Error()}
 	default:
@@ -106,6 +114,7 @@ func (b *binding) allocate(c *class, h *hostDevices, taken state, list []*resour
 	switch {
 	case errors.Is(err, ErrTooLong):
 		b.store.late[c.text]++
+		b.cluster.Spend(lateWork)
 		return &answer{why: c.words(list) + ": " + err.Error()}
 	case err != nil:
 		return &answer{why: limit.Text(c.words(list)+": "+err.Error(), maxReason)}
@@ -115,7 +124,7 @@ func (b *binding) allocate(c *class, h *hostDevices, taken state, list []*resour
 	delete(b.store.late, c.text)
 	a := &answer{}
 	for i := range results {
-		g := given{shared: which[i], results: results[i].Devices.Results, selector: results[i].NodeSelector, here: h.alone && results[i].NodeSelector != nil}
+		g := given{shared: which[i], results: results[i].Devices.Results, selector: results[i].NodeSelector, here: only(results[i].NodeSelector, h.node.Name)}
 		for k := range g.results {
 			at, known := h.at[deviceID{poolID{g.results[k].Driver, g.results[k].Pool}, g.results[k].Device}]
 			if !known {

@@ -32,9 +32,11 @@ func (b *binding) judge() {
 			asking++
 		}
 	}
+	alone := true
+	b.cluster.EachNode(func(n topology.NodeID) { alone = b.host(b.cluster.NodeName(n)).alone && alone })
 	for _, c := range b.classes() {
 		c.rule = &rule{binding: b, class: c, kept: map[string]string{}, base: map[string]int32{}}
-		c.rule.together = c.asks() && (asking > 1 || len(c.sharing()) > 0 || len(b.store.wide) > 0)
+		c.rule.together = c.asks() && (asking > 1 || len(c.sharing()) > 0 || !alone)
 		texts := []string{"claims", c.text, strconv.FormatBool(c.rule.together)}
 		b.cluster.EachNode(func(n topology.NodeID) {
 			b.cluster.Spend(1 + len(c.claims))

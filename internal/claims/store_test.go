@@ -58,6 +58,9 @@ func drawObject(t *rapid.T) any {
 		r.Spec.Taint = resourcev1.DeviceTaint{Key: "broken", Effect: resourcev1.DeviceTaintEffectNoSchedule}
 		return r
 	}
+	if rapid.Bool().Draw(t, "of a zone") {
+		return networkOf(host[:1], rapid.IntRange(1, 2).Draw(t, "nics"))
+	}
 	return network("n", rapid.IntRange(1, 2).Draw(t, "nics"))
 }
 

@@ -33,7 +33,7 @@ type spreading struct {
 	// number tells it from the others of the attempt.
 	number uint64
 	level  int
-	hard  bool
+	hard   bool
 	// wanted is how many replicas wait.
 	wanted int
 	// counts has the replicas that are placed, by domain of the level.
