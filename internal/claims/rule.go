@@ -93,7 +93,7 @@ func (b *binding) why(c *class, h *host) string {
 			return one.title + " is allocated elsewhere"
 		}
 	}
-	return b.ask(c, h.hostDevices, h.taken, b.have(c), b.lacksOf(c, h)).why
+	return b.ask(c, h.hostDevices, h.taken, b.have(c), b.lacksOf(c, h)).why(c)
 }
 
 // Key implements topology.Rule.
@@ -125,7 +125,7 @@ func (r *rule) Full(node string) string {
 	}
 	h := r.binding.host(node)
 	a := r.binding.ask(r.class, h.hostDevices, h.taken, 1<<len(r.class.claims)-1, r.binding.lacksOf(r.class, h))
-	return a.why
+	return a.why(r.class)
 }
 
 // End frees what only the plan needs: the counts in domains keep the rules.
@@ -211,7 +211,7 @@ func (o *orders) fails(from state, left []int) bool {
 			continue
 		}
 		a := o.binding.ask(c, o.host.hostDevices, from, o.binding.have(c), o.binding.lacksOf(c, o.host))
-		if a.why != "" {
+		if a.refused != "" {
 			return true
 		}
 		next, rest := from, slices.Clone(left)
