@@ -6,6 +6,8 @@ package claims
 import (
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
@@ -22,8 +24,12 @@ type question struct {
 
 // answer is what one more pod of a class gets on a node.
 type answer struct {
-	// why is what keeps the pod off; "" when it gets its devices.
-	why string
+	// refused is what keeps the pod off, and about are the claims that this is said of, by where they are in the class, -1 for the resources that are served;
+	// "" when it gets its devices. Names of claims are marks in it: classes of other names may have the answer, too.
+	refused string
+	about   []int
+	// failed says that the allocator could not decide.
+	failed bool
 	// given are the devices of each claim of the question.
 	given []given
 }
@@ -39,6 +45,24 @@ type given struct {
 	selector *corev1.NodeSelector
 	here     bool
 }
+
+// why says to pods of a class what keeps them off; "" for nothing.
+func (a *answer) why(c *class) string {
+	if a.refused == "" {
+		return ""
+	}
+	text := a.refused
+	for i, claim := range c.claims {
+		text = strings.ReplaceAll(text, mark(i), claim.name.String())
+	}
+	if text = c.words(a.about) + ": " + text; a.failed {
+		return limit.Text(text, maxReason)
+	}
+	return text
+}
+
+// mark stands for the name of a class's claim.
+func mark(i int) string { return "\x00" + strconv.Itoa(i) + "\x00" }
 
 // on is what is given, with the names of a node's devices.
 func (g *given) on(h *hostDevices) []resourcev1.DeviceRequestAllocationResult {
@@ -56,6 +80,12 @@ func (g *given) on(h *hostDevices) []resourcev1.DeviceRequestAllocationResult {
 // maxReason bounds what is said of an allocation that fails.
 const maxReason = 120
 
+// spent is said of nodes that are not asked about. The plan refuses what it has not looked at, and the answers so far are kept for the next one.
+const spent = "the plan compared too much"
+
+// lateWork is what an allocation costs that takes too long, in comparisons: a plan has few of them, whatever number of classes it has.
+const lateWork = 8_000_000
+
 // tooLong is how many allocations of a class may take too long until the rest is taken for failing, too, as long as the devices are the same. Each takes up
 // to a second, in which no other graph is planned.
 const tooLong = 2
@@ -71,8 +101,10 @@ func (b *binding) ask(c *class, h *hostDevices, taken state, shared, lacks uint6
 	list, which := c.toAllocate(shared, lacks)
 	switch {
 	case len(list) == 0:
+	case b.cluster.Spent():
+		return &answer{refused: spent, about: which}
 	case s.late[c.text] >= tooLong:
-		return &answer{why: c.words(list) + ": " + ErrTooLong.Error()}
+		return &answer{refused: ErrTooLong.Error(), about: which}
 	default:
 		a = b.allocate(c, h, taken, list, which)
 	}
@@ -83,14 +115,10 @@ func (b *binding) ask(c *class, h *hostDevices, taken state, shared, lacks uint6
 	return a
 }
 
-// toAllocate are the claims of one more pod that have no devices yet, and which of the class's each is; -1 for one of the pod's own.
+// toAllocate are the claims of one more pod that have no devices yet, and where each is in the class; -1 for the resources that are served.
 func (c *class) toAllocate(shared, lacks uint64) (list []*resourcev1.ResourceClaim, which []int) {
 	for i, claim := range c.claims {
-		switch {
-		case claim.object == nil:
-		case claim.own:
-			list, which = append(list, claim.object), append(which, -1)
-		case shared&(1<<i) == 0:
+		if claim.object != nil && (claim.own || shared&(1<<i) == 0) {
 			list, which = append(list, claim.object), append(which, i)
 		}
 	}
@@ -106,16 +134,25 @@ func (b *binding) allocate(c *class, h *hostDevices, taken state, list []*resour
 	switch {
 	case errors.Is(err, ErrTooLong):
 		b.store.late[c.text]++
-		return &answer{why: c.words(list) + ": " + err.Error()}
+		b.cluster.Spend(lateWork)
+		return &answer{refused: err.Error(), about: which}
 	case err != nil:
-		return &answer{why: limit.Text(c.words(list)+": "+err.Error(), maxReason)}
+		text := err.Error()
+		for i, claim := range c.claims {
+			text = strings.ReplaceAll(text, "claim "+claim.name.String(), "claim "+mark(i))
+		}
+		return &answer{refused: text, about: which, failed: true}
 	case len(results) < len(list):
-		return &answer{why: b.lacking(c, h, taken, list)}
+		return b.lacking(h, taken, list, which)
 	}
 	delete(b.store.late, c.text)
 	a := &answer{}
 	for i := range results {
-		g := given{shared: which[i], results: results[i].Devices.Results, selector: results[i].NodeSelector, here: h.alone && results[i].NodeSelector != nil}
+		shared := which[i]
+		if shared >= 0 && c.claims[shared].own {
+			shared = -1
+		}
+		g := given{shared: shared, results: results[i].Devices.Results, selector: results[i].NodeSelector, here: only(results[i].NodeSelector, h.node.Name)}
 		for k := range g.results {
 			at, known := h.at[deviceID{poolID{g.results[k].Driver, g.results[k].Pool}, g.results[k].Device}]
 			if !known {
@@ -138,19 +175,21 @@ func (b *binding) try(h *hostDevices, taken state, list []*resourcev1.ResourceCl
 }
 
 // lacking says which request fails by itself, with how many devices it needs and how many would meet it; or that they fail together.
-func (b *binding) lacking(c *class, h *hostDevices, taken state, list []*resourcev1.ResourceClaim) string {
-	for _, claim := range list {
+func (b *binding) lacking(h *hostDevices, taken state, list []*resourcev1.ResourceClaim, which []int) *answer {
+	for k, claim := range list {
 		for i := range claim.Spec.Devices.Requests {
 			r := &claim.Spec.Devices.Requests[i]
 			if r.Exactly == nil || r.Exactly.AllocationMode == resourcev1.DeviceAllocationModeAll {
 				continue
 			}
 			if free := b.most(h, taken, claim, r); int64(free) < max(r.Exactly.Count, 1) {
-				return fmt.Sprintf("%s: %d of %d devices of class %s free", c.wordsOf(claim), free, max(r.Exactly.Count, 1), r.Exactly.DeviceClassName)
+				return &answer{
+					refused: fmt.Sprintf("%d of %d devices of class %s free", free, max(r.Exactly.Count, 1), r.Exactly.DeviceClassName), about: which[k : k+1],
+				}
 			}
 		}
 	}
-	return c.words(list) + ": no free devices meet it"
+	return &answer{refused: "no free devices meet it", about: which}
 }
 
 // most is how many devices, below what a request asks for, it could get by itself.
@@ -173,21 +212,16 @@ func (b *binding) most(h *hostDevices, taken state, claim *resourcev1.ResourceCl
 	return int(low)
 }
 
-// words name claims in messages.
-func (c *class) words(list []*resourcev1.ResourceClaim) string {
-	if len(list) == 1 {
-		return c.wordsOf(list[0])
+// words name claims of the class in messages.
+func (c *class) words(which []int) string {
+	switch first := which[0]; {
+	case first < 0:
+		return "devices of " + c.servedNames()
+	case len(which) == 1:
+		return c.claims[first].title
+	default:
+		return fmt.Sprintf("resource claims %s and %d more", c.claims[first].name.Name, len(which)-1)
 	}
-	return fmt.Sprintf("resource claims %s and %d more", list[0].Name, len(list)-1)
-}
-
-func (c *class) wordsOf(claim *resourcev1.ResourceClaim) string {
-	for _, one := range c.claims {
-		if one.object == claim {
-			return one.title
-		}
-	}
-	return "devices of " + c.servedNames()
 }
 
 // maxRoom bounds the pods that are counted on one node.
@@ -206,12 +240,12 @@ func (b *binding) room(c *class, h *hostDevices, taken state, lacks uint64) (n i
 		for i := range a.given {
 			taken = taken.with(h, a.given[i].on(h))
 		}
-		if a.why != "" || taken.sum == before.sum && len(taken.results) == len(before.results) {
+		if a.refused != "" || taken.sum == before.sum && len(taken.results) == len(before.results) {
 			break
 		}
 		n++
 	}
-	if a := b.ask(c, h, taken, all, lacks); a.why == "" {
+	if a := b.ask(c, h, taken, all, lacks); a.refused == "" {
 		n = maxRoom
 	}
 	c.rooms[q] = n

@@ -44,7 +44,8 @@ func hall(hosts int) (*claims.Store, *topology.Cluster) {
 }
 
 // BenchmarkPlan places a gang of 16 pods on 2,000 nodes with 16,000 devices and 10,000 claims: pods without claims, of one kind, and of two kinds. "a claim
-// changes" between two plans; "at first" is the first plan after a start, with all selectors still to be compiled and evaluated.
+// changes" between two plans; "at first" is the first plan after a start, with all selectors still to be compiled and evaluated; "UUIDs" has a selector
+// that names them, so that no two hosts are alike; in "networks" the hosts of each zone also reach 32 devices together, of which one changes hands.
 func BenchmarkPlan(b *testing.B) {
 	for name, pods := range map[string][]*corev1.Pod{
 		"no claims": pods(16, "x"), "one kind": pods(16, "x", "eight"), "two kinds": append(pods(8, "x", "eight"), pods(8, "y", "four")...),
@@ -73,6 +74,34 @@ func BenchmarkPlan(b *testing.B) {
 			s.Forget()
 			b.StartTimer()
 			planOne(b, c, pods(16, "x", "eight"))
+		}
+	})
+}
+
+// BenchmarkPlanHalls is in halls in which hosts differ.
+func BenchmarkPlanHalls(b *testing.B) {
+	b.Run("UUIDs", func(b *testing.B) {
+		s, c := hall(2000)
+		s.Set(template("eight", asks("gpu", 8, `device.attributes["gpu.example.com"].uuid != ""`)))
+		for b.Loop() {
+			b.StopTimer()
+			s.Forget()
+			b.StartTimer()
+			planOne(b, c, pods(16, "x", "eight"))
+		}
+	})
+	b.Run("networks", func(b *testing.B) {
+		s, c := hall(2000)
+		s.Set(nics())
+		for i := range 2000 / 16 {
+			s.Set(networkOf(fmt.Sprintf("z%03d", i), 32))
+		}
+		theirs := has(claim("theirs", asks("nic", 1)), "n0017", "gpu-0")
+		theirs.Status.Allocation.Devices.Results[0].Driver, theirs.Status.Allocation.Devices.Results[0].Pool = "net.example.com", "z001"
+		for b.Loop() {
+			s.Set(theirs)
+			planOne(b, c, pods(16, "x", "eight"))
+			s.Delete(theirs)
 		}
 	})
 }

@@ -24,6 +24,7 @@ func (s *Store) Bind(c *topology.Cluster, _ *topology.Tree, shapes []*topology.S
 		store: s, cluster: c, byText: map[string]*class{}, ofShape: map[*topology.Shape]*class{}, ofRule: map[*rule]*class{},
 		hosts: map[string]*host{}, shared: map[types.NamespacedName]*allocation{}, wide: map[poolID][]resourcev1.DeviceRequestAllocationResult{},
 	}
+	s.prune(c)
 	for _, shape := range shapes {
 		b.add(shape)
 	}
@@ -158,6 +159,7 @@ func (b *binding) host(name string) *host {
 	if h := b.hosts[name]; h != nil {
 		return h
 	}
+	b.cluster.Spend(1 + len(b.store.wide))
 	devices := b.store.host(name, b.cluster.NodeLabels(name))
 	h := &host{hostDevices: devices, taken: devices.taken}
 	for id, results := range b.wide {

@@ -11,3 +11,9 @@ func (s *Store) Forget() {
 
 // Asked is how often the allocator was asked.
 func (s *Store) Asked() int { return s.asked }
+
+// Hosts is how many nodes are remembered.
+func (s *Store) Hosts() int { return len(s.hosts) }
+
+// MaxGone bounds those of them that are gone.
+const MaxGone = maxGone

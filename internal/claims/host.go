@@ -13,7 +13,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/ptr"
 
 	"github.com/trellis-k8s/trellis/internal/topology"
@@ -36,8 +35,9 @@ type hostDevices struct {
 	// devices are in the order of the pools, and at is where each is.
 	devices []deviceID
 	at      map[deviceID]int
-	// taken are the devices that claims have.
+	// taken are the devices that claims have. stale says that it is to be read again.
 	taken state
+	stale bool
 	// likes are equal for nodes whose devices a class of pods cannot tell apart, by the class's text.
 	likes map[string]uint64
 }
@@ -51,15 +51,16 @@ type state struct {
 // host reads the devices that a node reaches.
 func (s *Store) host(name string, labels map[string]string) *hostDevices {
 	if h := s.hosts[name]; h != nil && maps.Equal(h.node.Labels, labels) {
+		h.take()
 		return h
 	}
-	h := &hostDevices{node: &corev1.Node{}, alone: true, at: map[deviceID]int{}, likes: map[string]uint64{}}
+	h := &hostDevices{node: &corev1.Node{}, alone: true, at: map[deviceID]int{}, likes: map[string]uint64{}, stale: true}
 	h.node.Name, h.node.Labels = name, labels
 	for _, p := range s.reaching[name] {
 		h.pools = append(h.pools, p)
 	}
 	for id, p := range s.wide {
-		if s.reaching[name][id] == nil {
+		if s.reaching[name][id] == nil && p.reachedBy(h.node) {
 			h.pools = append(h.pools, p)
 		}
 	}
@@ -67,13 +68,27 @@ func (s *Store) host(name string, labels map[string]string) *hostDevices {
 	for _, p := range h.pools {
 		h.add(p)
 	}
-	for _, p := range h.pools {
-		for _, results := range p.taken {
-			h.taken = h.taken.with(h, results)
-		}
-	}
+	h.take()
 	s.hosts[name] = h
 	return h
+}
+
+// take reads which devices claims have.
+func (h *hostDevices) take() {
+	if !h.stale {
+		return
+	}
+	h.taken, h.stale = state{}, false
+	for _, p := range h.pools {
+		for _, results := range p.taken {
+			for i := range results {
+				if takes(&results[i]) {
+					h.taken.results = append(h.taken.results, results[i])
+					h.taken.sum += h.mark(&results[i])
+				}
+			}
+		}
+	}
 }
 
 func (h *hostDevices) add(p *pool) {
@@ -125,29 +140,38 @@ func (s *Store) like(h *hostDevices, c *class) uint64 {
 		return like
 	}
 	texts := []string{c.text, s.namesIn(c).classes}
-	if !h.alone {
-		texts = append(texts, "node "+h.node.Name, labels.FormatLabels(h.node.Labels))
-	}
 	for _, p := range h.pools {
 		texts = append(texts, "pool "+p.id.driver)
 		current := p.current()
 		if p.local() == "" {
-			texts = append(texts, p.id.name)
+			texts = append(texts, p.id.name, p.partOf(h.node), p.textOf(current))
+			continue
 		}
 		for _, slice := range current {
 			texts = append(texts, "slice "+strconv.FormatInt(slice.Spec.Pool.ResourceSliceCount, 10)+textOf(slice.Spec.SharedCounters))
-			if p.local() == "" {
-				texts = append(texts, slice.Name, textOf(slice.Spec))
-				continue
-			}
 			for i := range slice.Spec.Devices {
 				texts = append(texts, s.namesIn(c).deviceText(&slice.Spec.Devices[i]))
 			}
 		}
 		texts = append(texts, strconv.Itoa(len(current)))
 	}
+	if len(h.likes) >= maxLikes {
+		clear(h.likes)
+	}
 	h.likes[c.text] = topology.HashOf(texts...)
 	return h.likes[c.text]
+}
+
+// textOf is equal for equal devices of the pool.
+func (p *pool) textOf(current []*resourcev1.ResourceSlice) string {
+	if p.text == "" {
+		var texts []string
+		for _, slice := range current {
+			texts = append(texts, slice.Name, textOf(slice.Spec))
+		}
+		p.text = strconv.FormatUint(topology.HashOf(texts...), 16)
+	}
+	return p.text
 }
 
 // textOf writes API types, which always marshal.

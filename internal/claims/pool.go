@@ -25,6 +25,10 @@ type pool struct {
 	id poolID
 	// slices are those of all generations, by name, with the taints of rules.
 	slices map[string]*resourcev1.ResourceSlice
+	// nodes are those that reach the devices of each slice.
+	nodes map[string][]nodes
+	// text is equal for equal devices of a pool that several nodes reach; "": to be made again.
+	text string
 	// taken are the devices that claims have, by claim.
 	taken map[types.NamespacedName][]resourcev1.DeviceRequestAllocationResult
 }
@@ -32,7 +36,10 @@ type pool struct {
 func (s *Store) pool(id poolID) *pool {
 	p := s.pools[id]
 	if p == nil {
-		p = &pool{id: id, slices: map[string]*resourcev1.ResourceSlice{}, taken: map[types.NamespacedName][]resourcev1.DeviceRequestAllocationResult{}}
+		p = &pool{
+			id: id, slices: map[string]*resourcev1.ResourceSlice{}, nodes: map[string][]nodes{},
+			taken: map[types.NamespacedName][]resourcev1.DeviceRequestAllocationResult{},
+		}
 		s.pools[id] = p
 	}
 	return p
@@ -50,7 +57,7 @@ func (s *Store) addSlice(slice *resourcev1.ResourceSlice) {
 		s.beyond[slice.Name] = why
 	}
 	p := s.pool(poolOf(slice))
-	p.slices[slice.Name] = s.withTaints(slice)
+	p.slices[slice.Name], p.nodes[slice.Name] = s.withTaints(slice), nodesOf(slice)
 	s.reach(p)
 	s.forget(p)
 }
@@ -66,6 +73,7 @@ func (s *Store) removeSlice(slice *resourcev1.ResourceSlice) {
 	s.forget(p)
 	s.unreach(p)
 	delete(p.slices, slice.Name)
+	delete(p.nodes, slice.Name)
 	s.reach(p)
 	s.drop(p)
 }
@@ -99,17 +107,6 @@ func (s *Store) unreach(p *pool) {
 		if delete(s.reaching[node], p.id); len(s.reaching[node]) == 0 {
 			delete(s.reaching, node)
 		}
-	}
-}
-
-// forget drops what is known of the nodes that reach a pool.
-func (s *Store) forget(p *pool) {
-	if s.wide[p.id] != nil {
-		clear(s.hosts)
-		return
-	}
-	for _, slice := range p.slices {
-		delete(s.hosts, ptr.Deref(slice.Spec.NodeName, ""))
 	}
 }
 

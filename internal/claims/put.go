@@ -46,7 +46,7 @@ func (b *binding) put(c *class, h *host, k int) {
 func (b *binding) push(c *class, h *host) {
 	e := entry{class: c}
 	a := b.ask(c, h.hostDevices, h.taken, b.have(c), b.lacksOf(c, h))
-	e.allocated = a.why == ""
+	e.allocated = a.refused == ""
 	for i := range a.given {
 		results := a.given[i].on(h.hostDevices)
 		if b.change(h, results, true); a.given[i].shared < 0 {

@@ -32,9 +32,11 @@ func (b *binding) judge() {
 			asking++
 		}
 	}
+	alone := true
+	b.cluster.EachNode(func(n topology.NodeID) { alone = b.host(b.cluster.NodeName(n)).alone && alone })
 	for _, c := range b.classes() {
 		c.rule = &rule{binding: b, class: c, kept: map[string]string{}, base: map[string]int32{}}
-		c.rule.together = c.asks() && (asking > 1 || len(c.sharing()) > 0 || len(b.store.wide) > 0)
+		c.rule.together = c.asks() && (asking > 1 || len(c.sharing()) > 0 || !alone)
 		texts := []string{"claims", c.text, strconv.FormatBool(c.rule.together)}
 		b.cluster.EachNode(func(n topology.NodeID) {
 			b.cluster.Spend(1 + len(c.claims))
@@ -91,7 +93,7 @@ func (b *binding) why(c *class, h *host) string {
 			return one.title + " is allocated elsewhere"
 		}
 	}
-	return b.ask(c, h.hostDevices, h.taken, b.have(c), b.lacksOf(c, h)).why
+	return b.ask(c, h.hostDevices, h.taken, b.have(c), b.lacksOf(c, h)).why(c)
 }
 
 // Key implements topology.Rule.
@@ -123,7 +125,7 @@ func (r *rule) Full(node string) string {
 	}
 	h := r.binding.host(node)
 	a := r.binding.ask(r.class, h.hostDevices, h.taken, 1<<len(r.class.claims)-1, r.binding.lacksOf(r.class, h))
-	return a.why
+	return a.why(r.class)
 }
 
 // End frees what only the plan needs: the counts in domains keep the rules.
@@ -209,7 +211,7 @@ func (o *orders) fails(from state, left []int) bool {
 			continue
 		}
 		a := o.binding.ask(c, o.host.hostDevices, from, o.binding.have(c), o.binding.lacksOf(c, o.host))
-		if a.why != "" {
+		if a.refused != "" {
 			return true
 		}
 		next, rest := from, slices.Clone(left)

@@ -32,7 +32,7 @@ type Store struct {
 	wide     map[poolID]*pool
 	// beyond says of a slice what it has that is not counted.
 	beyond map[string]string
-	// hosts are the nodes that were asked about. An entry is dropped when a pool of the node changes.
+	// hosts are the nodes that were asked about. An entry is dropped when the devices of the node change.
 	hosts map[string]*hostDevices
 	// serving is the class of each resource that one serves; nil: to be read again.
 	serving map[string]*resourcev1.DeviceClass
@@ -43,8 +43,14 @@ type Store struct {
 	asked int
 }
 
-// maxAnswers bounds the answers that are kept. One takes some hundred bytes.
-const maxAnswers = 1 << 16
+const (
+	// maxAnswers bounds the answers that are kept. One of eight devices takes 1.4 KB.
+	maxAnswers = 1 << 14
+	// maxLikes bounds the classes of pods that are remembered of one node.
+	maxLikes = 64
+	// maxGone is how many nodes are remembered that the cluster does not have any more.
+	maxGone = 64
+)
 
 // NewStore returns an empty store.
 func NewStore(a Allocator) *Store {
@@ -151,7 +157,7 @@ func (s *Store) take(c *resourcev1.ResourceClaim, taken bool) {
 		} else {
 			delete(p.taken, of)
 		}
-		s.forget(p)
+		s.each(p, func(_ string, h *hostDevices) { h.stale = true })
 		s.drop(p)
 	}
 }

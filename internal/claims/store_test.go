@@ -58,6 +58,9 @@ func drawObject(t *rapid.T) any {
 		r.Spec.Taint = resourcev1.DeviceTaint{Key: "broken", Effect: resourcev1.DeviceTaintEffectNoSchedule}
 		return r
 	}
+	if rapid.Bool().Draw(t, "of a zone") {
+		return networkOf(host[:1], rapid.IntRange(1, 2).Draw(t, "nics"))
+	}
 	return network("n", rapid.IntRange(1, 2).Draw(t, "nics"))
 }
 
@@ -141,6 +144,33 @@ func TestClaimIsRecreated(t *testing.T) {
 	s.Set(again)
 	if r := planned(); r != nil {
 		t.Errorf("a claim of three is refused: %s", r.Message())
+	}
+}
+
+// A refusal names the pods' own template, also when the answer was found for pods of another one that asks for the same.
+func TestNamesOwnTemplate(t *testing.T) {
+	for name, tc := range map[string]struct {
+		spec resourcev1.ResourceClaimSpec
+		want string
+	}{
+		"too few devices":   {asks("gpu", 4), "4 hosts resource claim of template %s: 3 of 4 devices of class gpu free"},
+		"no answer":         {asks("gpu", 1, `device.attributes["none"].x`), "resource claim of template %[1]s: claim ns/%[1]s: selector #0 on device"},
+		"too few of a kind": {asks("gpu", 3, `device.attributes["gpu.example.com"].side == 0`), "4 hosts resource claim of template %s: 2 of 3 devices of class gpu free"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := storeOf(append(everywhere(3), gpus(), template("theirs", tc.spec), template("mine", tc.spec))...)
+			c := clusterOf(s)
+			for _, of := range []string{"theirs", "mine"} {
+				asked := s.Asked()
+				r := placement.PlanGraph(c, graphOf(none, pods(1, "x", of)...), placement.Options{}).Replicas[0]
+				if want := fmt.Sprintf(tc.want, of); r.Refusal == nil || !strings.Contains(r.Refusal.Message(), want) {
+					t.Errorf("%+v, want %q", r.Refusal.Message(), want)
+				}
+				if of == "mine" && s.Asked() > asked {
+					t.Errorf("asked again")
+				}
+			}
+		})
 	}
 }
 

@@ -68,6 +68,14 @@ func network(name string, count int) *resourcev1.ResourceSlice {
 	return s
 }
 
+// networkOf is devices that the nodes of a zone reach.
+func networkOf(name string, count int) *resourcev1.ResourceSlice {
+	s := network(name, count)
+	s.Spec.AllNodes, s.Spec.NodeSelector = nil, &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+		MatchExpressions: []corev1.NodeSelectorRequirement{{Key: zone, Operator: corev1.NodeSelectorOpIn, Values: []string{name}}}}}}
+	return s
+}
+
 // everywhere are slices of all hosts with devices of one model.
 func everywhere(count int) (list []any) {
 	models := make([]string, count)

@@ -41,6 +41,9 @@ func TestDistinctHosts(t *testing.T) {
 			var got []string
 			for _, release := range releasesOf(c, o) {
 				got = append(got, release.Pin.Node)
+				if apart := test.value == "true"; release.Pin.Apart != apart {
+					t.Errorf("apart %v, want %v", release.Pin.Apart, apart)
+				}
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Error(diff)

@@ -68,6 +68,8 @@ type Pin struct {
 	// scheduler that binds it holds it to the narrower ones and chooses the victims.
 	Preempts bool
 	Wide     map[string]string
+	// Apart: the other pods of its replica are to be on other hosts, which only the planned hosts see to.
+	Apart bool
 	// Graph is the deployment's name, which labels may hold shortened.
 	Graph string
 	// PodLabels and PodAnnotations are what a placer has only released pods carry.

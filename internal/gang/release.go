@@ -62,11 +62,12 @@ func (r *Request) Releases(c *topology.Cluster, replica placement.ReplicaResult,
 	if !replica.PinHosts {
 		named = r.nodesToName(c, domain, replica)
 	}
+	of := r.component(replica.Component)
 	out := make([]Release, 0, len(replica.Pods))
 	for _, planned := range replica.Pods {
-		pin := Pin{Graph: r.Graph.Name, Gang: gang, Labels: labels, Nodes: named.of(planned)}
+		pin := Pin{Graph: r.Graph.Name, Gang: gang, Labels: labels, Nodes: named.of(planned), Apart: of.Apart}
 		if replica.Preempts != nil {
-			pin.Preempts, pin.Wide = true, labelsOf(place, r.widest(replica))
+			pin.Preempts, pin.Wide = true, labelsOf(place, r.widest(of, replica))
 		}
 		if replica.PinHosts {
 			pin.Node = planned.Node
@@ -76,15 +77,26 @@ func (r *Request) Releases(c *topology.Cluster, replica placement.ReplicaResult,
 	return out
 }
 
-// widest is the domain that a preempting replica has to be pinned to whatever its scheduler knows of domains: the graph's, which other
-// replicas are in, and that of a single-node component, all of whose replicas share it. Its pods' pins are where these are read from.
-func (r *Request) widest(replica placement.ReplicaResult) topology.Path {
+func (r *Request) component(name string) *placement.Component {
 	for i := range r.Graph.Components {
-		if s := &r.Graph.Components[i]; s.Name == replica.Component && s.Multinode {
-			return replica.Domain.Truncate(r.Graph.Required)
+		if s := &r.Graph.Components[i]; s.Name == name {
+			return s
 		}
 	}
-	return replica.Domain
+	return &placement.Component{Name: name}
+}
+
+// widest is the domain that a preempting replica has to be pinned to whatever its scheduler knows of domains: the graph's, which other
+// replicas are in, the one that it is spread to, and that of a single-node component, all of whose replicas share it. Its pods' pins are where
+// these are read from.
+func (r *Request) widest(s *placement.Component, replica placement.ReplicaResult) topology.Path {
+	switch {
+	case !s.Multinode:
+		return replica.Domain
+	case s.Spread != nil:
+		return replica.Domain.Truncate(max(r.Graph.Required, s.Spread.Required))
+	}
+	return replica.Domain.Truncate(r.Graph.Required)
 }
 
 // PinnedDomain is the narrowest domain that holds all planned nodes of a replica. Pinned to its required domain alone, a replica planned

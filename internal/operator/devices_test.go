@@ -107,7 +107,7 @@ var _ = Describe("A resource that no node offers", func() {
 		class.Spec.ExtendedResourceName = ptr.To("served.example/device")
 		Expect(b.c.Create(ctx, class)).To(Succeed())
 		DeferCleanup(func(ctx SpecContext) { _ = b.c.Delete(ctx, class) })
-		b.placed(served, metav1.ConditionFalse, "needs 2 pods x 2 served.example/device in the cluster; it holds 0 of 2")
+		b.placed(served, metav1.ConditionFalse, "devices of served.example/device: 0 of 2 devices of class "+class.Name+" free")
 
 		By("a driver publishes devices")
 		for _, node := range nodes {

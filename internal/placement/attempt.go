@@ -36,7 +36,7 @@ func newAttempt(p *planner, bound topology.DomainID) *attempt {
 		a.results[si] = make([]ReplicaResult, len(s.Waiting))
 		a.used[si] = slices.Clone(s.InUse)
 		a.unit[si] = s.Anchor
-		a.spreads[si] = p.spreadings(s)
+		a.spreads[si] = p.spreadings(si, s)
 		for _, path := range s.InUse {
 			a.soft = addPath(a.soft, path)
 		}

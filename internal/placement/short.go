@@ -4,6 +4,7 @@
 package placement
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/trellis-k8s/trellis/internal/limit"
@@ -26,7 +27,7 @@ func (r *Refusal) causes() string {
 }
 
 // Short is Message in at most so many bytes: it leaves out the hosts first, then what the closest domain holds, then what the gang needs where
-// there is a cause.
+// there is a cause. Where a rule keeps the pods off most hosts, which names what is in the way, it comes before what the gang needs.
 func (r *Refusal) Short(most int) string {
 	if r.Code == CodeBaseGangWaits {
 		return limit.Text(r.waitsText(), most)
@@ -59,7 +60,7 @@ func (r *Refusal) shorter(causes string) []string {
 	}
 	forms := []string{causes + bare.needText() + bare.closestText(), causes + bare.needText()}
 	if causes == "" {
-		return forms
+		return append(r.ruledForms(&bare), forms...)
 	}
 	if len(r.Elsewhere) > 0 && r.Level > r.Within.Level() { // the cause names the domain
 		anywhere := Refusal{Need: r.Need, Apart: r.Apart, Level: r.Level, LevelName: r.LevelName, Within: topology.Path{}}
@@ -70,4 +71,20 @@ func (r *Refusal) shorter(causes string) []string {
 		forms = append(forms, anchored)
 	}
 	return forms
+}
+
+// ruledForms are forms with the rule that keeps the pods off most hosts: "zone-a holds 0 of 2 (2 hosts volume claim cache is bound elsewhere)".
+func (r *Refusal) ruledForms(bare *Refusal) []string {
+	if bare.Closest == nil || len(r.Closest.Excluded) == 0 || r.Closest.Excluded[0].Reason.Kind != topology.KindRule {
+		return nil
+	}
+	ruled, domain, who := *bare, *bare.Closest, "the cluster"
+	if len(domain.Domain) > 0 {
+		who = pathText(domain.Domain)
+	}
+	domain.Excluded, ruled.Closest = r.Closest.Excluded[:1], &domain
+	return []string{
+		ruled.needText() + ruled.closestText(),
+		fmt.Sprintf("%s holds %d of %d (%s)", who, domain.Holds, domain.Of, domain.details()),
+	}
 }

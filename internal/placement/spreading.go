@@ -30,16 +30,18 @@ type Spread struct {
 
 // spreading is one level over which the replicas of one component are spread, in one attempt.
 type spreading struct {
-	level int
-	hard  bool
+	// number tells it from the others of the attempt.
+	number uint64
+	level  int
+	hard   bool
 	// wanted is how many replicas wait.
 	wanted int
 	// counts has the replicas that are placed, by domain of the level.
 	counts map[topology.DomainID]int
 }
 
-// spreadings are the levels over which a component is spread, the broader first.
-func (p *planner) spreadings(s *component) []*spreading {
+// spreadings are the levels over which the component si is spread, the broader first.
+func (p *planner) spreadings(si int, s *component) []*spreading {
 	if s.Spread == nil || len(p.graph.Levels) == 0 {
 		return nil
 	}
@@ -48,7 +50,7 @@ func (p *planner) spreadings(s *component) []*spreading {
 		if level < 0 || level >= len(p.graph.Levels) {
 			return
 		}
-		one := &spreading{level: level, hard: hard, wanted: len(s.Waiting), counts: map[topology.DomainID]int{}}
+		one := &spreading{number: uint64(2*si + len(out)), level: level, hard: hard, wanted: len(s.Waiting), counts: map[topology.DomainID]int{}}
 		for _, path := range s.Spread.At {
 			one.add(p.tree, path)
 		}
@@ -263,7 +265,7 @@ func (s *search) spreadMark(mark uint64, d topology.DomainID) (uint64, bool) {
 		case sp.level > level:
 			return 0, false
 		case sp.level == level:
-			mark ^= mix(uint64(sp.level)<<32 ^ uint64(s.replicas(sp, d)+1)) // in any order
+			mark ^= mix(sp.number<<32 ^ uint64(s.replicas(sp, d)+1)) // in any order
 		}
 	}
 	return mark, true

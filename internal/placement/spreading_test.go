@@ -197,6 +197,31 @@ func TestSpreadIsUnmet(t *testing.T) {
 	}
 }
 
+// TestSpreadMark: domains are alike only if each component has as many replicas in the one as in the other.
+func TestSpreadMark(t *testing.T) {
+	ls := levels("zone", "rack")
+	c := clusterOf(ls, "n0 a/r 8", "n1 b/s 8", "n2 c/t 8", "n3 d/u 8")
+	g := Demand{Levels: ls, Required: none, Preferred: none, Components: []Component{
+		spreadComponent(none, 1, 2, none, 1, "bs", "du"), spreadComponent(none, 1, 2, none, 1, "ct", "du"),
+	}}
+	p := newPlanner(c, g, Options{})
+	s := newSearch(c, p.tree, p.options)
+	s.open = map[*spreading]int{}
+	for si, one := range p.components {
+		for _, sp := range p.spreadings(si, one) {
+			s.open[sp] = 1
+		}
+	}
+	seen := map[uint64]topology.DomainID{}
+	for _, d := range p.tree.Domains(1, topology.Root) {
+		mark, known := s.spreadMark(0, d)
+		if other, is := seen[mark]; is || !known {
+			t.Errorf("%s has the mark of %s, known %v", p.tree.Path(d), p.tree.Path(other), known)
+		}
+		seen[mark] = d
+	}
+}
+
 // TestSpreadKeepsTheSkew: on small random clusters, whatever is placed keeps the skew, and a replica that is refused has no domain that keeps it.
 func TestSpreadKeepsTheSkew(t *testing.T) {
 	placed, refused := 0, 0

@@ -27,8 +27,10 @@ func (p *planner) bind() (end func()) {
 			}
 		}
 	})
+	p.cluster.Until(p.options.end)
 	p.options.bindings = p.cluster.Bindings(p.tree, shapes)
 	if len(p.options.bindings) == 0 {
+		p.cluster.Until(0)
 		return func() {}
 	}
 	ruled := map[*topology.Shape]*topology.Shape{}
@@ -38,7 +40,11 @@ func (p *planner) bind() (end func()) {
 			r.Pods[i].Shape = p.ruled(ruled, r.Pods[i].Shape)
 		}
 	})
-	return p.cluster.Follow(p.options.bindings)
+	unfollow := p.cluster.Follow(p.options.bindings)
+	return func() {
+		unfollow()
+		p.cluster.Until(0)
+	}
 }
 
 func (p *planner) eachWaiting(f func(*Replica)) {

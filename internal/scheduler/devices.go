@@ -23,7 +23,7 @@ import (
 // +kubebuilder:rbac:groups=resource.k8s.io,resources=deviceclasses;devicetaintrules;resourceclaims;resourceclaimtemplates;resourceslices,verbs=list;watch
 
 const (
-	// devicesEvery is how often the cluster is asked whether it serves devices, until it does.
+	// devicesEvery is how often the cluster is asked whether it serves devices, and rules about them, until it does.
 	devicesEvery = 10 * time.Second
 	// devicesWithin bounds the wait for the first lists of them. Without the right to read them the loop works as in a cluster without any.
 	devicesWithin = 10 * time.Second
@@ -53,7 +53,7 @@ func (d *devices) watch(ctx context.Context) error {
 	if served {
 		return d.follow(ctx)
 	}
-	go d.await(ctx)
+	go d.await(ctx, "DeviceClass", d.follow)
 	return nil
 }
 
@@ -70,7 +70,8 @@ func (d *devices) served(name string) (bool, error) {
 	return err == nil, err
 }
 
-func (d *devices) await(ctx context.Context) {
+// await follows a kind as soon as it is served.
+func (d *devices) await(ctx context.Context, kind string, follow func(context.Context) error) {
 	for d.mapper != nil {
 		timer := d.clock.NewTimer(devicesEvery)
 		select {
@@ -79,14 +80,14 @@ func (d *devices) await(ctx context.Context) {
 			return
 		case <-timer.C():
 		}
-		served, err := d.served("DeviceClass")
+		served, err := d.served(kind)
 		if served {
-			if err = d.follow(ctx); err == nil {
+			if err = follow(ctx); err == nil {
 				return
 			}
 		}
 		if err != nil {
-			log.FromContext(ctx).Error(err, "looking for DeviceClasses; it is tried again")
+			log.FromContext(ctx).Error(err, "looking for a kind of devices; it is tried again", "kind", kind)
 		}
 	}
 }
@@ -98,6 +99,11 @@ func (d *devices) follow(ctx context.Context) error {
 		return err
 	} else if served { // since Kubernetes 1.37
 		kinds = append(kinds, &resourcev1.DeviceTaintRule{})
+	} else {
+		go d.await(ctx, "DeviceTaintRule", func(ctx context.Context) error {
+			_, err := d.followKind(ctx, &resourcev1.DeviceTaintRule{})
+			return err
+		})
 	}
 	var synced []toolscache.InformerSynced
 	for _, kind := range kinds {

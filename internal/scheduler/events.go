@@ -27,11 +27,7 @@ func (l *ledger) nodeChanged(old, node *corev1.Node) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.cluster.SetNode(node)
-	if old != nil {
-		l.nodeDiffers(node.Name, old.Labels, node.Labels)
-	} else {
-		l.nodeDiffers(node.Name, node.Labels)
-	}
+	l.nodeDiffers(old, node)
 }
 
 // sameCapacity reports whether two states of a node mean the same to the planner.
@@ -45,7 +41,7 @@ func (l *ledger) nodeGone(node *corev1.Node) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.cluster.DeleteNode(node.Name)
-	l.nodeDiffers(node.Name, node.Labels)
+	l.nodeDiffers(node, nil)
 }
 
 // podChanged counts every pod of the cluster and follows our own ones from gate to node. What it frees is found by the cluster cache.

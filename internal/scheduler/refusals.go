@@ -144,23 +144,52 @@ func (r refusals) said(graph types.NamespacedName, shapes map[string]bool, now t
 	return strings.Join(slices.Compact(lines), "; ")
 }
 
-// nodeDiffers forgets the refusals at a node that has changed: what was in the way may be gone. It has the graphs evaluated again.
-func (l *ledger) nodeDiffers(name string, labels ...map[string]string) {
+// nodeDiffers forgets the refusals that a change of a node may be the end of, and has their graphs evaluated again: for a host any change, and for a domain
+// a node that came to it or takes pods that it did not take before. Among many nodes one changes all the time. old is nil for a new node, and now for one
+// that is gone.
+func (l *ledger) nodeDiffers(old, now *corev1.Node) {
 	l.endRefusals(func(_ types.NamespacedName, one *refusal) bool {
-		return slices.ContainsFunc(labels, func(labels map[string]string) bool { return one.place.Covers(name, labels) })
+		was, is := coversNode(one.place, old), coversNode(one.place, now)
+		if one.place.Host != "" {
+			return was || is
+		}
+		return is && (!was || takesMore(old, now))
 	}, true)
 }
 
-// podLeft ends the time that places around a node are left out for other graphs than the pod's own. They come last from then on: pods that come and go
-// are no sign that the scheduler would not refuse the gang again.
+func coversNode(place topology.Refused, node *corev1.Node) bool {
+	return node != nil && place.Covers(node.Name, node.Labels)
+}
+
+// takesMore reports whether a node may take pods that it did not take before.
+func takesMore(old, now *corev1.Node) bool {
+	if old.Spec.Unschedulable && !now.Spec.Unschedulable || !topology.Ready(old) && topology.Ready(now) {
+		return true
+	}
+	for i := range old.Spec.Taints {
+		if !slices.ContainsFunc(now.Spec.Taints, func(t corev1.Taint) bool {
+			return t.MatchTaint(&old.Spec.Taints[i]) && t.Value == old.Spec.Taints[i].Value
+		}) {
+			return true
+		}
+	}
+	for name, amount := range now.Status.Allocatable {
+		if had := old.Status.Allocatable[name]; amount.Cmp(had) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// podLeft ends the time that a host is left out for other graphs than the pod's own. It comes last from then on: pods that come and go are no sign that the
+// scheduler would not refuse the gang again. In a domain they come and go all the time: it is left out until its time is over.
 func (l *ledger) podLeft(pod *corev1.Pod) {
 	if len(l.refusals) == 0 || pod.Spec.NodeName == "" {
 		return
 	}
-	labels := l.cluster.NodeLabels(pod.Spec.NodeName)
 	l.endRefusals(func(graph types.NamespacedName, one *refusal) bool {
 		own := pod.Namespace == graph.Namespace && pod.Labels[render.LabelGraph] == render.LabelValue(graph.Name)
-		return !own && one.place.Covers(pod.Spec.NodeName, labels)
+		return !own && one.place.Host == pod.Spec.NodeName
 	}, false)
 }
 
@@ -169,22 +198,20 @@ func (l *ledger) endRefusals(ends func(types.NamespacedName, *refusal) bool, for
 	now := l.clock.Now()
 	for graph, shapes := range l.refusals {
 		for shape, list := range shapes {
-			kept, ended := make([]refusal, 0, len(list)), false
-			for _, one := range list {
-				is := ends(graph, &one)
-				ended = ended || is && (forget || now.Before(one.until))
-				if is {
-					one.until = earlier(one.until, now)
-				}
-				if !is || !forget {
-					kept = append(kept, one)
+			ended := false
+			for i := range list {
+				if one := &list[i]; (forget || now.Before(one.until)) && ends(graph, one) {
+					one.until, ended = earlier(one.until, now), true
 				}
 			}
-			l.refusals.set(graph, shape, kept)
-			if ended {
-				l.refusalsEnded[graph] = true
-				l.wakeLoop()
+			if !ended {
+				continue
 			}
+			if forget {
+				l.refusals.set(graph, shape, slices.DeleteFunc(list, func(one refusal) bool { return ends(graph, &one) }))
+			}
+			l.refusalsEnded[graph] = true
+			l.wakeLoop()
 		}
 	}
 }

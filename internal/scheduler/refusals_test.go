@@ -15,7 +15,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/provider"
@@ -164,54 +163,6 @@ func at(seconds int) string {
 	return begin.Add(time.Duration(seconds) * time.Second).UTC().Format(time.RFC3339)
 }
 
-// One rack is refused. Where the gang goes next depends on what happens meanwhile.
-func TestWhatEndsARefusal(t *testing.T) {
-	for name, tc := range map[string]struct {
-		taken  []string
-		happen func(*picky)
-		want   string
-	}{
-		"nothing: the other rack":                                    {nil, func(*picky) {}, "31s bound in b"},
-		"nothing, and there is no other rack: when the time is over": {[]string{"b0", "b1"}, func(*picky) {}, "1m0s bound in a"},
-		"a node of the rack changes": {nil, func(p *picky) {
-			now := hostOf("a0", "a", 1)
-			now.Labels["driver"] = "2"
-			p.s.ledger.nodeChanged(hostOf("a0", "a", 1), now)
-		}, "31s bound in a"},
-		"a node of another rack changes": {nil, func(p *picky) {
-			p.s.ledger.nodeChanged(hostOf("b0", "b", 1), hostOf("b0", "b", 2))
-		}, "31s bound in b"},
-		"a pod leaves the rack: it comes last": {nil, func(p *picky) { p.s.podGone(onNode("other", "a0", begin, 0)) }, "31s bound in b"},
-		"a pod leaves the rack, and there is no other": {
-			[]string{"b0", "b1"}, func(p *picky) { p.s.podGone(onNode("other", "a0", begin, 0)) }, "31s bound in a",
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			refused := false
-			p := newPicky(t, nil)
-			p.refuses = func(string) string {
-				if refused {
-					return ""
-				}
-				refused = true
-				return noDevice
-			}
-			p.taken(tc.taken...)
-			happened := false
-			p.live(func() gang.Observation {
-				if refused && !happened {
-					happened = true
-					tc.happen(p)
-				}
-				return asking(1, 1, 0)
-			}, 5*time.Minute)
-			if last := p.log[len(p.log)-1]; last != tc.want {
-				t.Errorf("%s, want %s; all:\n%s", last, tc.want, strings.Join(p.log, "\n"))
-			}
-		})
-	}
-}
-
 // What is learnt of one graph's pods says nothing about pods of another shape, or of another graph.
 func TestRefusalsAreOfAShape(t *testing.T) {
 	p := newPicky(t, func(place string) string {
@@ -248,12 +199,7 @@ func TestRefusedHostsBecomeADomain(t *testing.T) {
 	for i := range 9 {
 		p.host(fmt.Sprint("b", i), "b", 1)
 	}
-	p.live(func() gang.Observation {
-		o := asking(1, 1, 0)
-		o.Pods[0].Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimTemplateName: ptr.To("gpu")}}
-		o.Groups[0].Spec.Roles[0].Template.Spec.ResourceClaims = o.Pods[0].Spec.ResourceClaims
-		return o
-	}, 10*time.Minute)
+	p.live(claiming, 10*time.Minute)
 	var tries []string
 	for _, line := range p.log {
 		if !strings.Contains(line, "waits") {

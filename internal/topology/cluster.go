@@ -34,6 +34,8 @@ type Cluster struct {
 	tick uint64
 	// work counts comparisons; see [Cluster.Work].
 	work uint64
+	// end is the work with which [Cluster.Spent] begins; 0: never.
+	end uint64
 	// specs counts the changes of what is known of node objects, and of what counts there.
 	specs uint64
 
@@ -158,6 +160,12 @@ func (c *Cluster) Work() uint64 { return c.work }
 
 // Spend adds what a caller has compared by itself.
 func (c *Cluster) Spend(comparisons int) { c.work += uint64(max(comparisons, 0)) }
+
+// Until has binders ask nothing more that takes long once so much work is done; 0: they may always.
+func (c *Cluster) Until(work uint64) { c.end = work }
+
+// Spent reports whether what a plan may compare is used up.
+func (c *Cluster) Spent() bool { return c.end > 0 && c.work >= c.end }
 
 // recordWork is what it costs to put a pod on a node or take it off, in comparisons.
 const recordWork = 16

@@ -38,22 +38,30 @@ func CliqueWarnings(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1a
 	}
 	var lines []field.Text
 	for _, shared := range slices.Concat(nvlink.SharedBy(dgd, domains), render.ComputeDomainsOf(dgd)) {
-		fix := constraintPath
+		fix, to := any(constraintPath.Child("packDomain")), topology.Spec.Levels[clique].Domain
 		if len(shared.Components) == 1 {
 			c := &dgd.Spec.Components[shared.Components[0]]
 			if c.Multinode == nil || c.TopologyConstraint != nil && levelIndex(topology, c.TopologyConstraint.PackDomain) >= clique {
 				continue
 			}
-			fix = field.Component(shared.Components[0], short(c.Name)).Child("topologyConstraint")
+			fix = field.Component(shared.Components[0], short(c.Name)).Child("topologyConstraint", "packDomain")
+		}
+		if annotated(dgd) { // together with fields it would be refused
+			fix, to = "annotation "+constraint.AnnotationRequired, nvlink.CliqueLabel
 		}
 		names := make([]string, 0, len(shared.Components))
 		for _, at := range shared.Components {
 			names = append(names, short(dgd.Spec.Components[at].Name))
 		}
-		lines = append(lines, line(field.Say("pods of the ComputeDomain %s may be placed in two NVLink cliques, which share no memory: set %s to %q",
-			cut(shared.Domain.Name, 40), fix.Child("packDomain"), short(topology.Spec.Levels[clique].Domain)), names))
+		lines = append(lines, line(field.Say("pods of the ComputeDomain %s may be placed in two NVLink cliques, which share no memory: set %s to %q (%s)",
+			cut(shared.Domain.Name, 24), fix, short(to), enumerate(names, ", ", 40)), nil))
 	}
 	return lines
+}
+
+// annotated says that a deployment states its topology by annotations.
+func annotated(dgd *nvidiav1beta1.DynamoGraphDeployment) bool {
+	return constraint.FromAnnotations(dgd) != constraint.Annotated{}
 }
 
 // packedAt is the level that holds all pods of a deployment together, by its field or annotation; -1 for none.

@@ -4,6 +4,7 @@
 package validation
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -21,6 +22,8 @@ func TestCliqueWarnings(t *testing.T) {
 	}
 	const graph = "pods of the ComputeDomain cd may be placed in two NVLink cliques, which share no memory: set spec.topologyConstraint.packDomain to \"clique\" (decode, prefill)"
 	const component = "pods of the ComputeDomain cd may be placed in two NVLink cliques, which share no memory: set spec.components[0].topologyConstraint.packDomain to \"clique\" (decode)"
+	const annotation = "pods of the ComputeDomain cd may be placed in two NVLink cliques, which share no memory: " +
+		"set annotation kai.scheduler/topology-required-placement to \"nvidia.com/gpu.clique\""
 	for name, tc := range map[string]struct {
 		levels []grovev1alpha1.TopologyLevel
 		// graph and own are packDomain of the deployment and of the first component, required the annotation.
@@ -36,6 +39,8 @@ func TestCliqueWarnings(t *testing.T) {
 		"the deployment is in one clique":       {cliques, "clique", "", "", [2]string{"channel", "channel"}, false, nil},
 		"the deployment is on one host":         {cliques, "host", "", "", [2]string{"channel", "channel"}, false, nil},
 		"the annotation packs it into one":      {cliques, "", "", nvlink.CliqueLabel, [2]string{"channel", "channel"}, false, nil},
+		"an annotation packs it wider":          {cliques, "", "", "z", [2]string{"channel", "channel"}, false, []string{annotation + " (decode, prefill)"}},
+		"and one component has a domain":        {cliques, "", "", "z", [2]string{"channel", "gpu"}, false, []string{annotation + " (decode)"}},
 		"one multinode component":               {cliques, "zone", "", "", [2]string{"channel", "gpu"}, false, []string{component}},
 		"one multinode component in one clique": {cliques, "zone", "clique", "", [2]string{"channel", "gpu"}, false, nil},
 		"one single-node component":             {cliques, "zone", "", "", [2]string{"channel", ""}, true, nil},
@@ -78,5 +83,26 @@ func TestCliqueWarnings(t *testing.T) {
 				t.Errorf("warnings (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// The warning says what to set, whatever length the names have.
+func TestCliqueWarningsOfLongNames(t *testing.T) {
+	long := strings.Repeat("n", 60)
+	dgd := &nvidiav1beta1.DynamoGraphDeployment{}
+	dgd.Annotations = map[string]string{"kai.scheduler/topology": "t"}
+	for range 9 {
+		c := nvidiav1beta1.ComponentSpec{Name: long, PodTemplate: &corev1.PodTemplateSpec{}}
+		c.PodTemplate.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "x", ResourceClaimTemplateName: ptr.To("channel")}}
+		dgd.Spec.Components = append(dgd.Spec.Components, c)
+	}
+	topology := &grovev1alpha1.ClusterTopology{}
+	topology.Spec.Levels = []grovev1alpha1.TopologyLevel{{Domain: "clique", Key: nvlink.CliqueLabel}}
+	domain := nvlink.ComputeDomain{}
+	domain.Name, domain.Spec.Channel.ResourceClaimTemplate.Name = long, "channel"
+	lines := CliqueWarnings(dgd, topology, []nvlink.ComputeDomain{domain})
+	want := `set annotation kai.scheduler/topology-required-placement to "nvidia.com/gpu.clique" (nn`
+	if len(lines) != 1 || !strings.Contains(lines[0].In(""), want) || len(lines[0].In("")) > maxLine {
+		t.Errorf("%v", lines)
 	}
 }

@@ -138,9 +138,10 @@ func (Placer) Kept(pods []*corev1.Pod) bool {
 
 // Release implements provider.Placer: the pod becomes a member of the PodGroup, which lists its replica by now. KAI chooses whom it evicts in an
 // order of its own, and continues until there is capacity: pinned to the planned rack, let alone hosts, a gang had all evicted that come before those
-// that are there. So one that preempts is pinned to the widest domain, and KAI holds it to one rack by the constraint of its leaf.
+// that are there. So one that preempts is pinned to the widest domain, and KAI holds it to one rack by the constraint of its leaf. KAI is not told
+// which pods are to be apart, so those keep their hosts.
 func (p Placer) Release(ctx context.Context, pod *corev1.Pod, pin gang.Pin) error {
-	if pin.Preempts {
+	if pin.Preempts && !pin.Apart {
 		pin.Labels, pin.Node, pin.Nodes = pin.Wide, "", nil
 	}
 	pin.PodLabels, pin.PodAnnotations = kai.Membership(pin.Graph, pod)

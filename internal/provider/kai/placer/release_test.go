@@ -68,10 +68,10 @@ spec:
 	}
 }
 
-// TestPreemptorsArePinnedWide: which rack, and which hosts, KAI finds by the victims it chooses.
+// TestPreemptorsArePinnedWide: which rack, and which hosts, KAI finds by the victims it chooses. It knows nothing of pods that are to be apart.
 func TestPreemptorsArePinnedWide(t *testing.T) {
 	pin := gang.Pin{Graph: "g", Gang: "g-1", Labels: map[string]string{"zone": "a", "rack": "r1"}, Node: "n1", Preempts: true, Wide: map[string]string{"zone": "a"}}
-	for _, preempts := range []bool{true, false} {
+	for _, of := range []struct{ preempts, apart, wide bool }{{preempts: true, wide: true}, {preempts: true, apart: true}, {}} {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "uid", Labels: map[string]string{render.LabelScalingGroup: "g-deep"}}}
 		pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: render.PlacementGate}}
 		c := fake.NewClientBuilder().WithObjects(pod).Build()
@@ -79,15 +79,15 @@ func TestPreemptorsArePinnedWide(t *testing.T) {
 		if err := c.Get(t.Context(), client.ObjectKeyFromObject(pod), live); err != nil {
 			t.Fatal(err)
 		}
-		pin.Preempts = preempts
+		pin.Preempts, pin.Apart = of.preempts, of.apart
 		if err := New(c, c).Release(t.Context(), live, pin); err != nil {
 			t.Fatal(err)
 		}
 		if err := c.Get(t.Context(), client.ObjectKeyFromObject(pod), live); err != nil {
 			t.Fatal(err)
 		}
-		if rack, host := live.Spec.NodeSelector["rack"], gang.PinnedHost(live); live.Spec.NodeSelector["zone"] != "a" || (rack == "") != preempts || (host == "") != preempts {
-			t.Errorf("preempts %v: pinned to %v and host %q", preempts, live.Spec.NodeSelector, host)
+		if rack, host := live.Spec.NodeSelector["rack"], gang.PinnedHost(live); live.Spec.NodeSelector["zone"] != "a" || (rack == "") != of.wide || (host == "") != of.wide {
+			t.Errorf("%+v: pinned to %v and host %q", of, live.Spec.NodeSelector, host)
 		}
 	}
 }

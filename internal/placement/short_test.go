@@ -1,0 +1,42 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"testing"
+
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// The short form of a refusal keeps the rule that keeps the pods off most hosts, which names what is in the way.
+func TestShortNamesTheRule(t *testing.T) {
+	rule := Excluded{topology.Exclusion{Kind: topology.KindRule, Detail: "devices of served.example/device: 0 of 2 devices of class gpu free"}, 12}
+	cordoned := Excluded{topology.Exclusion{Kind: topology.KindCordoned}, 2}
+	refusal := func(domain topology.Path, excluded ...Excluded) *Refusal {
+		return &Refusal{
+			Code: CodeInsufficientCapacity, Gang: "w-0", Level: topology.NoLevel, Need: []Need{{2, []topology.Request{{Name: "served.example/device", Amount: 2}}}},
+			Closest: &Closest{Domain: domain, Of: 2, Excluded: excluded},
+		}
+	}
+	const need = "needs 2 pods x 2 served.example/device in the cluster"
+	for name, tc := range map[string]struct {
+		refusal *Refusal
+		most    int
+		want    string
+	}{
+		"all": {refusal(nil, rule, cordoned), 200,
+			need + "; it holds 0 of 2 (12 hosts devices of served.example/device: 0 of 2 devices of class gpu free, 2 hosts cordoned)"},
+		"the rule":             {refusal(nil, rule, cordoned), 160, need + "; it holds 0 of 2 (12 hosts devices of served.example/device: 0 of 2 devices of class gpu free)"},
+		"not the need":         {refusal(nil, rule, cordoned), 140, "the cluster holds 0 of 2 (12 hosts devices of served.example/device: 0 of 2 devices of class gpu free)"},
+		"of a domain":          {refusal(topology.Path{"zone-a"}, rule), 120, "zone-a holds 0 of 2 (12 hosts devices of served.example/device: 0 of 2 devices of class gpu free)"},
+		"too long":             {refusal(nil, rule), 90, need + "; it holds 0 of 2"},
+		"another reason first": {refusal(nil, cordoned, rule), 140, need + "; it holds 0 of 2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := tc.refusal.Short(tc.most); got != tc.want {
+				t.Errorf("%q, want %q", got, tc.want)
+			}
+		})
+	}
+}
