@@ -158,7 +158,9 @@ func defaultOf(
 }
 
 // within says that all nodes with some labels have others, too.
-func within(has, others map[string]string) bool { return labels.Set(others).AsSelectorPreValidated().Matches(labels.Set(has)) }
+func within(has, others map[string]string) bool {
+	return labels.Set(others).AsSelectorPreValidated().Matches(labels.Set(has))
+}
 
 // offers says that one of some nodes has the labels and is selected by a pod.
 func offers(nodes []*corev1.Node, pod *corev1.Pod, taken map[string]string) bool {
