@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/trellis-k8s/trellis/internal/bools"
 	"github.com/trellis-k8s/trellis/internal/limit"
 )
 
@@ -33,7 +34,7 @@ type Replica struct {
 func CliquesOf(seats []Seat) []Clique {
 	seats = slices.Clone(seats)
 	slices.SortFunc(seats, func(a, b Seat) int {
-		return cmp.Or(boolOrder(a.Clique == "", b.Clique == ""), strings.Compare(a.Clique, b.Clique), strings.Compare(a.Replica, b.Replica))
+		return cmp.Or(bools.Compare(a.Clique == "", b.Clique == ""), strings.Compare(a.Clique, b.Clique), strings.Compare(a.Replica, b.Replica))
 	})
 	var out []Clique
 	for _, seat := range seats {
@@ -47,16 +48,6 @@ func CliquesOf(seats []Seat) []Clique {
 		in.Replicas[len(in.Replicas)-1].Pods++
 	}
 	return out
-}
-
-func boolOrder(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case b:
-		return -1
-	}
-	return 1
 }
 
 // maxReplicas is how many replicas of one clique are named.

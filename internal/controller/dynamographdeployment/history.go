@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/bools"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
 	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/rollout"
@@ -56,7 +57,7 @@ func rollbackOf(o observed) *render.Rollback {
 	last := o.dgd.Annotations[render.AnnotationWorkerHash]
 	candidates := slices.Clone(o.history)
 	slices.SortStableFunc(candidates, func(a, b *appsv1.ControllerRevision) int {
-		return compareBool(generationIn(b) == last, generationIn(a) == last)
+		return bools.Compare(generationIn(b) == last, generationIn(a) == last)
 	})
 	for _, revision := range candidates {
 		if generationIn(revision) == control.Aborted {
@@ -68,17 +69,6 @@ func rollbackOf(o observed) *render.Rollback {
 		}
 	}
 	return back
-}
-
-// compareBool orders false before true.
-func compareBool(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return 1
-	}
-	return -1
 }
 
 func generationIn(revision *appsv1.ControllerRevision) string {
