@@ -23,13 +23,8 @@ type asked struct {
 }
 
 // admission: requests at a steady rate alongside an operator that gets gangs to place; the kinds take turns.
-func admission(ctx context.Context, s sizes, r *report) (err error) {
+func admission(ctx context.Context, c *live.Cluster, s sizes, r *report) error {
 	o := s.operating
-	c, err := live.Up(ctx, s.live.few, true)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, c.Down()) }()
 	requests, err := c.Requests(ctx)
 	if err != nil {
 		return err

@@ -5,7 +5,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -43,13 +42,7 @@ func (s sizes) graphs() graphSizes {
 }
 
 // ready: many graphs at once, from the last pod Ready to the last graph Ready.
-func ready(ctx context.Context, s sizes, r *report) (err error) {
-	c, err := live.Up(ctx, s.live.few, true)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, c.Down()) }()
-	c.Hasty = s.live.hasty
+func ready(ctx context.Context, c *live.Cluster, s sizes, r *report) error {
 	g := s.graphs()
 	warm := g.ready
 	warm.Count = min(warm.Count, 30)
@@ -78,13 +71,7 @@ func (r *report) readyRow(g live.Graphs, shape hall.Shape, pods, graphs []time.D
 }
 
 // opMemory: the operator's peak resident memory in a full cluster, and after a restart.
-func opMemory(ctx context.Context, s sizes, r *report) (err error) {
-	c, err := live.Up(ctx, s.live.few, true)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, c.Down()) }()
-	c.Hasty = s.live.hasty
+func opMemory(ctx context.Context, c *live.Cluster, s sizes, r *report) error {
 	g := s.graphs().resident
 	resident, err := c.Resident(ctx, g)
 	if err != nil {

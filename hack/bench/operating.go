@@ -5,7 +5,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -47,13 +46,8 @@ var smokeOperating = operatingSizes{
 }
 
 // freed: one rack of a full cluster is freed while many graphs wait for it.
-func freed(ctx context.Context, s sizes, r *report) (err error) {
+func freed(ctx context.Context, c *live.Cluster, s sizes, r *report) error {
 	o := s.operating
-	c, err := live.Up(ctx, o.racks, true)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, c.Down()) }()
 	crowd, err := c.Crowd(ctx, o.waiting)
 	if err != nil {
 		return err
@@ -77,13 +71,8 @@ func freed(ctx context.Context, s sizes, r *report) (err error) {
 }
 
 // leader: the leader is killed, and its standby takes over.
-func leader(ctx context.Context, s sizes, r *report) (err error) {
+func leader(ctx context.Context, c *live.Cluster, s sizes, r *report) error {
 	o := s.operating
-	c, err := live.Up(ctx, o.racks, true)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, c.Down()) }()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	pair, err := c.Pair(ctx, o.pods)

@@ -5,10 +5,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/trellis-k8s/trellis/hack/bench/hall"
+	"github.com/trellis-k8s/trellis/hack/bench/live"
 )
 
 // options of one run.
@@ -42,14 +44,38 @@ var parts = []part{
 	{name: "create", what: "what writing a deployment costs the API server, against the version that stored v1alpha1", live: true, measure: create},
 	{name: "bare", what: "packed deployments against bare pods pinned the same way", live: true, within: "bind", measure: bare},
 	{name: "writes", what: "what is written for a graph", live: true, measure: writes},
-	{name: "requests", what: "what single requests cost", live: true, within: "bind", measure: requests},
-	{name: "podsize", what: "what the pods of a gang weigh", live: true, measure: podSize},
-	{name: "ready300", what: "many graphs at once until all are Ready", live: true, measure: ready},
-	{name: "opmemory", what: "the operator's memory in a full cluster", live: true, measure: opMemory},
-	{name: "freed", what: "a rack freed while many graphs wait", live: true, measure: freed},
-	{name: "leader", what: "the leader lost", live: true, measure: leader},
-	{name: "admission", what: "admission and conversion beside a working operator", live: true, measure: admission},
+	{name: "requests", what: "what single requests cost", live: true, within: "bind", measure: onFew(requests)},
+	{name: "podsize", what: "what the pods of a gang weigh", live: true, measure: onFew(podSize)},
+	{name: "ready300", what: "many graphs at once until all are Ready", live: true, measure: onFew(ready)},
+	{name: "opmemory", what: "the operator's memory in a full cluster", live: true, measure: onFew(opMemory)},
+	{name: "freed", what: "a rack freed while many graphs wait", live: true, measure: onRacks(freed)},
+	{name: "leader", what: "the leader lost", live: true, measure: onRacks(leader)},
+	{name: "admission", what: "admission and conversion beside a working operator", live: true, measure: onFew(admission)},
 	{name: "nodes", what: "created to bound on a large and on a small cluster", live: true, measure: nodes},
+}
+
+// measurement of a cluster that is there.
+type measurement func(context.Context, *live.Cluster, sizes, *report) error
+
+func onFew(m measurement) func(context.Context, sizes, *report) error {
+	return on(func(s sizes) hall.Shape { return s.live.few }, m)
+}
+
+func onRacks(m measurement) func(context.Context, sizes, *report) error {
+	return on(func(s sizes) hall.Shape { return s.operating.racks }, m)
+}
+
+// on brings a cluster up for a measurement.
+func on(shape func(sizes) hall.Shape, m measurement) func(context.Context, sizes, *report) error {
+	return func(ctx context.Context, s sizes, r *report) (err error) {
+		c, err := live.Up(ctx, shape(s), true)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, c.Down()) }()
+		c.Hasty = s.live.hasty
+		return m(ctx, c, s, r)
+	}
 }
 
 func (o options) chosen() ([]part, error) {

@@ -5,7 +5,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/trellis-k8s/trellis/hack/bench/hall"
@@ -13,15 +12,10 @@ import (
 )
 
 // podSize: what the pods of a gang weigh in the API server.
-func podSize(ctx context.Context, s sizes, r *report) (err error) {
-	c, err := live.Up(ctx, s.live.few, true)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, c.Down()) }()
-	c.Hasty = s.live.hasty
+func podSize(ctx context.Context, c *live.Cluster, s sizes, r *report) error {
 	g := s.graphs()
 	var measured [4]live.PodSize
+	var err error
 	for i, one := range []struct {
 		pods  int
 		level hall.Level

@@ -5,7 +5,6 @@ package main
 
 import (
 	"context"
-	"errors"
 
 	"github.com/trellis-k8s/trellis/hack/bench/live"
 )
@@ -14,13 +13,7 @@ import (
 const requestRepeats = 300
 
 // requests: what single requests take of the CPU, one after the other on a control plane that has nothing else to do.
-func requests(ctx context.Context, s sizes, r *report) (err error) {
-	c, err := live.Up(ctx, s.live.few, true)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, c.Down()) }()
-	c.Hasty = s.live.hasty
+func requests(ctx context.Context, c *live.Cluster, s sizes, r *report) error {
 	repeats := requestRepeats
 	if s.smoke {
 		repeats = 10

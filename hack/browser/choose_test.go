@@ -13,7 +13,6 @@ import (
 	"github.com/chromedp/chromedp/kb"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/trellis-k8s/trellis/internal/cli/maps"
 	"github.com/trellis-k8s/trellis/internal/cli/tree"
 )
 
@@ -72,7 +71,7 @@ func TestWaiting(t *testing.T) {
 	p.shot("waiting")
 }
 
-// TestHeat: the page counts what fits as the SVG and the JSON do, for every size of pod.
+// TestHeat: the page counts what fits as the JSON has it, for every size of pod.
 func TestHeat(t *testing.T) {
 	_, m := build(t, "64")
 	p := open(t, start(t), write(t, m), wide)
@@ -85,8 +84,8 @@ func TestHeat(t *testing.T) {
 			if d.Node {
 				return
 			}
-			free := maps.FreeIn(d, pod)
-			expected[path] = fmt.Sprintf("%d/%d heat%d", free.Fits, free.Free, free.Heat())
+			free := freeIn(d, pod)
+			expected[path] = fmt.Sprintf("%d/%d heat%d", free.fits, free.free, free.heat())
 			for _, child := range d.Children {
 				walk(child, strings.TrimPrefix(path+"/"+child.Name, "/"))
 			}

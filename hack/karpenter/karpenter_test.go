@@ -61,9 +61,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	DeferCleanup(cluster.Down, NodeTimeout(suite.Timeout()))
 	config, err := cluster.RESTConfig()
 	Expect(err).NotTo(HaveOccurred())
-	config.QPS = -1
-	api, err = client.NewWithWatch(config, client.Options{Scheme: operator.NewScheme()})
-	Expect(err).NotTo(HaveOccurred())
+	api = suite.Connect(ctx, config, operator.NewScheme())
 	Expect(apply(ctx, cluster, filepath.Join("testdata", "nodepool.yaml"))).To(Succeed())
 	Expect(api.DeleteAllOf(ctx, &corev1.Node{})).To(Succeed(), "the sandbox' own node")
 	DeferOnFailure(keepLogs)

@@ -109,16 +109,9 @@ func (h *hall) until(what string, look func() error) {
 	Eventually(h.ctx, look).Should(Succeed(), "waiting until "+what)
 }
 
-// answered repeats a call that the API server does not answer, as on a busy machine. What it answers counts.
 func (h *hall) answered(call func() error) {
 	GinkgoHelper()
-	Eventually(h.ctx, func() error {
-		err := call()
-		if err != nil && apierrors.ReasonForError(err) != metav1.StatusReasonUnknown {
-			return StopTrying("the API server refuses it").Wrap(err)
-		}
-		return err
-	}).Should(Succeed())
+	suite.Answered(h.ctx, call)
 }
 
 // priority makes a PriorityClass for as long as the spec runs, and returns its name.

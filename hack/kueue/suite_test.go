@@ -4,7 +4,6 @@
 package kueue
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -53,11 +52,7 @@ func start(ctx SpecContext) {
 	DeferCleanup(cluster.Down, NodeTimeout(suite.Timeout()))
 	config, err := cluster.RESTConfig()
 	Expect(err).NotTo(HaveOccurred())
-	config.QPS = -1
-	Eventually(ctx, func() error {
-		api, err = client.NewWithWatch(config, client.Options{Scheme: operator.NewScheme()})
-		return err
-	}).Should(Succeed(), "connecting to the API server")
+	api = suite.Connect(ctx, config, operator.NewScheme())
 }
 
 // keepLogs adds the end of the operator's log to the report of a spec that fails, and copies the logs of all programs, which are deleted with the
@@ -66,10 +61,9 @@ func keepLogs() error {
 	if cluster == nil {
 		return nil
 	}
-	log, kept := cluster.LogFile(sandbox.DefaultManager), filepath.Join(scratch, "logs")
+	log := cluster.LogFile(sandbox.DefaultManager)
 	for _, name := range []string{log, cluster.LogFile(peers.KueueProgram)} {
 		AddReportEntry(fmt.Sprintf("the end of %s", name), strings.TrimSpace(proc.Tail(name, 40)), ReportEntryVisibilityFailureOrVerbose)
 	}
-	AddReportEntry("the logs of all programs are in", kept, ReportEntryVisibilityFailureOrVerbose)
-	return errors.Join(os.RemoveAll(kept), os.CopyFS(kept, os.DirFS(filepath.Dir(log))))
+	return suite.KeepLogs(filepath.Dir(log), filepath.Join(scratch, "logs"))
 }

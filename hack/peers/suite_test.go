@@ -4,7 +4,6 @@
 package peers
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -71,11 +70,7 @@ func start(ctx SpecContext) {
 	DeferCleanup(cluster.Down, NodeTimeout(suite.Timeout()))
 	config, err := cluster.RESTConfig()
 	Expect(err).NotTo(HaveOccurred())
-	config.QPS = -1
-	Eventually(ctx, func() error {
-		api, err = client.NewWithWatch(config, client.Options{Scheme: operator.NewScheme()})
-		return err
-	}).Should(Succeed(), "connecting to the API server")
+	api = suite.Connect(ctx, config, operator.NewScheme())
 }
 
 // keepLogs adds the end of the operator's log to the report of a spec that fails, and copies the logs of all programs, which are deleted
@@ -84,8 +79,7 @@ func keepLogs() error {
 	if cluster == nil {
 		return nil
 	}
-	log, kept := cluster.LogFile(sandbox.DefaultManager), filepath.Join(scratch, "logs")
+	log := cluster.LogFile(sandbox.DefaultManager)
 	AddReportEntry("the end of "+log, strings.TrimSpace(proc.Tail(log, 60)), ReportEntryVisibilityFailureOrVerbose)
-	AddReportEntry("the logs of all programs are in", kept, ReportEntryVisibilityFailureOrVerbose)
-	return errors.Join(os.RemoveAll(kept), os.CopyFS(kept, os.DirFS(filepath.Dir(log))))
+	return suite.KeepLogs(filepath.Dir(log), filepath.Join(scratch, "logs"))
 }

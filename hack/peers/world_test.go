@@ -12,7 +12,6 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -98,16 +97,9 @@ func (w *world) until(what string, look func() error) {
 	Eventually(w.ctx, look).Should(Succeed(), "waiting until "+what)
 }
 
-// answered repeats a call that the API server does not answer, as on a busy machine. What it answers counts.
 func (w *world) answered(call func() error) {
 	GinkgoHelper()
-	Eventually(w.ctx, func() error {
-		err := call()
-		if apierrors.ReasonForError(err) != metav1.StatusReasonUnknown {
-			return StopTrying("the API server refuses it").Wrap(err)
-		}
-		return err
-	}).Should(Succeed())
+	suite.Answered(w.ctx, call)
 }
 
 // graph returns a deployment for the world's provider.

@@ -256,14 +256,7 @@ func (b *binding) PutPod(pod *corev1.Pod, n topology.NodeID, k int) {
 	b.put(&e, n, k)
 }
 
-func (b *binding) classOf(s *topology.Shape) *class {
-	for _, r := range s.Rules() {
-		if own, is := r.(*rule); is {
-			return b.ofRule[own]
-		}
-	}
-	return nil
-}
+func (b *binding) classOf(s *topology.Shape) *class { return b.ofRule[topology.RuleOf[*rule](s)] }
 
 // Rule implements topology.Binding.
 func (b *binding) Rule(s *topology.Shape) topology.Rule {

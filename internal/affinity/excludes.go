@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/trellis-k8s/trellis/internal/bools"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -27,7 +28,7 @@ func (b *binding) Excludes(s *topology.Shape, n topology.NodeID, scope topology.
 		return g.unmetAt(of)
 	}
 	for _, one := range c.spreads {
-		if why := one.exceeded(b, b2i(one.selects(c)), n, scope); why != "" {
+		if why := one.exceeded(b, bools.Int(one.selects(c)), n, scope); why != "" {
 			return why
 		}
 	}
@@ -61,14 +62,9 @@ func (b *binding) Leads(s *topology.Shape, n topology.NodeID) bool {
 // Exceeds implements topology.Binding. Pods that a constraint counts and that do not have it themselves come whenever they are tried.
 func (b *binding) Exceeds(s *topology.Shape, n topology.NodeID, scope topology.DomainID) bool {
 	c := b.classOf(s)
-	return c != nil && slices.ContainsFunc(c.spreads, func(one *spread) bool { return one.exceeded(b, b2i(one.selects(c) && !one.by[c]), n, scope) != "" })
-}
-
-func b2i(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
+	return c != nil && slices.ContainsFunc(c.spreads, func(one *spread) bool {
+		return one.exceeded(b, bools.Int(one.selects(c) && !one.by[c]), n, scope) != ""
+	})
 }
 
 // repelled says which anti-affinity keeps pods of a class off a node.

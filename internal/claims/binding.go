@@ -231,11 +231,4 @@ func (b *binding) Rule(s *topology.Shape) topology.Rule {
 	return nil
 }
 
-func (b *binding) classOf(s *topology.Shape) *class {
-	for _, r := range s.Rules() {
-		if own, is := r.(*rule); is {
-			return b.ofRule[own]
-		}
-	}
-	return nil
-}
+func (b *binding) classOf(s *topology.Shape) *class { return b.ofRule[topology.RuleOf[*rule](s)] }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/trellis-k8s/trellis/internal/limit"
 	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
@@ -32,10 +33,7 @@ func VictimsStayed(node string, victims []topology.Leaving) string {
 }
 
 func andMore(victims []topology.Leaving) string {
-	if len(victims) == 1 {
-		return victims[0].Pod
-	}
-	return fmt.Sprintf("%s and %d more", victims[0].Pod, len(victims)-1)
+	return limit.Join([]string{victims[0].Pod}, len(victims), 1, "")
 }
 
 func clock(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -8,6 +8,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/trellis-k8s/trellis/internal/bools"
+	"github.com/trellis-k8s/trellis/internal/limit"
 )
 
 // Seat is the clique in which one pod of a replica is; "" when its node has none.
@@ -31,7 +34,7 @@ type Replica struct {
 func CliquesOf(seats []Seat) []Clique {
 	seats = slices.Clone(seats)
 	slices.SortFunc(seats, func(a, b Seat) int {
-		return cmp.Or(boolOrder(a.Clique == "", b.Clique == ""), strings.Compare(a.Clique, b.Clique), strings.Compare(a.Replica, b.Replica))
+		return cmp.Or(bools.Compare(a.Clique == "", b.Clique == ""), strings.Compare(a.Clique, b.Clique), strings.Compare(a.Replica, b.Replica))
 	})
 	var out []Clique
 	for _, seat := range seats {
@@ -47,34 +50,20 @@ func CliquesOf(seats []Seat) []Clique {
 	return out
 }
 
-func boolOrder(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case b:
-		return -1
-	}
-	return 1
-}
-
 // maxReplicas is how many replicas of one clique are named.
 const maxReplicas = 4
 
 // String is "decode-0 (2 pods) and prefill-0 (2 pods) in clique 7.1".
 func (c Clique) String() string {
 	names := make([]string, 0, len(c.Replicas))
-	for i, r := range c.Replicas {
-		if i == maxReplicas {
-			names = append(names, fmt.Sprintf("%d more", len(c.Replicas)-i))
-			break
-		}
+	for _, r := range c.Replicas {
 		names = append(names, fmt.Sprintf("%s (%s)", r.Name, pods(r.Pods)))
 	}
 	in := "clique " + c.Name
 	if c.Name == "" {
 		in = "no clique"
 	}
-	return strings.Join(names, ", ") + " in " + in
+	return strings.Join(limit.First(names, maxReplicas, ""), ", ") + " in " + in
 }
 
 func pods(n int) string {
@@ -90,16 +79,12 @@ const maxCliques = 4
 // Describe says which pods of a domain are in which clique.
 func Describe(domain string, cliques []Clique) string {
 	parts := make([]string, 0, len(cliques))
-	for i, c := range cliques {
-		if i == maxCliques {
-			parts = append(parts, fmt.Sprintf("%d more cliques", len(cliques)-i))
-			break
-		}
+	for _, c := range cliques {
 		parts = append(parts, c.String())
 	}
 	span := ""
 	if len(cliques) > 1 {
 		span = fmt.Sprintf(" is in %d cliques, which share no memory", len(cliques))
 	}
-	return fmt.Sprintf("NVLink domain %s%s: %s", domain, span, strings.Join(parts, "; "))
+	return fmt.Sprintf("NVLink domain %s%s: %s", domain, span, strings.Join(limit.First(parts, maxCliques, "cliques"), "; "))
 }

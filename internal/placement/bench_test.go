@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/trellis-k8s/trellis/internal/bools"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -154,7 +155,7 @@ func BenchmarkBudget(b *testing.B) {
 		if why == nil {
 			b.Fatal("placed")
 		}
-		b.ReportMetric(float64(b2i(why.Code == CodeBudgetExhausted)), "exhausted")
+		b.ReportMetric(float64(bools.Int(why.Code == CodeBudgetExhausted)), "exhausted")
 	}
 }
 

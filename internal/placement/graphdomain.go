@@ -6,6 +6,7 @@ package placement
 import (
 	"slices"
 
+	"github.com/trellis-k8s/trellis/internal/bools"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -121,16 +122,9 @@ func compareCandidates(a, b candidate) int {
 		return b.breadth - a.breadth
 	}
 	if a.ahead == b.ahead && a.former != b.former {
-		return b2i(b.former) - b2i(a.former)
+		return bools.Compare(b.former, a.former)
 	}
 	return compareChoices(&a.choice, &b.choice)
-}
-
-func b2i(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // former is the domain of the required level that most waiting replicas sat in before; Nowhere when there is none.

@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/trellis-k8s/trellis/internal/bools"
 	"github.com/trellis-k8s/trellis/internal/limit"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
@@ -83,7 +84,7 @@ func newPlanner(c *topology.Cluster, g Demand, o Options) *planner {
 		}
 		s.Waiting = slices.Clone(s.Waiting)
 		slices.SortFunc(s.Waiting, func(a, b Replica) int {
-			return cmp.Or(cmp.Compare(b2i(a.Later), b2i(b.Later)), cmp.Compare(a.Ordinal, b.Ordinal))
+			return cmp.Or(bools.Compare(a.Later, b.Later), cmp.Compare(a.Ordinal, b.Ordinal))
 		})
 		p.components = append(p.components, &component{Component: s})
 	}

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/trellis-k8s/trellis/internal/bools"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -232,7 +233,7 @@ func (s *search) spreadOver(u *unit, bound, scope topology.DomainID) []topology.
 		}
 	}
 	slices.SortStableFunc(list, func(a, b ranked) int {
-		return cmp.Or(cmp.Compare(a.replicas, b.replicas), b2i(b.domain == u.hint)-b2i(a.domain == u.hint), compareChoices(&a.choice, &b.choice))
+		return cmp.Or(cmp.Compare(a.replicas, b.replicas), bools.Compare(b.domain == u.hint, a.domain == u.hint), compareChoices(&a.choice, &b.choice))
 	})
 	domains := make([]topology.DomainID, 0, len(list)+1)
 	for i := range list {

@@ -6,6 +6,8 @@ package rollout
 import (
 	"math/big"
 	"slices"
+
+	"github.com/trellis-k8s/trellis/internal/bools"
 )
 
 // served is how much of the graph one generation serves.
@@ -27,7 +29,7 @@ func earlierOf(components []Component) []served {
 			}
 		}
 	}
-	slices.SortStableFunc(out, func(a, b served) int { return compareBool(a.part.less(b.part), b.part.less(a.part)) })
+	slices.SortStableFunc(out, func(a, b served) int { return bools.Compare(a.part.less(b.part), b.part.less(a.part)) })
 	return out
 }
 

@@ -6,6 +6,8 @@ package rollout
 import (
 	"cmp"
 	"slices"
+
+	"github.com/trellis-k8s/trellis/internal/bools"
 )
 
 // State of a replica as its pods show it, from the least to the most that can be lost with it.
@@ -91,22 +93,12 @@ func (p Plan) OnlyScaleIn() Plan {
 // older revision, then the youngest.
 func byLoss(a, b Replica) int {
 	return cmp.Or(
-		cmp.Compare(rank(a), rank(b)), compareBool(b.Outdated, a.Outdated), cmp.Compare(b.Born, a.Born), cmp.Compare(b.Ordinal, a.Ordinal),
+		cmp.Compare(rank(a), rank(b)), bools.Compare(b.Outdated, a.Outdated), cmp.Compare(b.Born, a.Born), cmp.Compare(b.Ordinal, a.Ordinal),
 	)
 }
 
 // rank: with Partial and Waiting ones nothing is lost at all.
 func rank(r Replica) State { return max(r.State, Waiting) }
-
-func compareBool(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case b:
-		return -1
-	}
-	return 1
-}
 
 func count(replicas []Replica, is func(Replica) bool) int {
 	n := 0

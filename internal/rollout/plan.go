@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/trellis-k8s/trellis/internal/bools"
 	"github.com/trellis-k8s/trellis/internal/limit"
 )
 
@@ -70,7 +71,7 @@ func (s *step) byLoss() []Replica {
 	living := s.in(Replica.living)
 	slices.SortFunc(living, byLoss)
 	staying := s.staying()
-	slices.SortStableFunc(living, func(a, b Replica) int { return compareBool(staying[a.Ordinal], staying[b.Ordinal]) })
+	slices.SortStableFunc(living, func(a, b Replica) int { return bools.Compare(staying[a.Ordinal], staying[b.Ordinal]) })
 	return living
 }
 

@@ -77,6 +77,16 @@ func (s *Shape) With(r Rule) *Shape {
 // Rules are those that were added by With.
 func (s *Shape) Rules() []Rule { return s.rules }
 
+// RuleOf returns the rule of a shape that has a type, which is that of one binding; its zero value for none.
+func RuleOf[R Rule](s *Shape) (own R) {
+	for _, r := range s.rules {
+		if of, is := r.(R); is {
+			return of
+		}
+	}
+	return own
+}
+
 // Together says that where such pods may go depends on where other pods of the plan are, so that counting them host by host is an upper bound.
 func (s *Shape) Together() bool {
 	for _, r := range s.rules {

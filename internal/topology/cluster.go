@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/trellis-k8s/trellis/internal/bools"
 )
 
 // Cluster is the store of nodes and of what uses them. It is not safe for concurrent use.
@@ -205,7 +207,7 @@ func (c *Cluster) putSpec(name string, spec nodeSpec) {
 		c.undo = append(c.undo, undo{name: name, spec: &old})
 	}
 	moved := n.spec.present != spec.present || !maps.Equal(n.spec.labels, spec.labels)
-	c.present += btoi(spec.present) - btoi(n.spec.present)
+	c.present += bools.Int(spec.present) - bools.Int(n.spec.present)
 	c.setOffers(n, n.spec.offers, spec.offers)
 	n.spec = spec
 	c.tick++
@@ -219,13 +221,6 @@ func (c *Cluster) putSpec(name string, spec nodeSpec) {
 	c.log.touch(n.id)
 	c.noteSpec(name)
 	c.release(n)
-}
-
-func btoi(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // intern returns the load in this cluster's terms.

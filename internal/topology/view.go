@@ -3,7 +3,11 @@
 
 package topology
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/trellis-k8s/trellis/internal/bools"
+)
 
 // View counts how many pods of one shape fit the nodes and domains of one tree. It catches up with the cluster when asked.
 type View struct {
@@ -194,7 +198,7 @@ func (v *View) recount() {
 		if v.home[id] != Nowhere {
 			v.sum[v.home[id]] += int64(v.fit[id])
 			v.suited[id] = v.suits[id]
-			v.suiting[v.home[id]] += int32(btoi(v.suited[id]))
+			v.suiting[v.home[id]] += int32(bools.Int(v.suited[id]))
 		}
 	}
 	for d := len(v.sum) - 1; d > int(Root); d-- { // a domain comes after the one around it
@@ -232,8 +236,8 @@ func fill[T any](list []T, n int, with T) []T {
 func (v *View) update(id NodeID) {
 	fit, home := v.count(id)
 	if suits := home != Nowhere && v.suits[id]; suits != v.suited[id] || home != v.home[id] {
-		v.countSuiting(v.home[id], -btoi(v.suited[id]))
-		v.countSuiting(home, btoi(suits))
+		v.countSuiting(v.home[id], -bools.Int(v.suited[id]))
+		v.countSuiting(home, bools.Int(suits))
 		v.suited[id] = suits
 	}
 	if home == v.home[id] {

@@ -103,13 +103,9 @@ func testRules(t *testing.T, rules []string, cases map[string]ruleCase) {
 	}
 }
 
-// written is a deployment as admission reads it.
+// written is a deployment as a request in v1alpha1 has it; empty for none.
 func written(dgd *deployment) Written {
-	w, err := FromAlpha(dgd)
-	if err != nil {
-		panic(err)
-	}
-	return w
+	return Written{DynamoGraphDeployment: hub.Of(dgd), Alpha: dgd}
 }
 
 // runRule asks one rule only.

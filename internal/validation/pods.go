@@ -72,22 +72,18 @@ func withReplicas(dgd *nvidiav1beta1.DynamoGraphDeployment, name string, n int32
 	return &scaled
 }
 
-// OverLimit says in numbers that a deployment asks for more pods than limit, or returns "". A limit of 0 is none.
-func OverLimit(dgd *nvidiav1beta1.DynamoGraphDeployment, limit int64) string {
+// OverLimit says in numbers that a deployment asks for more pods than most, or returns "". With 0 any number is allowed.
+func OverLimit(dgd *nvidiav1beta1.DynamoGraphDeployment, most int64) string {
 	pods := podlimit.Pods(dgd)
-	if limit == 0 || pods <= limit {
+	if most == 0 || pods <= most {
 		return ""
 	}
 	var parts []string
-	components := bySize(dgd)
-	for _, s := range components[:min(3, len(components))] {
+	for _, s := range bySize(dgd) {
 		parts = append(parts, fmt.Sprintf("%s %d x %d", short(s.name), max(0, s.wanted()), s.nodes()))
 	}
-	if more := len(components) - len(parts); more > 0 {
-		parts = append(parts, fmt.Sprintf("%d more", more))
-	}
 	return fmt.Sprintf("the graph asks for %d pods (replicas x nodeCount: %s), more than the %d that one graph may have (--max-pods-per-graph)",
-		pods, strings.Join(parts, ", "), limit)
+		pods, strings.Join(limit.First(parts, 3, ""), ", "), most)
 }
 
 // Exceeded says which of the bounds of [PodLimit] a deployment exceeds that is stored all the same, and what it is given then; "" for none.

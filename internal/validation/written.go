@@ -22,18 +22,6 @@ type Written struct {
 	problem error
 }
 
-// FromAlpha is a deployment as a request in v1alpha1 has it; empty for none. It fails on one that does not marshal.
-func FromAlpha(dgd *nvidiav1alpha1.DynamoGraphDeployment) (Written, error) {
-	if dgd == nil {
-		return Written{}, nil
-	}
-	hub := &nvidiav1beta1.DynamoGraphDeployment{}
-	if err := dgd.ConvertTo(hub); err != nil {
-		return Written{}, err
-	}
-	return Written{DynamoGraphDeployment: hub, Alpha: dgd}, nil
-}
-
 // FromJSON is a deployment as a request has it, in either version. It fails on one that its own version's schema does not take; what a deployment of
 // v1beta1 remembers of v1alpha1, and cannot be read, is an error of [Graph].
 func FromJSON(raw []byte) (Written, error) {

@@ -107,14 +107,7 @@ func (b *binding) Rule(s *topology.Shape) topology.Rule {
 	return nil
 }
 
-func (b *binding) classOf(s *topology.Shape) *class {
-	for _, r := range s.Rules() {
-		if own, is := r.(*rule); is {
-			return b.ofRule[own]
-		}
-	}
-	return nil
-}
+func (b *binding) classOf(s *topology.Shape) *class { return b.ofRule[topology.RuleOf[*rule](s)] }
 
 // Put implements topology.Binding.
 func (b *binding) Put(s *topology.Shape, n topology.NodeID, k int) {

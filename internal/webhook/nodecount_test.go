@@ -43,14 +43,7 @@ func TestNodeCountUnderGrove(t *testing.T) {
 // validated asks about a change as admission does.
 func validated(t *testing.T, v *deploymentValidator, old, updated *nvidiav1alpha1.DynamoGraphDeployment) error {
 	t.Helper()
-	was, err := validation.FromAlpha(old)
-	if err != nil {
-		t.Fatal(err)
-	}
-	is, err := validation.FromAlpha(updated)
-	if err != nil {
-		t.Fatal(err)
-	}
+	was, is := validation.Written{DynamoGraphDeployment: hub.Of(old), Alpha: old}, validation.Written{DynamoGraphDeployment: hub.Of(updated), Alpha: updated}
 	_, errs := v.update(admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{Object: runtime.RawExtension{Raw: []byte("{}")}}}, was, is)
 	return errs.In("v1alpha1").ToAggregate()
 }

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
 // isInSync reads the metric.
@@ -41,7 +42,7 @@ func TestRefusedSecretIsNotInSync(t *testing.T) {
 	})
 	f := &follower{opts: CertOptions{Namespace: operatorNamespace, SecretName: certSecret, Certificate: &Certificate{}}, reader: plain{c}, writer: c}
 	inSync.WithLabelValues().Set(1)
-	if err := f.look(t.Context()); err == nil || !strings.Contains(err.Error(), "creating Secret trellis-system/trellis-webhook-server-cert: exceeded quota") {
+	if _, err := f.Reconcile(t.Context(), reconcile.Request{}); err == nil || !strings.Contains(err.Error(), "creating Secret trellis-system/trellis-webhook-server-cert: exceeded quota") {
 		t.Errorf("got %v", err)
 	}
 	if got := isInSync(t); got != 0 {

@@ -10,15 +10,13 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
 // authorityKey of the certificate's Secret is what the API server must trust; the rotator fills it.
@@ -46,8 +44,7 @@ func (c *Certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 // follower keeps a Certificate equal to the Secret and the authority in the definitions, and closes ready once there is a certificate that
 // every webhook configuration and every definition trusts.
 type follower struct {
-	opts    CertOptions
-	watched *watched
+	opts CertOptions
 	// reader reads what is watched.
 	reader interface {
 		Get(context.Context, client.ObjectKey, client.Object) error
@@ -59,54 +56,19 @@ type follower struct {
 	trusted bool
 }
 
-// follow adds a follower to the manager.
-func follow(mgr ctrl.Manager, opts CertOptions) (*follower, error) {
-	objects, err := watch(mgr, opts)
-	if err != nil {
-		return nil, err
-	}
-	f := &follower{opts: opts, watched: objects, reader: objects, writer: mgr.GetClient(), ready: make(chan struct{})}
-	return f, mgr.Add(f)
-}
-
 func secretOf(opts CertOptions) types.NamespacedName {
 	return types.NamespacedName{Namespace: opts.Namespace, Name: opts.SecretName}
 }
 
-// NeedLeaderElection is false: a standby serves too.
-func (f *follower) NeedLeaderElection() bool { return false }
-
-// Start follows until ctx ends.
-func (f *follower) Start(ctx context.Context) error {
-	ended := f.watched.start(ctx)
-	backOff := workqueue.NewTypedItemExponentialFailureRateLimiter[string](100*time.Millisecond, 30*time.Second)
-	var again <-chan time.Time
-	for {
-		select {
-		case <-f.watched.changed:
-		case <-again:
-		case err := <-ended:
-			return err
-		}
-		again = nil
-		if err := f.look(ctx); err != nil && ctx.Err() == nil {
-			log.FromContext(ctx).Error(err, "the webhooks' certificate is not in use everywhere yet", "secret", secretOf(f.opts))
-			again = time.After(backOff.When(f.opts.SecretName))
-		} else {
-			backOff.Forget(f.opts.SecretName)
-		}
-	}
-}
-
-// look takes a new certificate over, and says in the metric whether what is served is kept.
-func (f *follower) look(ctx context.Context) error {
+// Reconcile takes a new certificate over, and reports in the metric whether what is served is kept.
+func (f *follower) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	kept, err := f.takeOver(ctx)
-	if kept && err == nil {
-		inSync.WithLabelValues().Set(1)
-	} else {
+	if err != nil {
 		inSync.WithLabelValues().Set(0)
+		return reconcile.Result{}, fmt.Errorf("the webhooks' certificate is not in use everywhere yet: %w", err)
 	}
-	return err
+	inSync.WithLabelValues().Set(map[bool]float64{true: 1}[kept])
+	return reconcile.Result{}, nil
 }
 
 // takeOver takes a new certificate over. A Secret that is gone is made again. It is empty then, and takes nothing away: the rotator is about to fill it.

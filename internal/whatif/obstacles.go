@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/trellis-k8s/trellis/internal/bools"
 	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
@@ -102,7 +103,7 @@ func (t *trial) candidates(leaf *placement.Refusal) []candidate {
 		list[i].list, list[i].cost = hosts, cost(hosts, pods-list[i].holds)
 	}
 	slices.SortStableFunc(list, func(a, b candidate) int {
-		return cmp.Or(-cmp.Compare(b2i(a.holds == list[0].holds), b2i(b.holds == list[0].holds)), cmp.Compare(a.cost, b.cost))
+		return cmp.Or(bools.Compare(b.holds == list[0].holds, a.holds == list[0].holds), cmp.Compare(a.cost, b.cost))
 	})
 	return list
 }
@@ -153,13 +154,6 @@ func cost(list []Obstacle, hosts int) int {
 		sum += list[i].effort
 	}
 	return sum + max(hosts-len(list), 0)<<20 // there are not enough of them, unless each takes several pods
-}
-
-func b2i(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // names of all pods of the graph.

@@ -112,3 +112,30 @@ func (m *Map) graph(namespace, name string) *tree.Deployment {
 	}
 	return &tree.Deployment{}
 }
+
+// podSize is the amount that gangs are counted in.
+func podSize(r *tree.Overview) int64 {
+	var asked, host int64
+	see := func(pods []tree.Pod) {
+		for _, p := range pods {
+			asked = max(asked, p.Amount)
+		}
+	}
+	for _, t := range r.Trees {
+		hosts(t.Cluster, func(d *tree.Domain) {
+			see(d.Pods)
+			if d.Amount != nil {
+				host = max(host, d.Total)
+			}
+		})
+	}
+	for _, g := range r.Graphs {
+		if g.Waiting != nil {
+			see(g.Waiting.Pods)
+		}
+	}
+	if asked > 0 && asked <= host {
+		return asked
+	}
+	return host
+}

@@ -41,3 +41,13 @@ func podsOn(d *tree.Domain) []*tree.Pod {
 	}
 	return list
 }
+
+// hosts calls f for every node below a domain.
+func hosts(d *tree.Domain, f func(*tree.Domain)) {
+	if d.Node {
+		f(d)
+	}
+	for _, child := range d.Children {
+		hosts(child, f)
+	}
+}

@@ -17,37 +17,6 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/worlds"
 )
 
-func TestFreeIn(t *testing.T) {
-	rack := func(free ...int64) *tree.Domain {
-		d := &tree.Domain{}
-		for _, f := range free {
-			d.Children = append(d.Children, &tree.Domain{Node: true, Amount: &tree.Amount{Free: f, Total: 8}})
-		}
-		return d
-	}
-	for name, tc := range map[string]struct {
-		rack *tree.Domain
-		pod  int64
-		want FreeCapacity
-		heat int
-	}{
-		"whole":               {rack(8, 8), 8, FreeCapacity{16, 16}, 0},
-		"nothing free":        {rack(0, 0), 8, FreeCapacity{0, 0}, 0},
-		"scattered":           {rack(4, 4), 8, FreeCapacity{0, 8}, heats - 1},
-		"one host of two":     {rack(8, 7), 8, FreeCapacity{8, 15}, 2},
-		"a little lost":       {rack(8, 8, 8, 1), 8, FreeCapacity{24, 25}, 1},
-		"smaller pods":        {rack(7, 5), 2, FreeCapacity{10, 12}, 1},
-		"several a host":      {rack(8, 4), 4, FreeCapacity{12, 12}, 0},
-		"nothing to count by": {rack(8), 0, FreeCapacity{0, 0}, 0},
-		"nothing is counted":  {&tree.Domain{Children: []*tree.Domain{{Node: true}}}, 8, FreeCapacity{}, 0},
-	} {
-		got := FreeIn(tc.rack, tc.pod)
-		if got != tc.want || got.Heat() != tc.heat {
-			t.Errorf("%s: got %+v and heat %d, want %+v and %d", name, got, got.Heat(), tc.want, tc.heat)
-		}
-	}
-}
-
 func TestShortNames(t *testing.T) {
 	for name, tc := range map[string]struct{ names, words, bare []string }{
 		"none":       {nil, nil, nil},

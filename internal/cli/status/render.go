@@ -9,6 +9,7 @@ import (
 
 	"github.com/trellis-k8s/trellis/internal/cli"
 	"github.com/trellis-k8s/trellis/internal/cli/text"
+	"github.com/trellis-k8s/trellis/internal/limit"
 )
 
 // maxPlaces is how many domains a line lists.
@@ -106,16 +107,15 @@ func (r Status) notes() []string {
 
 func (s Component) where(p text.Page) string {
 	var places []string
-	for i, at := range s.Where {
-		if i == maxPlaces && !p.Wide {
-			places = append(places, fmt.Sprintf("%d more", len(s.Where)-i))
-			break
-		}
+	for _, at := range s.Where {
 		place := at.Domain
 		if at.Replicas > 1 {
 			place += fmt.Sprintf(" (%d)", at.Replicas)
 		}
 		places = append(places, place)
+	}
+	if !p.Wide {
+		places = limit.First(places, maxPlaces, "")
 	}
 	return strings.Join(places, ", ")
 }

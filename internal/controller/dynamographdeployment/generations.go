@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/bools"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
 	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/rollout"
@@ -217,7 +218,7 @@ func earlierOf(o observed, sg *trellisv1alpha1.ScalingGroup) []rollout.Earlier {
 		out = append(out, rollout.Earlier{Generation: g.Name, Available: int(g.AvailableReplicas)})
 	}
 	last := o.dgd.Annotations[render.AnnotationWorkerHash]
-	slices.SortStableFunc(out, func(a, b rollout.Earlier) int { return compareBool(b.Generation == last, a.Generation == last) })
+	slices.SortStableFunc(out, func(a, b rollout.Earlier) int { return bools.Compare(b.Generation == last, a.Generation == last) })
 	return out
 }
 

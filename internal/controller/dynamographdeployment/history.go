@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/bools"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
 	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/rollout"
@@ -57,7 +58,7 @@ func rollbackOf(o observed) *render.Rollback {
 	last := o.dgd.Annotations[render.AnnotationWorkerHash]
 	candidates := slices.Clone(o.history)
 	slices.SortStableFunc(candidates, func(a, b *appsv1.ControllerRevision) int {
-		return cmp.Or(compareBool(generationIn(b) == last, generationIn(a) == last), compareBool(hasServed(b), hasServed(a)))
+		return cmp.Or(bools.Compare(generationIn(b) == last, generationIn(a) == last), bools.Compare(hasServed(b), hasServed(a)))
 	})
 	for _, revision := range candidates {
 		if generationIn(revision) == control.Aborted {
@@ -89,17 +90,6 @@ func inputOf(history []*appsv1.ControllerRevision, generation string) string {
 func rolledBackBefore(dgd *nvidiav1beta1.DynamoGraphDeployment) bool {
 	c := meta.FindStatusCondition(dgd.Status.Conditions, nvidiav1beta1.ConditionRolledOut)
 	return c != nil && c.Reason == nvidiav1beta1.ReasonRolledBack
-}
-
-// compareBool orders false before true.
-func compareBool(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return 1
-	}
-	return -1
 }
 
 func generationIn(revision *appsv1.ControllerRevision) string {

@@ -11,6 +11,8 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/trellis-k8s/trellis/internal/limit"
 )
 
 // ConditionStorageMigrated of a definition reports whether all its objects are stored in its storage version.
@@ -87,10 +89,7 @@ func refused(crd *apiextensionsv1.CustomResourceDefinition, objects []refusal) a
 	for _, object := range objects[:min(len(objects), maxNamed)] {
 		named = append(named, object.String())
 	}
-	text := strings.Join(named, "; ")
-	if more := len(objects) - len(named); more > 0 {
-		text += fmt.Sprintf("; and %d more", more)
-	}
+	text := limit.Join(named, len(objects), maxNamed, "; ")
 	return condition(apiextensionsv1.ConditionFalse, reasonRefused, fmt.Sprintf("%d objects cannot be rewritten as %s: %s", len(objects), storageVersion(crd), text))
 }
 

@@ -13,4 +13,7 @@
 // v1alpha1 the storage version, and waits for the condition. Objects are listed as metadata, in pages, past every cache, and nothing but their
 // identity is sent. An object that is stored in the right version already is not written by such a patch. Nothing is kept but in the API: after
 // a restart a pass begins again. An operator limited to namespaces cannot know what is stored in the others; it leaves storedVersions alone.
+//
+// The crdmigrator of Cluster API does the same in other conditions: it watches all definitions of the cluster, lists all namespaces, begins before
+// every API server has learned of the new storage version, and does not report what is left or refused.
 package storageversion

@@ -16,13 +16,11 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -32,6 +30,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/trellis-k8s/trellis/internal/named"
 	"github.com/trellis-k8s/trellis/internal/webhook/convert"
 )
 
@@ -213,30 +212,18 @@ func (r *Reconciler) setup(mgr ctrl.Manager) error {
 		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Second, 5*time.Minute),
 	})
 	for _, name := range slices.Sorted(maps.Values(convert.Definitions)) {
-		definition, err := cache.New(mgr.GetConfig(), cache.Options{
-			Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(),
-			ByObject: map[client.Object]cache.ByObject{&apiextensionsv1.CustomResourceDefinition{}: {
-				Field: fields.OneTermEqualSelector("metadata.name", name), Transform: withoutSpec,
-			}},
-		})
+		crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		definition, err := named.Cache(mgr, crd)
 		if err != nil {
-			return fmt.Errorf("preparing to watch definition %s: %w", name, err)
+			return err
 		}
 		if err := mgr.Add(definition); err != nil {
 			return err
 		}
-		builder = builder.WatchesRawSource(source.Kind(definition, &apiextensionsv1.CustomResourceDefinition{},
+		builder = builder.WatchesRawSource(source.Kind(definition, crd,
 			&handler.TypedEnqueueRequestForObject[*apiextensionsv1.CustomResourceDefinition]{}, changes()))
 	}
 	return builder.Complete(r)
-}
-
-// withoutSpec keeps of a definition what an event is looked at for; the schemas are hundreds of kilobytes.
-func withoutSpec(object any) (any, error) {
-	if crd, ok := object.(*apiextensionsv1.CustomResourceDefinition); ok {
-		crd.ManagedFields, crd.Spec = nil, apiextensionsv1.CustomResourceDefinitionSpec{}
-	}
-	return object, nil
 }
 
 // changes leaves out what is not about versions, as our own conditions.

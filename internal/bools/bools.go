@@ -1,0 +1,16 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package bools counts and orders bools, as package cmp does not.
+package bools
+
+// Int is 1 for true and 0 for false.
+func Int(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// Compare orders false before true.
+func Compare(a, b bool) int { return Int(a) - Int(b) }

@@ -1,0 +1,38 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package named caches single objects by their names, so that the right to read these is enough.
+package named
+
+import (
+	"fmt"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Cache returns a cache of the object that has the type, the namespace and the name of this one, for the manager to run. A cache has one selector
+// for a kind, so two objects of a kind need two. Of definitions it leaves out the schemas, which are hundreds of kilobytes.
+func Cache(mgr ctrl.Manager, object client.Object) (cache.Cache, error) {
+	by := cache.ByObject{Field: fields.OneTermEqualSelector("metadata.name", object.GetName()), Transform: withoutSchemas}
+	if namespace := object.GetNamespace(); namespace != "" {
+		by.Namespaces = map[string]cache.Config{namespace: {}}
+	}
+	opened, err := cache.New(mgr.GetConfig(), cache.Options{
+		Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(), ByObject: map[client.Object]cache.ByObject{object: by},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("preparing to watch %T %s: %w", object, object.GetName(), err)
+	}
+	return opened, nil
+}
+
+func withoutSchemas(object any) (any, error) {
+	if crd, ok := object.(*apiextensionsv1.CustomResourceDefinition); ok {
+		crd.ManagedFields, crd.Spec.Versions = nil, nil
+	}
+	return object, nil
+}
