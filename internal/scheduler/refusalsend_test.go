@@ -35,7 +35,6 @@ func tainted(now *corev1.Node) {
 	now.Spec.Taints = []corev1.Taint{{Key: "broken", Effect: corev1.TaintEffectNoSchedule}}
 }
 func unready(now *corev1.Node) { now.Status.Conditions[0].Status = corev1.ConditionFalse }
-func smaller(now *corev1.Node) { now.Status.Allocatable = hostOf("", "", 0).Status.Allocatable }
 func larger(now *corev1.Node)  { now.Status.Allocatable = hostOf("", "", 2).Status.Allocatable }
 func movedTo(r string) func(*corev1.Node) {
 	return func(now *corev1.Node) { now.Labels["r"] = r }
