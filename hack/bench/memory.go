@@ -29,6 +29,7 @@ const memoryChild = "hold-tree"
 type content struct {
 	Side        string
 	Nodes, Pods int
+	Claims      int
 }
 
 func (c content) shape() hall.Shape {
@@ -41,16 +42,31 @@ func (c content) pod(i int) *corev1.Pod {
 
 // memory: the most that a process which holds the tree has ever had resident, everything included.
 func memory(_ context.Context, s sizes, r *report) error {
-	our, err := peakOf(content{"ours", s.memoryNodes, s.memoryPods})
+	our, err := peakOf(content{Side: "ours", Nodes: s.memoryNodes, Pods: s.memoryPods})
 	if err != nil {
 		return err
 	}
-	peer, err := peakOf(content{"kueue", s.memoryNodes, s.memoryPods})
+	peer, err := peakOf(content{Side: "kueue", Nodes: s.memoryNodes, Pods: s.memoryPods})
 	if err != nil {
 		return err
 	}
 	r.ceiling(fmt.Sprintf("tree of %s nodes and %s pods, peak resident", number(float64(s.memoryNodes)), number(float64(s.memoryPods))),
 		"MB", our, peer, kueue.Name+"'s", 400)
+	return deviceMemory(s, r)
+}
+
+// deviceMemory is the same with the devices of each node and claims of them, against the tree without.
+func deviceMemory(s sizes, r *report) error {
+	with, err := peakOf(content{Side: "devices", Nodes: s.deviceNodes, Pods: s.memoryClaims, Claims: s.memoryClaims})
+	if err != nil {
+		return err
+	}
+	bare, err := peakOf(content{Side: "ours", Nodes: s.deviceNodes, Pods: s.memoryClaims})
+	if err != nil {
+		return err
+	}
+	r.compare(fmt.Sprintf("tree of %s nodes, %s devices, %s claims and pods, peak resident", number(float64(s.deviceNodes)),
+		number(float64(s.deviceNodes*devicesPerHost)), number(float64(s.memoryClaims))), "MB", with, bare, bareKind)
 	return nil
 }
 
@@ -99,8 +115,11 @@ func holdTree(argument string) error {
 		return err
 	}
 	hold := holdOurs
-	if c.Side == "kueue" {
+	switch c.Side {
+	case "kueue":
 		hold = holdPeer
+	case "devices":
+		hold = holdDevices
 	}
 	if err := hold(c); err != nil {
 		return err

@@ -38,6 +38,7 @@ var parts = []part{
 	{name: "refusal", what: "saying why nothing fits", measure: refusal},
 	{name: "fill", what: "filling a cluster until the first refusal", measure: fill},
 	{name: "optimal", what: "finding a packing whenever there is one", measure: optimal},
+	{name: "counted", what: "claims of devices, and rules about other pods", measure: counted},
 	{name: "memory", what: "memory of the tree", measure: memory},
 	{name: "fill-intree", what: "the same through the in-tree scheduler", live: true, measure: fillInTree},
 	{name: "bind", what: "created to bound in a sandbox", live: true, measure: bind},
@@ -111,8 +112,13 @@ type sizes struct {
 	cases            int
 	memoryNodes      int
 	memoryPods       int
-	live             liveSizes
-	operating        operatingSizes
+	// devices is where devices are claimed, ruled where pods have rules about other pods.
+	devices, ruled hall.Shape
+	claims         int
+	// deviceNodes and memoryClaims are the tree with devices.
+	deviceNodes, memoryClaims int
+	live                      liveSizes
+	operating                 operatingSizes
 }
 
 var fullSizes = sizes{
@@ -127,6 +133,9 @@ var fullSizes = sizes{
 	fill: hall.Shape{Hosts: 512, HostsPerRack: 16, RacksPerBlock: 8, BlocksPerZone: 2}, sequences: 20,
 	cases:       2_000,
 	memoryNodes: 100_000, memoryPods: 200_000,
+	devices: hall.Shape{Hosts: 2_000, HostsPerRack: 16, RacksPerBlock: 25, BlocksPerZone: 4}, claims: 10_000,
+	ruled:       hall.Shape{Hosts: 10_000, HostsPerRack: 16, RacksPerBlock: 25, BlocksPerZone: 10},
+	deviceNodes: 10_000, memoryClaims: 50_000,
 	live: fullLive, operating: fullOperating,
 }
 
@@ -142,5 +151,8 @@ var smokeSizes = sizes{
 	fill: hall.Shape{Hosts: 64, HostsPerRack: 8, RacksPerBlock: 4, BlocksPerZone: 1}, sequences: 3,
 	cases:       100,
 	memoryNodes: 1_000, memoryPods: 2_000,
+	devices: hall.Shape{Hosts: 200, HostsPerRack: 16, RacksPerBlock: 5, BlocksPerZone: 2}, claims: 700,
+	ruled:       hall.Shape{Hosts: 400, HostsPerRack: 16, RacksPerBlock: 5, BlocksPerZone: 2},
+	deviceNodes: 500, memoryClaims: 2_000,
 	live: smokeLive, operating: smokeOperating,
 }

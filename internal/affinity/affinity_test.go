@@ -117,6 +117,14 @@ func gang(n int, app string, options ...option) (list []*corev1.Pod) {
 	return list
 }
 
+// full are pods that take all GPUs of hosts.
+func full(hosts ...string) (list []*corev1.Pod) {
+	for _, host := range hosts {
+		list = append(list, pod("full-1-"+host, "full", on(host)), pod("full-2-"+host, "full", on(host)))
+	}
+	return list
+}
+
 func TestPlan(t *testing.T) {
 	tests := map[string]struct {
 		bound      []*corev1.Pod
@@ -193,6 +201,16 @@ func TestPlan(t *testing.T) {
 		"spread over nodes that pods tolerate": {
 			gang: gang(2, "x", spread(zone, "x", 1, 0, func(c *corev1.TopologySpreadConstraint) { c.NodeTaintsPolicy = ptr.To(corev1.NodeInclusionPolicyHonor) })),
 			want: []string{"a1-1", "b1-1"},
+		},
+		"spread next to others of the gang that it counts": {
+			bound: full("a2-1", "a2-2", "b1-1", "b1-2", "b2-1", "b2-2"),
+			gang:  append(gang(2, "x", spread(corev1.LabelHostname, "x", 1, 0)), pod("y", "x")), want: []string{"a1-1", "a1-1", "a1-2"},
+		},
+		"the same where the constraint ignores that hosts are pinned": {
+			bound: full("a2-1", "a2-2", "b1-1", "b1-2", "b2-1", "b2-2"),
+			gang: append(gang(2, "x", spread(corev1.LabelHostname, "x", 1, 0, func(c *corev1.TopologySpreadConstraint) {
+				c.NodeAffinityPolicy = ptr.To(corev1.NodeInclusionPolicyIgnore)
+			})), pod("y", "x")), why: "it holds 2 of 3",
 		},
 		"spread by a label the nodes lack": {
 			gang: gang(1, "x", spread("absent", "x", 1, 0)), why: "8 hosts no label absent",

@@ -59,11 +59,16 @@ func (b *binding) Leads(s *topology.Shape, n topology.NodeID) bool {
 	return c != nil && c.affinity != nil && !c.affinity.met(b.cluster.LabelsOf(n), false)
 }
 
-// Exceeds implements topology.Binding. Pods that a constraint counts and that do not have it themselves come whenever they are tried.
+// Exceeds implements topology.Binding. Pods that a constraint counts and that do not have it themselves come whenever they are tried. The pods that have it
+// are pinned to their hosts, and what the kube-scheduler compares is on these alone if the constraint honors affinity.
 func (b *binding) Exceeds(s *topology.Shape, n topology.NodeID, scope topology.DomainID) bool {
 	c := b.classOf(s)
 	return c != nil && slices.ContainsFunc(c.spreads, func(one *spread) bool {
-		return one.exceeded(b, bools.Int(one.selects(c) && !one.by[c]), n, scope) != ""
+		more := bools.Int(one.selects(c) && !one.by[c])
+		if one.affinity {
+			return one.exceededOn(n, more)
+		}
+		return one.exceeded(b, more, n, scope) != ""
 	})
 }
 
@@ -114,10 +119,15 @@ func (s *spread) exceeded(b *binding, more int, n topology.NodeID, scope topolog
 	if least := over.least(s.minDomains); over.pods[value]+more-least > s.maxSkew {
 		return skewed(s, over.pods[value], least)
 	}
-	if s.affinity && s.minDomains > 1 && s.pods[n]+more > s.maxSkew { // pinned to the host, which is one domain
+	if s.affinity && s.exceededOn(n, more) {
 		return skewed(s, s.pods[n], 0)
 	}
 	return ""
+}
+
+// exceededOn reports whether so many more pods that are pinned to a host, which is one domain, exceed the skew there.
+func (s *spread) exceededOn(n topology.NodeID, more int) bool {
+	return s.minDomains > 1 && s.pods[n]+more > s.maxSkew
 }
 
 // Mark implements topology.Binding. A host is a value of its own for rules over hosts: its counts tell it from others.

@@ -51,12 +51,16 @@ func (a *answer) why(c *class) string {
 	if a.refused == "" {
 		return ""
 	}
-	text := a.refused
-	for i, claim := range c.claims {
-		text = strings.ReplaceAll(text, mark(i), claim.name.String())
-	}
-	if text = c.words(a.about) + ": " + text; a.failed {
-		return limit.Text(text, maxReason)
+	text, known := c.told[a]
+	if !known {
+		text = a.refused
+		for i, claim := range c.claims {
+			text = strings.ReplaceAll(text, mark(i), claim.name.String())
+		}
+		if text = c.words(a.about) + ": " + text; a.failed {
+			text = limit.Text(text, maxReason)
+		}
+		c.told[a] = text
 	}
 	return text
 }

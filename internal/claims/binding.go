@@ -67,6 +67,8 @@ type class struct {
 	rule   *rule
 	names  *names
 	rooms  map[question]int32
+	// told is what answers say to its pods.
+	told map[*answer]string
 }
 
 // host is a node in the course of the plan.
@@ -115,7 +117,8 @@ func (b *binding) add(shape *topology.Shape) {
 // classFor is the class of a pod; nil for one that nothing is known of.
 func (b *binding) classFor(pod *corev1.Pod, resources []string) *class {
 	list, _ := b.store.claimsOf(pod)
-	c := &class{namespace: pod.Namespace, claims: list, served: b.store.servedOf(pod, resources[:min(len(resources), 32)]), rooms: map[question]int32{}}
+	c := &class{namespace: pod.Namespace, claims: list, served: b.store.servedOf(pod, resources[:min(len(resources), 32)])}
+	c.rooms, c.told = map[question]int32{}, map[*answer]string{}
 	if len(c.claims) == 0 && len(c.served) == 0 || slices.ContainsFunc(c.claims, func(c *claim) bool { return c.beyondOf() != "" }) {
 		return nil
 	}

@@ -6,6 +6,7 @@ package placement
 import (
 	"slices"
 
+	"github.com/trellis-k8s/trellis/internal/bools"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -73,6 +74,14 @@ func (d *demand) shape() *topology.Shape { return d.pods[0].Shape }
 
 // together says that where the pods go depends on where others of the plan are.
 func (d *demand) together() bool { return d.shape().Together() }
+
+// spreads says that a rule spreads the pods.
+func (d *demand) spreads() bool {
+	return slices.ContainsFunc(d.shape().Rules(), func(r topology.Rule) bool {
+		one, is := r.(topology.Spreader)
+		return is && one.Spreads()
+	})
+}
 
 // excluded says what keeps one more pod of a demand off a host now, in addition to what its view counts; "" for nothing.
 func (s *search) excluded(dm *demand, n topology.NodeID, scope topology.DomainID) string {
@@ -169,12 +178,18 @@ func (s *search) exceeds(t take) bool {
 	return slices.ContainsFunc(s.options.bindings, func(b topology.Binding) bool { return b.Exceeds(t.demand.shape(), t.node, t.scope) })
 }
 
-// comeBack puts pods back on their hosts while the rules allow one of them, and returns those that are left.
+// comeBack puts pods back on their hosts while the rules allow one of them, and returns those that are left. Pods that are spread come before others, which
+// are counted and are not spread themselves.
 func (s *search) comeBack(left []take, leading bool) []take {
+	slices.SortStableFunc(left, func(a, b take) int { return bools.Compare(b.demand.spreads(), a.demand.spreads()) })
 	for progress := true; progress && len(left) > 0; {
 		progress = false
 		for i := range left {
-			for t := &left[i]; t.pods > 0 && s.excluded(t.demand, t.node, t.scope) == "" && (leading || !s.leads(t)); t.pods-- {
+			t := &left[i]
+			if progress && left[0].demand.spreads() && !t.demand.spreads() {
+				break // those that are spread are tried again first
+			}
+			for ; t.pods > 0 && s.excluded(t.demand, t.node, t.scope) == "" && (leading || !s.leads(t)); t.pods-- {
 				t.demand.view.Take(t.node, 1)
 				progress = true
 			}

@@ -62,6 +62,12 @@ type Counter interface {
 	Full(node string) string
 }
 
+// Spreader is a Rule that may spread its pods: they are not excluded if they come before others that are counted.
+type Spreader interface {
+	Rule
+	Spreads() bool
+}
+
 // With returns the shape of pods that a rule binds. The kube-scheduler decides by the host, and knows nothing of the plan, so such pods are pinned to
 // their planned host.
 func (s *Shape) With(r Rule) *Shape {
