@@ -23,6 +23,8 @@ const (
 	AnnotationPartition = "trellis.dev/rollout-partition"
 	// AnnotationProgressDeadline is how long an update may take from one replica that becomes available to the next, before it is reported.
 	AnnotationProgressDeadline = "trellis.dev/rollout-progress-deadline"
+	// AnnotationAskFrontends is "true" where a new worker counts as available only when the frontends have discovered it.
+	AnnotationAskFrontends = "trellis.dev/rollout-ask-frontends"
 )
 
 // MinProgressDeadline is the least that AnnotationProgressDeadline may say: pods need some seconds to start.
@@ -37,6 +39,8 @@ type Control struct {
 	Partition *intstr.IntOrString
 	// ProgressDeadline; 0 for none.
 	ProgressDeadline time.Duration
+	// AskFrontends whether they have discovered a new worker.
+	AskFrontends bool
 }
 
 var generationName = regexp.MustCompile("^[0-9a-f]{8}$")
@@ -48,13 +52,14 @@ func ControlOf(dgd *nvidiav1beta1.DynamoGraphDeployment) (Control, []Problem) {
 	problem := func(key, message string) {
 		problems = append(problems, Problem{key, dgd.Annotations[key], message})
 	}
-	switch dgd.Annotations[AnnotationPaused] {
-	case "true":
-		c.Paused = true
-	case "", "false":
-	default:
-		problem(AnnotationPaused, `must be "true" or "false"`)
+	truth := func(key string) bool {
+		value := dgd.Annotations[key]
+		if value != "" && value != "true" && value != "false" {
+			problem(key, `must be "true" or "false"`)
+		}
+		return value == "true"
 	}
+	c.Paused = truth(AnnotationPaused)
 	if value, set := dgd.Annotations[AnnotationAborted]; set {
 		if c.Aborted = value; !generationName.MatchString(value) {
 			c.Aborted = ""
@@ -75,5 +80,6 @@ func ControlOf(dgd *nvidiav1beta1.DynamoGraphDeployment) (Control, []Problem) {
 			problem(AnnotationProgressDeadline, fmt.Sprintf(`must be a duration of at least %s, like "30m"`, MinProgressDeadline))
 		}
 	}
+	c.AskFrontends = truth(AnnotationAskFrontends)
 	return c, problems
 }

@@ -32,6 +32,7 @@ const (
 // SharedAnnotations are those that count on the deployment itself.
 var SharedAnnotations = []string{
 	AnnotationSharedMaxSurge, AnnotationSharedMaxUnavailable, AnnotationPaused, AnnotationAborted, AnnotationPartition, AnnotationProgressDeadline,
+	AnnotationAskFrontends,
 }
 
 // Values of AnnotationStrategy.

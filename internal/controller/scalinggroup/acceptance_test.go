@@ -46,29 +46,29 @@ func changed(s state) state {
 func TestReadyMeansAccepted(t *testing.T) {
 	cases := map[string]struct {
 		pods      [][]state
-		published map[int32]bool
+		published map[int32][]string
 		states    []rollout.State
 		why       string
 	}{
 		"the old one has published, the new one has not": {
-			[][]state{{old(running), old(running)}, {changed(running), running}}, map[int32]bool{0: true, 1: false},
+			[][]state{{old(running), old(running)}, {changed(running), running}}, map[int32][]string{0: {"m"}},
 			[]rollout.State{rollout.Available, rollout.Starting}, "pod g-worker-1-0 is Ready since 2026-05-01T12:00:00Z and has not published its DynamoWorkerMetadata",
 		},
 		"both have": {
-			[][]state{{old(running), old(running)}, {running, running}}, map[int32]bool{0: true, 1: true}, []rollout.State{rollout.Available, rollout.Available}, "",
+			[][]state{{old(running), old(running)}, {running, running}}, map[int32][]string{0: {"m"}, 1: {"m"}}, []rollout.State{rollout.Available, rollout.Available}, "",
 		},
 		"the runtime publishes nothing": {
-			[][]state{{old(running), old(running)}, {running, running}}, map[int32]bool{}, []rollout.State{rollout.Available, rollout.Available}, "",
+			[][]state{{old(running), old(running)}, {running, running}}, map[int32][]string{}, []rollout.State{rollout.Available, rollout.Available}, "",
 		},
 		"another new one has": {
-			[][]state{{running, running}, {changed(running), running}}, map[int32]bool{0: true, 1: false},
+			[][]state{{running, running}, {changed(running), running}}, map[int32][]string{0: {"m"}},
 			[]rollout.State{rollout.Available, rollout.Starting}, "pod g-worker-1-0 is Ready since 2026-05-01T12:00:00Z and has not published its DynamoWorkerMetadata",
 		},
 		"only new ones are expected to": {
-			[][]state{{old(running), old(running)}, {running, running}}, map[int32]bool{0: false, 1: true}, []rollout.State{rollout.Available, rollout.Available}, "",
+			[][]state{{old(running), old(running)}, {running, running}}, map[int32][]string{1: {"m"}}, []rollout.State{rollout.Available, rollout.Available}, "",
 		},
 		"a pod is not Ready": {
-			[][]state{{old(running), old(running)}, {running, changed(unready)}}, map[int32]bool{0: true, 1: false},
+			[][]state{{old(running), old(running)}, {running, changed(unready)}}, map[int32][]string{0: {"m"}},
 			[]rollout.State{rollout.Available, rollout.Starting}, "pod g-worker-1-1 is not Ready since 2026-05-01T12:00:00Z",
 		},
 	}

@@ -21,8 +21,8 @@ type replica struct {
 	// size is how many pods make it whole, outdated that it has to be replaced.
 	size     int
 	outdated bool
-	// unpublished: an update does not count on the replica yet, although its pods are Ready.
-	unpublished bool
+	// notAccepted is why an update does not count on the replica yet, although its pods are Ready; "" where it does.
+	notAccepted string
 	// generation of workers that the pods are of; "" for none.
 	generation string
 	// pods that live, by index; terminating ones are in leaving, ended ones (Failed, Succeeded) and those whose node is gone in lost.

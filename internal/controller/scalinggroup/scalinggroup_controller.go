@@ -27,6 +27,7 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/controller/blocked"
 	"github.com/trellis-k8s/trellis/internal/controller/pace"
+	"github.com/trellis-k8s/trellis/internal/frontend"
 	"github.com/trellis-k8s/trellis/internal/provider"
 	"github.com/trellis-k8s/trellis/internal/rollout"
 	"github.com/trellis-k8s/trellis/internal/topology"
@@ -48,8 +49,9 @@ type Reconciler struct {
 	// Retries after failures.
 	Retries blocked.Retries
 
-	refusals refusals
-	written  pace.Writes
+	refusals  refusals
+	written   pace.Writes
+	frontends frontend.Asker
 }
 
 // +kubebuilder:rbac:groups=trellis.dev,resources=scalinggroups,verbs=get;list;watch
@@ -154,6 +156,8 @@ type observed struct {
 	replicas map[int32]*replica
 	// ends is the time until another pod that was deleted has not ended in time; 0 for never.
 	ends time.Duration
+	// asks is the time until frontends are asked again; 0 for never.
+	asks time.Duration
 }
 
 // observe sorts the pods into replicas and adds what else there is of these.
@@ -163,7 +167,8 @@ func (r *Reconciler) observe(ctx context.Context, sg *trellisv1alpha1.ScalingGro
 	if err := r.lookForSets(ctx, sg, o.replicas); err != nil {
 		return o, err
 	}
-	if err := r.lookForMetadata(ctx, sg, o.replicas); err != nil {
+	var err error
+	if o.asks, err = r.lookForMetadata(ctx, sg, o.replicas); err != nil {
 		return o, err
 	}
 	o.ends = r.lookForEnds(ctx, o.replicas)
@@ -190,7 +195,7 @@ func (r *Reconciler) decide(ctx context.Context, o observed) (decision, error) {
 
 // finish reports what has come of a reconcile, and says when the next is due.
 func (r *Reconciler) finish(ctx context.Context, o observed, d decision, allowed allowance, failure error) (ctrl.Result, error) {
-	result := ctrl.Result{RequeueAfter: earliest(o.ends, earliest(allowed.again, d.failing.again))}
+	result := ctrl.Result{RequeueAfter: earliest(earliest(o.ends, o.asks), earliest(allowed.again, d.failing.again))}
 	if failure == nil && d.steps.onlyMake() {
 		if d.steps.more {
 			result.RequeueAfter = time.Millisecond
