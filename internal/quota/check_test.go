@@ -167,3 +167,46 @@ func TestPromises(t *testing.T) {
 		t.Error("no store has promises")
 	}
 }
+
+// The condition of a deployment whose Workload waits for a check says that checks cannot be decided.
+func TestDenied(t *testing.T) {
+	const why = "no rights"
+	for name, tc := range map[string]struct {
+		why    string
+		change func(one *Workload)
+		want   bool
+	}{
+		"a check is pending": {why, func(*Workload) {}, true},
+		"before it has quota": {why, func(one *Workload) {
+			set(one, workloadReserved, metav1.ConditionFalse, "ClusterQueue cq is inactive")
+		}, true},
+		"checks can be decided": {"", func(*Workload) {}, false},
+		"its queue has no check": {why, func(one *Workload) { one.Status.AdmissionChecks = nil }, false},
+		"all are decided": {why, func(one *Workload) {
+			for i := range one.Status.AdmissionChecks {
+				one.Status.AdmissionChecks[i].State = CheckReady
+			}
+		}, false},
+	} {
+		w := checked(t)
+		tc.change(w.workloads[0])
+		o := w.observation()
+		o.ChecksDenied = tc.why
+		r := o.Report()
+		if got := strings.Contains(r.Message, "waits for AdmissionChecks (nodes, place), and those of trellis.dev/placement cannot be decided: no rights"); got != tc.want {
+			t.Errorf("%s: %q", name, r.Message)
+		}
+	}
+	d := &Denied{}
+	for i, step := range []struct {
+		why   string
+		other bool
+	}{{"", false}, {why, true}, {why, false}, {"", true}} {
+		if other := d.Set(step.why); other != step.other || d.Why() != step.why {
+			t.Errorf("step %d: %v, %q", i, other, d.Why())
+		}
+	}
+	if d = nil; d.Why() != "" {
+		t.Error("no store has a reason")
+	}
+}

@@ -32,6 +32,8 @@ type Observation struct {
 	Pods   []*corev1.Pod
 	// Workloads of the deployment that exist.
 	Workloads []*Workload
+	// ChecksDenied is why AdmissionChecks cannot be decided; "" while they can.
+	ChecksDenied string
 }
 
 // Queue is the queue that the deployment names; "" for none.

@@ -42,8 +42,11 @@ type Checks struct {
 		Get(name types.NamespacedName, uid types.UID) (gang.Result, bool)
 	}
 	Changed chan event.GenericEvent
-	Waits   quota.Waits
-	Clock   clock.PassiveClock
+	// Denied is why AdmissionChecks cannot be looked at. Graphs has the conditions of deployments written again where that changes.
+	Denied *quota.Denied
+	Graphs chan<- event.GenericEvent
+	Waits  quota.Waits
+	Clock  clock.PassiveClock
 }
 
 // check has the scheduler look for the places of Workloads that wait for a check of Trellis, and decides these checks. It returns when the next
@@ -114,12 +117,12 @@ func applyStatus(ctx context.Context, c client.Client, object *unstructured.Unst
 	return nil
 }
 
-// admissionChecks are those that Trellis decides; none where it has no rights on them (config/kueue-placement), or Kueue has none.
+// admissionChecks are those that Trellis decides; none where Kueue has no such kind.
 func admissionChecks(ctx context.Context, live client.Reader) ([]unstructured.Unstructured, error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(quota.WorkloadKind.GroupVersion().WithKind("AdmissionCheckList"))
 	err := live.List(ctx, list)
-	if apierrors.IsForbidden(err) || meta.IsNoMatchError(err) {
+	if meta.IsNoMatchError(err) {
 		return nil, nil
 	}
 	if err != nil {
@@ -136,6 +139,9 @@ func admissionChecks(ctx context.Context, live client.Reader) ([]unstructured.Un
 
 func (c *Checks) names(ctx context.Context) (map[string]bool, error) {
 	ours, err := admissionChecks(ctx, c.Live)
+	if apierrors.IsForbidden(err) {
+		return nil, nil // the activator tells
+	}
 	names := make(map[string]bool, len(ours))
 	for i := range ours {
 		names[ours[i].GetName()] = true
@@ -171,6 +177,9 @@ func (c *Checks) flavors(ctx context.Context, names []string) (map[string]quota.
 type activator struct {
 	client client.Client
 	live   client.Reader
+	denied *quota.Denied
+	// tell has the conditions of all deployments in queues written again.
+	tell func(ctx context.Context)
 	// ready says that there is something to look for: without a deployment in a queue nothing is asked of Kueue.
 	ready func() bool
 }
@@ -196,11 +205,27 @@ func (a *activator) Start(ctx context.Context) error {
 	}
 }
 
+// noRights is why AdmissionChecks cannot be decided where the operator has not been given the optional rights.
+const noRights = "the operator has no rights on AdmissionChecks of Kueue: install the component config/kueue-placement, or set the chart's value kueue.placement"
+
+// activate tells Kueue of all checks of Trellis that it does not know of. Missing rights are no error: they are optional, and the conditions of
+// deployments that wait for a check contain them.
 func (a *activator) activate(ctx context.Context) error {
 	ours, err := admissionChecks(ctx, a.live)
-	if err != nil {
-		return err
+	if err == nil {
+		err = a.activateAll(ctx, ours)
 	}
+	denied := ""
+	if apierrors.IsForbidden(err) {
+		denied, err = noRights, nil
+	}
+	if a.denied.Set(denied) {
+		a.tell(ctx)
+	}
+	return err
+}
+
+func (a *activator) activateAll(ctx context.Context, ours []unstructured.Unstructured) error {
 	var failures []error
 	for i := range ours {
 		var conditions struct {
