@@ -90,7 +90,7 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 	if err != nil {
 		return fmt.Errorf("connecting to the cluster: %w", err)
 	}
-	asker := newAsker(mgr, writer, o, results)
+	asker := newAsker(mgr, writer, o, results, checks.Promises)
 	loop := scheduler.New(mgr.GetCache(), providers, record.Bounded(mgr.GetEventRecorder("trellis-scheduler")), results, scheduler.Options{
 		RequeueAfter: o.RequeueAfter, HoldFor: o.HoldFor, ReserveDomainAfter: o.ReserveDomainAfter, ReserveDomainFor: o.ReserveDomainFor, ReserveShare: o.ReserveShare,
 		MetricResources: o.MetricResources, MetricGraphs: o.GraphMetrics, IgnoredResources: o.IgnoredResources, Mapper: mgr.GetRESTMapper(), Namespace: o.Namespace,

@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/gang"
 )
 
 // CheckController is the controller name of AdmissionChecks that Trellis decides: a Workload is admitted when there is a place for its pods.
@@ -98,10 +99,9 @@ func (w *Workload) Ours(checks map[string]bool) []CheckState {
 }
 
 // Verdicts decides the checks of a deployment's Workloads, those of Trellis by name: Ready when a place is reserved, Retry when none was found for
-// so long. places are the Workloads that the scheduler has looked at: why there is no place, or "" where one is reserved. again is when the next
-// decision is due; zero for none.
+// so long and no autoscaler is asked for nodes, which has a bound of its own. again is when the next decision is due; zero for none.
 func (o *Observation) Verdicts(
-	checks map[string]bool, places map[string]string, waits Waits, now time.Time,
+	checks map[string]bool, result gang.Result, waits Waits, now time.Time,
 ) (verdicts []Verdict, again time.Duration) {
 	for _, w := range o.Checked() {
 		states, decided := w.Ours(checks), false
@@ -109,7 +109,7 @@ func (o *Observation) Verdicts(
 			if states[i].State != CheckPending {
 				continue
 			}
-			left := o.settle(w, &states[i], places, waits, now)
+			left := o.settle(w, &states[i], result, waits, now)
 			if decided = decided || left <= 0; left > 0 && (again == 0 || left < again) {
 				again = left
 			}
@@ -122,14 +122,17 @@ func (o *Observation) Verdicts(
 }
 
 // settle decides one pending check, or returns how long it has time.
-func (o *Observation) settle(w *Workload, c *CheckState, places map[string]string, waits Waits, now time.Time) time.Duration {
-	why, looked := places[w.Name]
+func (o *Observation) settle(w *Workload, c *CheckState, result gang.Result, waits Waits, now time.Time) time.Duration {
+	why, looked := result.Checked[w.Name]
 	if looked && why == "" && o.allThere(w) {
 		c.State, c.Message, c.LastTransitionTime = CheckReady, "a place for all pods is reserved", metav1.NewTime(now)
 		return 0
 	}
 	if left := w.keptSince(c).Add(waits.Keep).Sub(now); left > 0 {
 		return left
+	}
+	if result.Asked != "" {
+		return waits.Keep
 	}
 	pause := waits.Retry << min(ptr.Deref(c.RetryCount, 0), 10)
 	c.State, c.LastTransitionTime, c.RequeueAfterSeconds = CheckRetry, metav1.NewTime(now), ptr.To(int32(min(pause, waits.Most).Seconds()))

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
@@ -47,6 +48,7 @@ func TestVerdicts(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change  func(w *world)
 		place   *string
+		asked   string
 		after   time.Duration
 		want    string
 		requeue int32
@@ -58,6 +60,7 @@ func TestVerdicts(t *testing.T) {
 		"it has had none for a minute": {place: full, after: time.Minute, want: CheckRetry, requeue: 60},
 		"for the fourth time":          {change: retried(3), place: full, after: time.Minute, want: CheckRetry, requeue: 480},
 		"for the fortieth time":        {change: retried(39), place: full, after: time.Minute, want: CheckRetry, requeue: 1800},
+		"nodes are asked for":          {place: full, asked: "2 pods", after: 10 * time.Minute, again: time.Minute},
 		"a pod of it is not made yet":  {change: func(w *world) { w.pods = w.pods[:1] }, place: place, again: time.Minute},
 		"it has had quota for less": {
 			change: func(w *world) {
@@ -81,7 +84,7 @@ func TestVerdicts(t *testing.T) {
 				places[w.workloads[0].Name] = *tc.place
 			}
 			o := w.observation()
-			verdicts, again := o.Verdicts(map[string]bool{"place": true}, places, DefaultWaits, noon.Add(tc.after))
+			verdicts, again := o.Verdicts(map[string]bool{"place": true}, gang.Result{Checked: places, Asked: tc.asked}, DefaultWaits, noon.Add(tc.after))
 			if again != tc.again {
 				t.Errorf("again in %s, want %s", again, tc.again)
 			}
@@ -110,7 +113,7 @@ func TestVerdictOfTwoChecks(t *testing.T) {
 	one := w.workloads[0]
 	one.Status.AdmissionChecks = append(one.Status.AdmissionChecks, CheckState{Name: "place-too", State: CheckReady, Message: "before"})
 	o := w.observation()
-	verdicts, _ := o.Verdicts(map[string]bool{"place": true, "place-too": true}, map[string]string{one.Name: ""}, DefaultWaits, noon)
+	verdicts, _ := o.Verdicts(map[string]bool{"place": true, "place-too": true}, gang.Result{Checked: map[string]string{one.Name: ""}}, DefaultWaits, noon)
 	if len(verdicts) != 1 {
 		t.Fatalf("verdicts %+v", verdicts)
 	}
@@ -180,7 +183,7 @@ func TestDenied(t *testing.T) {
 		"before it has quota": {why, func(one *Workload) {
 			set(one, workloadReserved, metav1.ConditionFalse, "ClusterQueue cq is inactive")
 		}, true},
-		"checks can be decided": {"", func(*Workload) {}, false},
+		"checks can be decided":  {"", func(*Workload) {}, false},
 		"its queue has no check": {why, func(one *Workload) { one.Status.AdmissionChecks = nil }, false},
 		"all are decided": {why, func(one *Workload) {
 			for i := range one.Status.AdmissionChecks {

@@ -74,7 +74,7 @@ func (r *Reconciler) check(ctx context.Context, o *quota.Observation) (time.Dura
 	}
 	r.Checks.Promises.Set(name, promises)
 	result, _ := r.Checks.Results.Get(name, o.DGD.UID)
-	verdicts, again := o.Verdicts(checks, result.Checked, r.Checks.Waits, r.Checks.Clock.Now())
+	verdicts, again := o.Verdicts(checks, result, r.Checks.Waits, r.Checks.Clock.Now())
 	var failures []error
 	for _, v := range verdicts {
 		failures = append(failures, r.decide(ctx, v))
