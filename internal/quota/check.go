@@ -50,6 +50,8 @@ type Flavor struct {
 type Verdict struct {
 	Workload *Workload
 	States   []CheckState
+	// Pause is for how long the Workload asks for no quota; nil where it keeps its quota.
+	Pause *Pause
 }
 
 // Waits are how long quota is kept for a Workload that finds no place, and how long it is not asked for afterwards: doubled with each retry,
@@ -104,25 +106,26 @@ func (o *Observation) Verdicts(
 	checks map[string]bool, result gang.Result, waits Waits, now time.Time,
 ) (verdicts []Verdict, again time.Duration) {
 	for _, w := range o.Checked() {
-		states, decided := w.Ours(checks), false
-		for i := range states {
-			if states[i].State != CheckPending {
+		v, decided := Verdict{Workload: w, States: w.Ours(checks)}, false
+		for i := range v.States {
+			if v.States[i].State != CheckPending {
 				continue
 			}
-			left := o.settle(w, &states[i], result, waits, now)
+			left := o.settle(&v, &v.States[i], result, waits, now)
 			if decided = decided || left <= 0; left > 0 && (again == 0 || left < again) {
 				again = left
 			}
 		}
 		if decided {
-			verdicts = append(verdicts, Verdict{Workload: w, States: states})
+			verdicts = append(verdicts, v)
 		}
 	}
 	return verdicts, again
 }
 
 // settle decides one pending check, or returns how long it has time.
-func (o *Observation) settle(w *Workload, c *CheckState, result gang.Result, waits Waits, now time.Time) time.Duration {
+func (o *Observation) settle(v *Verdict, c *CheckState, result gang.Result, waits Waits, now time.Time) time.Duration {
+	w := v.Workload
 	why, looked := result.Checked[w.Name]
 	if looked && why == "" && o.allThere(w) {
 		c.State, c.Message, c.LastTransitionTime = CheckReady, "a place for all pods is reserved", metav1.NewTime(now)
@@ -135,9 +138,10 @@ func (o *Observation) settle(w *Workload, c *CheckState, result gang.Result, wai
 		return waits.Keep
 	}
 	pause := waits.Retry << min(ptr.Deref(c.RetryCount, 0), 10)
-	c.State, c.LastTransitionTime, c.RequeueAfterSeconds = CheckRetry, metav1.NewTime(now), ptr.To(int32(min(pause, waits.Most).Seconds()))
+	c.State, c.LastTransitionTime, c.RequeueAfterSeconds = CheckRetry, metav1.NewTime(now), nil
 	c.Message = fmt.Sprintf("no place was found for %s, so the quota is given back: %s",
 		waits.Keep, cmp.Or(why, "not all of its pods exist, or they are not planned yet"))
+	v.Pause = &Pause{Why: c.Message, Until: now.Add(min(pause, waits.Most))}
 	return 0
 }
 

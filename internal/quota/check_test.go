@@ -96,14 +96,59 @@ func TestVerdicts(t *testing.T) {
 					t.Fatalf("verdict %+v", v.States)
 				}
 				state := v.States[0]
-				if state.Name != "place" || state.State != tc.want || ptr.Deref(state.RequeueAfterSeconds, 0) != tc.requeue {
-					t.Errorf("verdict %+v", state)
+				pause := int32(0)
+				if v.Pause != nil {
+					pause = int32(v.Pause.Until.Sub(noon.Add(tc.after)).Seconds())
+				}
+				if state.Name != "place" || state.State != tc.want || state.RequeueAfterSeconds != nil || pause != tc.requeue {
+					t.Errorf("verdict %+v, pause %d", state, pause)
 				}
 				if tc.want == CheckRetry && !strings.Contains(state.Message, "work-0: full") {
 					t.Errorf("it says %q", state.Message)
 				}
 			}
 		})
+	}
+}
+
+// A Workload that gave its quota back is inactive until the end of its pause, and says why. Kueue's queue is not asked before.
+func TestPause(t *testing.T) {
+	for name, tc := range map[string]struct {
+		until  string
+		active bool
+		asks   bool
+		next   time.Duration
+		says   string
+	}{
+		"it lasts":           {until: "2030-01-01T12:00:10Z", next: 10 * time.Second, says: "work-0: full; quota is asked for again after 2030-01-01T12:00:10Z"},
+		"it is over":         {until: "2030-01-01T12:00:00Z", asks: true, says: "work-0: full"},
+		"it cannot be read":  {until: "tomorrow", asks: true, says: "work-0: full"},
+		"it is active":       {until: "2030-01-01T12:00:10Z", active: true, says: "Kueue has not looked at it yet"},
+		"an administrator's": {says: "Kueue has not looked at it yet"},
+	} {
+		w := checked(t)
+		one := w.workloads[0]
+		set(one, workloadReserved, metav1.ConditionFalse, "no quota")
+		one.Spec.Active = ptr.To(tc.active)
+		one.Annotations = map[string]string{annotationNoPlace: "work-0: full", annotationAskAfter: tc.until}
+		o := w.observation()
+		o.Now = noon
+		s := Plan(o)
+		next := time.Duration(0)
+		if !s.Next.IsZero() {
+			next = s.Next.Sub(noon)
+		}
+		if (len(s.Ask) == 1) != tc.asks || next != tc.next || len(s.Resume)+len(s.Hold)+len(s.Delete) > 0 {
+			t.Errorf("%s: %+v", name, s)
+		}
+		if r := o.Report(); !strings.Contains(r.Message, tc.says) {
+			t.Errorf("%s: %q", name, r.Message)
+		}
+	}
+	patch, err := PatchOf(&Workload{ObjectMeta: metav1.ObjectMeta{UID: "u"}}, Pause{Why: "full", Until: noon}.Patch())
+	want := `{"metadata":{"annotations":{"trellis.dev/ask-for-quota-after":"2030-01-01T12:00:00Z","trellis.dev/no-place":"full"},"uid":"u"},"spec":{"active":false}}`
+	if err != nil || string(patch) != want {
+		t.Errorf("%s, %v", patch, err)
 	}
 }
 

@@ -77,7 +77,7 @@ func (r *Reconciler) check(ctx context.Context, o *quota.Observation) (time.Dura
 	verdicts, again := o.Verdicts(checks, result, r.Checks.Waits, r.Checks.Clock.Now())
 	var failures []error
 	for _, v := range verdicts {
-		failures = append(failures, r.decide(ctx, v))
+		failures = append(failures, r.decide(ctx, v), r.pause(ctx, v))
 	}
 	return again, errors.Join(failures...)
 }
@@ -106,6 +106,16 @@ func (r *Reconciler) decide(ctx context.Context, v quota.Verdict) error {
 			"workload", v.Workload.Name, "check", states[i].Name, "state", states[i].State, "message", states[i].Message)
 	}
 	return applyStatus(ctx, r.Client, object, data)
+}
+
+// pause has a Workload without a place ask for no quota for a while. Kueue may have changed it since the verdict.
+func (r *Reconciler) pause(ctx context.Context, v quota.Verdict) error {
+	if v.Pause == nil {
+		return nil
+	}
+	w := *v.Workload
+	w.ResourceVersion = ""
+	return r.patch(ctx, &w, v.Pause.Patch(), "having Workload %s ask for no quota until "+v.Pause.Until.Format(time.RFC3339))
 }
 
 // applyStatus applies a part of an object's status. An object that has changed meanwhile is read again by its event.

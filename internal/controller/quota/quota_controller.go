@@ -152,11 +152,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	again, err := r.check(ctx, &o)
-	return ctrl.Result{RequeueAfter: again}, errors.Join(err, r.apply(ctx, dgd, quota.Plan(o)))
+	steps := quota.Plan(o)
+	if wait := steps.Next.Sub(o.Now); !steps.Next.IsZero() && (again == 0 || wait < again) {
+		again = wait
+	}
+	return ctrl.Result{RequeueAfter: again}, errors.Join(err, r.apply(ctx, dgd, steps))
 }
 
 func (r *Reconciler) observe(ctx context.Context, own client.Reader, dgd *nvidiav1beta1.DynamoGraphDeployment) (quota.Observation, error) {
-	o := quota.Observation{DGD: dgd}
+	o := quota.Observation{DGD: dgd, Now: r.Checks.Clock.Now()}
 	var err error
 	if o.Groups, err = scheduler.GroupsOf(ctx, r.Client, dgd.Namespace, dgd.UID); err != nil {
 		return o, err
@@ -185,6 +189,9 @@ func (r *Reconciler) apply(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDe
 	}
 	for _, w := range s.Resume {
 		failures = append(failures, r.patch(ctx, w, quota.ResumePatch, "having Workload %s ask for quota"))
+	}
+	for _, w := range s.Ask {
+		failures = append(failures, r.patch(ctx, w, quota.AskPatch, "having Workload %s ask for quota again"))
 	}
 	for _, w := range s.Create {
 		err := r.create(ctx, w)
