@@ -5,7 +5,6 @@ package karpenter
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -22,7 +21,9 @@ import (
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	"github.com/trellis-k8s/trellis/hack/sandbox"
+	"github.com/trellis-k8s/trellis/hack/sandbox/peers"
 	"github.com/trellis-k8s/trellis/hack/sandbox/proc"
+	"github.com/trellis-k8s/trellis/hack/sandbox/progress"
 	"github.com/trellis-k8s/trellis/internal/capacity"
 	"github.com/trellis-k8s/trellis/internal/operator"
 	"github.com/trellis-k8s/trellis/internal/render"
@@ -44,32 +45,35 @@ var (
 func TestKarpenter(t *testing.T) { suite.Run(t, "Real Karpenter", suite.Default) }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
-	p, err := build(ctx)
-	Expect(err).NotTo(HaveOccurred())
 	absolute, err := filepath.Abs(root)
 	Expect(err).NotTo(HaveOccurred())
+	names := []string{peers.Kueue, peers.Karpenter}
+	set, err := peers.Find(absolute, names...)
+	Expect(err).NotTo(HaveOccurred())
+	AddReportEntry("The peers", strings.Join(set.Versions(ctx), "; "))
 	scratch, err := os.MkdirTemp("", "trellis-karpenter")
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(os.RemoveAll, scratch)
-	overlay, err := filepath.Abs(filepath.Join("testdata", "overlay"))
-	Expect(err).NotTo(HaveOccurred())
 	cluster, err = sandbox.Up(ctx, sandbox.Options{
 		Name: "karpenter", Dir: filepath.Join(scratch, "s"), Root: absolute, Shape: simulated.Shape{Zones: 1, Blocks: 1, Racks: 1, Hosts: 1, GPUs: 1},
-		Operator: true, Manifests: overlay, Peers: p.peers(),
+		Operator: true, Manager: sandbox.ManagerOptions{Args: peers.OperatorFlags(names...)}, Peers: set.Beside(progress.Discard),
 	})
 	Expect(err).NotTo(HaveOccurred(), "bringing the sandbox up")
 	DeferCleanup(cluster.Down, NodeTimeout(suite.Timeout()))
 	config, err := cluster.RESTConfig()
 	Expect(err).NotTo(HaveOccurred())
 	api = suite.Connect(ctx, config, operator.NewScheme())
-	Expect(apply(ctx, cluster, filepath.Join("testdata", "nodepool.yaml"))).To(Succeed())
 	Expect(api.DeleteAllOf(ctx, &corev1.Node{})).To(Succeed(), "the sandbox' own node")
+	Expect(api.Create(ctx, &grovev1alpha1.ClusterTopology{
+		ObjectMeta: metav1.ObjectMeta{Name: "cloud"}, Spec: grovev1alpha1.ClusterTopologySpec{
+			Levels: []grovev1alpha1.TopologyLevel{{Domain: "zone", Key: corev1.LabelTopologyZone}, {Domain: "host", Key: corev1.LabelHostname}}},
+	})).To(Succeed())
 	DeferOnFailure(keepLogs)
 }, NodeTimeout(suite.Timeout()))
 
 // keepLogs adds the ends of the logs to the report of a spec that fails.
 func keepLogs() {
-	for _, name := range []string{sandbox.DefaultManager, "karpenter"} {
+	for _, name := range []string{sandbox.DefaultManager, peers.KarpenterProgram, peers.KueueProgram} {
 		AddReportEntry("the end of the log of "+name, strings.TrimSpace(proc.Tail(cluster.LogFile(name), 60)), ReportEntryVisibilityFailureOrVerbose)
 	}
 }
@@ -130,36 +134,39 @@ func together(ctx context.Context, namespace string, want int) error {
 	return nil
 }
 
+// gang is a deployment of one replica, each of whose pods needs a node, in one zone.
+func gang(namespace string, pods int32) *nvidiav1alpha1.DynamoGraphDeployment {
+	return &nvidiav1alpha1.DynamoGraphDeployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "llm", Annotations: map[string]string{capacity.AnnotationKind: capacity.KindPlaceholders}},
+		Spec: nvidiav1alpha1.DynamoGraphDeploymentSpec{
+			TopologyConstraint: &nvidiav1alpha1.SpecTopologyConstraint{TopologyProfile: "cloud", PackDomain: "zone"},
+			Services:           graphs.Components{"Worker": graphs.Worker(1, pods, 8, "")},
+		},
+	}
+}
+
+func ready(ctx context.Context, dgd *nvidiav1alpha1.DynamoGraphDeployment) error {
+	if err := api.Get(ctx, client.ObjectKeyFromObject(dgd), dgd); err != nil {
+		return err
+	}
+	if !meta.IsStatusConditionTrue(dgd.Status.Conditions, nvidiav1alpha1.ConditionReady) {
+		return fmt.Errorf("it is not: %+v", dgd.Status.Conditions)
+	}
+	return nil
+}
+
 var _ = Describe("A gang that waits for capacity", func() {
 	It("gets nodes for all its pods in one zone, and they are removed when it is gone", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
 		const namespace = "team"
 		Expect(api.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})).To(Succeed())
-		Expect(api.Create(ctx, &grovev1alpha1.ClusterTopology{
-			ObjectMeta: metav1.ObjectMeta{Name: "cloud"}, Spec: grovev1alpha1.ClusterTopologySpec{
-				Levels: []grovev1alpha1.TopologyLevel{{Domain: "zone", Key: corev1.LabelTopologyZone}, {Domain: "host", Key: corev1.LabelHostname}}},
-		})).To(Succeed())
 		until(ctx, "there is no node", func() error { return nodes(ctx, 0) })
 
 		By("a gang of three pods, each of a whole node")
-		dgd := &nvidiav1alpha1.DynamoGraphDeployment{
-			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "llm", Annotations: map[string]string{capacity.AnnotationKind: capacity.KindPlaceholders}},
-			Spec: nvidiav1alpha1.DynamoGraphDeploymentSpec{
-				TopologyConstraint: &nvidiav1alpha1.SpecTopologyConstraint{TopologyProfile: "cloud", PackDomain: "zone"},
-				Services:           graphs.Components{"Worker": graphs.Worker(1, 3, 8, "")},
-			},
-		}
+		dgd := gang(namespace, 3)
 		until(ctx, "the deployment is created", func() error { return api.Create(ctx, dgd) })
 		until(ctx, "all pods are bound in one zone", func() error { return together(ctx, namespace, 3) })
 		until(ctx, "no placeholder is left", func() error { return none(ctx) })
-		until(ctx, "the deployment is Ready", func() error {
-			if err := api.Get(ctx, client.ObjectKeyFromObject(dgd), dgd); err != nil {
-				return err
-			}
-			if !meta.IsStatusConditionTrue(dgd.Status.Conditions, nvidiav1alpha1.ConditionReady) {
-				return errors.New("it is not")
-			}
-			return nil
-		})
+		until(ctx, "the deployment is Ready", func() error { return ready(ctx, dgd) })
 		Expect(nodes(ctx, 3)).To(Succeed())
 
 		By("it is deleted")

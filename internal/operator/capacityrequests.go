@@ -20,6 +20,7 @@ import (
 	asked "github.com/trellis-k8s/trellis/internal/capacity"
 	capacitycontroller "github.com/trellis-k8s/trellis/internal/controller/capacity"
 	"github.com/trellis-k8s/trellis/internal/provider"
+	"github.com/trellis-k8s/trellis/internal/quota"
 	"github.com/trellis-k8s/trellis/internal/record"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
@@ -75,12 +76,13 @@ type asker struct {
 	changed chan event.GenericEvent
 }
 
-func newAsker(mgr ctrl.Manager, writer client.Client, o Options, results *scheduler.Results) *asker {
+func newAsker(mgr ctrl.Manager, writer client.Client, o Options, results *scheduler.Results, promises *quota.Promises) *asker {
 	if len(o.Capacity.Kinds) == 0 {
 		return nil
 	}
 	a := &asker{changed: make(chan event.GenericEvent, 1), Reconciler: &capacitycontroller.Reconciler{
 		Client: writer, Results: results, Recorder: record.Bounded(mgr.GetEventRecorder("trellis")), Namespace: o.Namespace, Options: o.Capacity, Clock: clock.RealClock{},
+		Promises: promises,
 	}}
 	results.OnChange(func() {
 		select {

@@ -90,7 +90,7 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 	if err != nil {
 		return fmt.Errorf("connecting to the cluster: %w", err)
 	}
-	asker := newAsker(mgr, writer, o, results)
+	asker := newAsker(mgr, writer, o, results, checks.Promises)
 	loop := scheduler.New(mgr.GetCache(), providers, record.Bounded(mgr.GetEventRecorder("trellis-scheduler")), results, scheduler.Options{
 		RequeueAfter: o.RequeueAfter, HoldFor: o.HoldFor, ReserveDomainAfter: o.ReserveDomainAfter, ReserveDomainFor: o.ReserveDomainFor, ReserveShare: o.ReserveShare,
 		MetricResources: o.MetricResources, MetricGraphs: o.GraphMetrics, IgnoredResources: o.IgnoredResources, Mapper: mgr.GetRESTMapper(), Namespace: o.Namespace,
@@ -101,7 +101,7 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 		withOwnWrites(mgr, o, func(own client.Client) error {
 			return (&graphcontroller.Reconciler{
 				Client: writer, Deployments: own, Live: mgr.GetAPIReader(), Recorder: record.Bounded(mgr.GetEventRecorder("trellis")), Results: results, Changed: changed,
-				Providers: providers, Provider: o.Provider, Platform: o.Platform, MaxPods: o.MaxPodsPerGraph, Retries: o.retries,
+				Providers: providers, Provider: o.Provider, Platform: o.Platform, MaxPods: o.MaxPodsPerGraph, Retries: o.retries, ChecksDenied: checks.Denied,
 			}).SetupWithManager(ctx, mgr)
 		}),
 		withOwnWrites(mgr, o, func(own client.Client) error {
@@ -132,7 +132,7 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 // newChecks is what AdmissionChecks of Kueue are decided with; newResults adds the scheduler's results.
 func newChecks(mgr ctrl.Manager) quota.Checks {
 	return quota.Checks{
-		Live: mgr.GetAPIReader(), Promises: quotas.NewPromises(), Changed: make(chan event.GenericEvent, 4096),
+		Live: mgr.GetAPIReader(), Promises: quotas.NewPromises(), Changed: make(chan event.GenericEvent, 4096), Denied: &quotas.Denied{},
 		Waits: quotas.DefaultWaits, Clock: clock.RealClock{},
 	}
 }
@@ -146,7 +146,7 @@ func newResults(changed chan<- event.GenericEvent, checks *quota.Checks) *schedu
 			checks.Changed <- event.GenericEvent{Object: about}
 		}
 	})
-	checks.Results = results
+	checks.Results, checks.Graphs = results, changed
 	return results
 }
 

@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/gang"
 )
 
 // CheckController is the controller name of AdmissionChecks that Trellis decides: a Workload is admitted when there is a place for its pods.
@@ -49,6 +50,8 @@ type Flavor struct {
 type Verdict struct {
 	Workload *Workload
 	States   []CheckState
+	// Pause is for how long the Workload asks for no quota; nil where it keeps its quota.
+	Pause *Pause
 }
 
 // Waits are how long quota is kept for a Workload that finds no place, and how long it is not asked for afterwards: doubled with each retry,
@@ -98,32 +101,32 @@ func (w *Workload) Ours(checks map[string]bool) []CheckState {
 }
 
 // Verdicts decides the checks of a deployment's Workloads, those of Trellis by name: Ready when a place is reserved, Retry when none was found for
-// so long. places are the Workloads that the scheduler has looked at: why there is no place, or "" where one is reserved. again is when the next
-// decision is due; zero for none.
+// so long and no autoscaler is asked for nodes, which has a bound of its own. again is when the next decision is due; zero for none.
 func (o *Observation) Verdicts(
-	checks map[string]bool, places map[string]string, waits Waits, now time.Time,
+	checks map[string]bool, result gang.Result, waits Waits, now time.Time,
 ) (verdicts []Verdict, again time.Duration) {
 	for _, w := range o.Checked() {
-		states, decided := w.Ours(checks), false
-		for i := range states {
-			if states[i].State != CheckPending {
+		v, decided := Verdict{Workload: w, States: w.Ours(checks)}, false
+		for i := range v.States {
+			if v.States[i].State != CheckPending {
 				continue
 			}
-			left := o.settle(w, &states[i], places, waits, now)
+			left := o.settle(&v, &v.States[i], result, waits, now)
 			if decided = decided || left <= 0; left > 0 && (again == 0 || left < again) {
 				again = left
 			}
 		}
 		if decided {
-			verdicts = append(verdicts, Verdict{Workload: w, States: states})
+			verdicts = append(verdicts, v)
 		}
 	}
 	return verdicts, again
 }
 
 // settle decides one pending check, or returns how long it has time.
-func (o *Observation) settle(w *Workload, c *CheckState, places map[string]string, waits Waits, now time.Time) time.Duration {
-	why, looked := places[w.Name]
+func (o *Observation) settle(v *Verdict, c *CheckState, result gang.Result, waits Waits, now time.Time) time.Duration {
+	w := v.Workload
+	why, looked := result.Checked[w.Name]
 	if looked && why == "" && o.allThere(w) {
 		c.State, c.Message, c.LastTransitionTime = CheckReady, "a place for all pods is reserved", metav1.NewTime(now)
 		return 0
@@ -131,10 +134,14 @@ func (o *Observation) settle(w *Workload, c *CheckState, places map[string]strin
 	if left := w.keptSince(c).Add(waits.Keep).Sub(now); left > 0 {
 		return left
 	}
+	if result.Asked != "" {
+		return waits.Keep
+	}
 	pause := waits.Retry << min(ptr.Deref(c.RetryCount, 0), 10)
-	c.State, c.LastTransitionTime, c.RequeueAfterSeconds = CheckRetry, metav1.NewTime(now), ptr.To(int32(min(pause, waits.Most).Seconds()))
+	c.State, c.LastTransitionTime, c.RequeueAfterSeconds = CheckRetry, metav1.NewTime(now), nil
 	c.Message = fmt.Sprintf("no place was found for %s, so the quota is given back: %s",
 		waits.Keep, cmp.Or(why, "not all of its pods exist, or they are not planned yet"))
+	v.Pause = &Pause{Why: c.Message, Until: now.Add(min(pause, waits.Most))}
 	return 0
 }
 

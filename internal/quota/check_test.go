@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
@@ -47,6 +48,7 @@ func TestVerdicts(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change  func(w *world)
 		place   *string
+		asked   string
 		after   time.Duration
 		want    string
 		requeue int32
@@ -58,6 +60,7 @@ func TestVerdicts(t *testing.T) {
 		"it has had none for a minute": {place: full, after: time.Minute, want: CheckRetry, requeue: 60},
 		"for the fourth time":          {change: retried(3), place: full, after: time.Minute, want: CheckRetry, requeue: 480},
 		"for the fortieth time":        {change: retried(39), place: full, after: time.Minute, want: CheckRetry, requeue: 1800},
+		"nodes are asked for":          {place: full, asked: "2 pods", after: 10 * time.Minute, again: time.Minute},
 		"a pod of it is not made yet":  {change: func(w *world) { w.pods = w.pods[:1] }, place: place, again: time.Minute},
 		"it has had quota for less": {
 			change: func(w *world) {
@@ -81,7 +84,7 @@ func TestVerdicts(t *testing.T) {
 				places[w.workloads[0].Name] = *tc.place
 			}
 			o := w.observation()
-			verdicts, again := o.Verdicts(map[string]bool{"place": true}, places, DefaultWaits, noon.Add(tc.after))
+			verdicts, again := o.Verdicts(map[string]bool{"place": true}, gang.Result{Checked: places, Asked: tc.asked}, DefaultWaits, noon.Add(tc.after))
 			if again != tc.again {
 				t.Errorf("again in %s, want %s", again, tc.again)
 			}
@@ -93,8 +96,12 @@ func TestVerdicts(t *testing.T) {
 					t.Fatalf("verdict %+v", v.States)
 				}
 				state := v.States[0]
-				if state.Name != "place" || state.State != tc.want || ptr.Deref(state.RequeueAfterSeconds, 0) != tc.requeue {
-					t.Errorf("verdict %+v", state)
+				pause := int32(0)
+				if v.Pause != nil {
+					pause = int32(v.Pause.Until.Sub(noon.Add(tc.after)).Seconds())
+				}
+				if state.Name != "place" || state.State != tc.want || state.RequeueAfterSeconds != nil || pause != tc.requeue {
+					t.Errorf("verdict %+v, pause %d", state, pause)
 				}
 				if tc.want == CheckRetry && !strings.Contains(state.Message, "work-0: full") {
 					t.Errorf("it says %q", state.Message)
@@ -104,13 +111,54 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
+// A Workload that gave its quota back is inactive until the end of its pause, and says why. Kueue's queue is not asked before.
+func TestPause(t *testing.T) {
+	for name, tc := range map[string]struct {
+		until  string
+		active bool
+		asks   bool
+		next   time.Duration
+		says   string
+	}{
+		"it lasts":           {until: "2030-01-01T12:00:10Z", next: 10 * time.Second, says: "work-0: full; quota is asked for again after 2030-01-01T12:00:10Z"},
+		"it is over":         {until: "2030-01-01T12:00:00Z", asks: true, says: "work-0: full"},
+		"it cannot be read":  {until: "tomorrow", asks: true, says: "work-0: full"},
+		"it is active":       {until: "2030-01-01T12:00:10Z", active: true, says: "Kueue has not looked at it yet"},
+		"an administrator's": {says: "Kueue has not looked at it yet"},
+	} {
+		w := checked(t)
+		one := w.workloads[0]
+		set(one, workloadReserved, metav1.ConditionFalse, "no quota")
+		one.Spec.Active = ptr.To(tc.active)
+		one.Annotations = map[string]string{annotationNoPlace: "work-0: full", annotationAskAfter: tc.until}
+		o := w.observation()
+		o.Now = noon
+		s := Plan(o)
+		next := time.Duration(0)
+		if !s.Next.IsZero() {
+			next = s.Next.Sub(noon)
+		}
+		if (len(s.Ask) == 1) != tc.asks || next != tc.next || len(s.Resume)+len(s.Hold)+len(s.Delete) > 0 {
+			t.Errorf("%s: %+v", name, s)
+		}
+		if r := o.Report(); !strings.Contains(r.Message, tc.says) {
+			t.Errorf("%s: %q", name, r.Message)
+		}
+	}
+	patch, err := PatchOf(&Workload{ObjectMeta: metav1.ObjectMeta{UID: "u"}}, Pause{Why: "full", Until: noon}.Patch())
+	want := `{"metadata":{"annotations":{"trellis.dev/ask-for-quota-after":"2030-01-01T12:00:00Z","trellis.dev/no-place":"full"},"uid":"u"},"spec":{"active":false}}`
+	if err != nil || string(patch) != want {
+		t.Errorf("%s, %v", patch, err)
+	}
+}
+
 // Two checks of Trellis in one ClusterQueue are written together, also when one of them is decided already.
 func TestVerdictOfTwoChecks(t *testing.T) {
 	w := checked(t)
 	one := w.workloads[0]
 	one.Status.AdmissionChecks = append(one.Status.AdmissionChecks, CheckState{Name: "place-too", State: CheckReady, Message: "before"})
 	o := w.observation()
-	verdicts, _ := o.Verdicts(map[string]bool{"place": true, "place-too": true}, map[string]string{one.Name: ""}, DefaultWaits, noon)
+	verdicts, _ := o.Verdicts(map[string]bool{"place": true, "place-too": true}, gang.Result{Checked: map[string]string{one.Name: ""}}, DefaultWaits, noon)
 	if len(verdicts) != 1 {
 		t.Fatalf("verdicts %+v", verdicts)
 	}
@@ -165,5 +213,48 @@ func TestPromises(t *testing.T) {
 	var none *Promises
 	if none.Of(name) != nil {
 		t.Error("no store has promises")
+	}
+}
+
+// The condition of a deployment whose Workload waits for a check says that checks cannot be decided.
+func TestDenied(t *testing.T) {
+	const why = "no rights"
+	for name, tc := range map[string]struct {
+		why    string
+		change func(one *Workload)
+		want   bool
+	}{
+		"a check is pending": {why, func(*Workload) {}, true},
+		"before it has quota": {why, func(one *Workload) {
+			set(one, workloadReserved, metav1.ConditionFalse, "ClusterQueue cq is inactive")
+		}, true},
+		"checks can be decided":  {"", func(*Workload) {}, false},
+		"its queue has no check": {why, func(one *Workload) { one.Status.AdmissionChecks = nil }, false},
+		"all are decided": {why, func(one *Workload) {
+			for i := range one.Status.AdmissionChecks {
+				one.Status.AdmissionChecks[i].State = CheckReady
+			}
+		}, false},
+	} {
+		w := checked(t)
+		tc.change(w.workloads[0])
+		o := w.observation()
+		o.ChecksDenied = tc.why
+		r := o.Report()
+		if got := strings.Contains(r.Message, "waits for AdmissionChecks (nodes, place), and those of trellis.dev/placement cannot be decided: no rights"); got != tc.want {
+			t.Errorf("%s: %q", name, r.Message)
+		}
+	}
+	d := &Denied{}
+	for i, step := range []struct {
+		why   string
+		other bool
+	}{{"", false}, {why, true}, {why, false}, {"", true}} {
+		if other := d.Set(step.why); other != step.other || d.Why() != step.why {
+			t.Errorf("step %d: %v, %q", i, other, d.Why())
+		}
+	}
+	if d = nil; d.Why() != "" {
+		t.Error("no store has a reason")
 	}
 }

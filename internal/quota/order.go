@@ -28,9 +28,12 @@ func followPatch(annotation any, active bool) map[string]any {
 	}
 }
 
-// PatchOf is a merge patch with a change of a Workload, of the version that was read.
+// PatchOf is a merge patch with a change of a Workload, of the version that it names, or of any.
 func PatchOf(w *Workload, change map[string]any) ([]byte, error) {
-	metadata := map[string]any{"uid": w.UID, "resourceVersion": w.ResourceVersion}
+	metadata := map[string]any{"uid": w.UID}
+	if w.ResourceVersion != "" {
+		metadata["resourceVersion"] = w.ResourceVersion
+	}
 	if more, is := change["metadata"].(map[string]any); is {
 		metadata["annotations"] = more["annotations"]
 	}

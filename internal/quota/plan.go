@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,6 +33,9 @@ type Observation struct {
 	Pods   []*corev1.Pod
 	// Workloads of the deployment that exist.
 	Workloads []*Workload
+	// ChecksDenied is why AdmissionChecks cannot be decided; "" while they can.
+	ChecksDenied string
+	Now          time.Time
 }
 
 // Queue is the queue that the deployment names; "" for none.
@@ -48,6 +52,9 @@ type Steps struct {
 	Queue   string
 	// Hold are Workloads that follow that of the first replicas from now on, which has no quota. Resume are those that do not have to any more.
 	Hold, Resume []*Workload
+	// Ask are Workloads that gave their quota back and ask for it again. Next is when the next one does; the zero time for none.
+	Ask  []*Workload
+	Next time.Time
 }
 
 // Plan compares the Workloads that the pods of a deployment name with those that exist.
@@ -73,6 +80,8 @@ func Plan(o Observation) Steps {
 			s.Hold = append(s.Hold, w)
 		case !follow[w.Name] && w.Follows():
 			s.Resume = append(s.Resume, w)
+		default:
+			s.endPause(w, o.Now)
 		}
 	}
 	if o.Queue() == "" || o.Refused() != nil {
@@ -88,6 +97,17 @@ func Plan(o Observation) Steps {
 		}
 	}
 	return s
+}
+
+// endPause has a Workload ask for quota again when it is time.
+func (s *Steps) endPause(w *Workload, now time.Time) {
+	switch pause, is := w.paused(); {
+	case !is:
+	case !pause.Until.After(now):
+		s.Ask = append(s.Ask, w)
+	case s.Next.IsZero(), pause.Until.Before(s.Next):
+		s.Next = pause.Until
+	}
 }
 
 // kept are the Workloads that keep their quota while their pods are replaced: those that successors join.

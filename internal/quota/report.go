@@ -101,8 +101,8 @@ func (o *Observation) sum() Report {
 	all := len(list) + len(missing)
 	switch {
 	case first != nil:
-		return Report{Reason: nvidiav1beta1.ReasonQuotaPending, Message: fmt.Sprintf("%d of %d Workloads have quota in queue %s; Workload %s: %s",
-			admitted, all, o.Queue(), first.Name, limit.Text(first.why(), maxKueueMessage))}
+		return Report{Reason: nvidiav1beta1.ReasonQuotaPending, Message: fmt.Sprintf("%d of %d Workloads have quota in queue %s; Workload %s: %s%s",
+			admitted, all, o.Queue(), first.Name, limit.Text(first.why(), maxKueueMessage), o.saysDenied(first))}
 	case len(list) == 0:
 		return Report{Reason: nvidiav1beta1.ReasonQuotaPending, Message: "no Workload exists yet: quota is requested when the first pods exist"}
 	case admitted < all:

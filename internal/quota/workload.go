@@ -134,6 +134,9 @@ func (w *Workload) why() string {
 	if w.Follows() {
 		return "it follows the Workload of the first replicas, which has no quota yet"
 	}
+	if pause, is := w.paused(); is {
+		return pause.String()
+	}
 	for _, kind := range []string{workloadFinished, workloadEvicted, workloadReserved, workloadAdmitted} {
 		c := meta.FindStatusCondition(w.Status.Conditions, kind)
 		if c == nil || c.Message == "" {

@@ -37,7 +37,7 @@ func (r *starter) build(ctx context.Context, p peer) (dir string, err error) {
 	}
 	built := filepath.Join(unfinished, "program")
 	cmd := exec.CommandContext(ctx, "go", "build", "-o", built, cmp.Or(p.main, "./cmd"))
-	cmd.Dir, cmd.Env = dir, append(os.Environ(), "CGO_ENABLED=0")
+	cmd.Dir, cmd.Env = dir, append(append(os.Environ(), "CGO_ENABLED=0"), p.buildEnv...)
 	if out, failed := cmd.CombinedOutput(); failed != nil {
 		err = fmt.Errorf("building %s: %w: %s", p.module, failed, out)
 	} else {

@@ -1,11 +1,11 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package peers runs the real KAI Scheduler, Grove, LeaderWorkerSet and Kueue as plain processes alongside a sandbox: for sandbox up --provider and
-// --with, and for the tests in hack/peers and hack/kueue.
+// Package peers runs the real KAI Scheduler, Grove, LeaderWorkerSet, Kueue and Karpenter as plain processes alongside a sandbox: for sandbox up
+// --provider and --with, and for the tests in hack/peers, hack/kueue and hack/karpenter.
 //
-// Each has the rights and the webhooks of its own chart, which helm renders; Kueue is installed by its kustomization. LeaderWorkerSet and Kueue are
-// Go modules, so they are built here. Of the others
+// Each has the rights and the webhooks of its own chart, which helm renders; Kueue is installed by its kustomization. Karpenter has all rights, and
+// its KWOK provider, whose nodes the sandbox simulates. LeaderWorkerSet, Kueue and Karpenter are Go modules, so they are built here. Of the others
 // the sources and the programs have to be on this machine, in the folders that two environment variables name:
 //
 //	PEERS_SRC   kai/ and grove/: their sources, for charts and custom resource definitions; where it is not set, Clone clones the pinned commits

@@ -109,7 +109,7 @@ func Find(root string, names ...string) (*Set, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.programs = filepath.Join(cache, "peers", path.Base(lwsModule)+"-"+path.Base(kueueModule)) // by version
+		s.programs = filepath.Join(cache, "peers", strings.Join([]string{path.Base(lwsModule), path.Base(kueueModule), path.Base(karpenterModule)}, "-")) // by version
 	}
 	for _, dir := range []*string{&s.sources, &s.programs} {
 		if *dir, err = filepath.Abs(*dir); err != nil {

@@ -43,7 +43,7 @@ internalCertManagement: {enable: true, webhookServiceName: kueue-webhook-service
 webhook: {port: 49443, host: 127.0.0.1, certDir: DIR}
 metrics: {bindAddress: "0"}
 health: {healthProbeBindAddress: "127.0.0.1:49081"}
-integrations: {frameworks: [pod]}
+integrations: {frameworks: [pod, leaderworkerset.x-k8s.io/leaderworkerset]}
 `
 
 // Additional are the names of peers that run alongside any provider, however their case is written.
@@ -84,16 +84,22 @@ func (r *starter) startController(ctx context.Context, s *sandbox.Sandbox, p pee
 // grant gives the operator the rights that the components config/NAME of this repository have.
 func (r *starter) grant(ctx context.Context, s *sandbox.Sandbox, p peer) error {
 	for _, component := range p.rights {
-		role, err := os.ReadFile(filepath.Join(r.root, "config", component, "role.yaml"))
-		if err != nil {
-			return err
+		files, err := filepath.Glob(filepath.Join(r.root, "config", component, "*.yaml"))
+		if err != nil || len(files) == 0 {
+			return fmt.Errorf("config/%s has no manifests: %w", component, err)
 		}
-		objects, err := decode(bytes.NewReader(role), installedKinds...)
-		if err != nil {
-			return err
-		}
-		if err := s.Apply(ctx, objects); err != nil {
-			return err
+		for _, file := range files {
+			manifest, err := os.ReadFile(file)
+			if err != nil {
+				return err
+			}
+			objects, err := decode(bytes.NewReader(manifest), installedKinds...)
+			if err != nil {
+				return err
+			}
+			if err := s.Apply(ctx, objects); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -24,11 +24,15 @@ type peer struct {
 	chartRelease string
 	// module is the Go module to take it from, and main its package to build: ./cmd where none is named.
 	module, main string
+	// buildEnv are further NAME=value entries for building it.
+	buildEnv []string
 	// kustomization is the folder in the module that it is installed by, instead of a chart.
 	kustomization string
-	// rights of the operator on the peer's kinds: components of this repository's config.
-	rights []string
-	// port of its webhooks.
+	// own is the text of its objects, where it has neither.
+	own []byte
+	// rights of the operator on the peer's kinds: components of this repository's config. operator are the flags that it needs.
+	rights, operator []string
+	// port of its webhooks; 0 for none.
 	port     int
 	programs []program
 }
@@ -39,8 +43,11 @@ type program struct {
 	args    []string
 	// ports it listens on; it has started when it does on the first.
 	ports []int
-	// config is the text of its configuration file, where it has one; DIR in it is the folder of the certificate, quoted.
-	config string
+	// config is the text of its configuration file, where it has one; DIR in it is the folder of the certificate, quoted. The flag --config names the
+	// file, or else configVariable.
+	config, configVariable string
+	// env are further NAME=value entries.
+	env []string
 }
 
 // kaiProgram is one with the flags of a controller manager.
@@ -61,7 +68,7 @@ func podGroupController() program {
 var all = slices.Concat(makers, additional)
 
 // additional run alongside any provider.
-var additional = []peer{kueuePeer}
+var additional = []peer{kueuePeer, karpenterPeer}
 
 // makers place pods, or make them: Grove is scheduled by KAI.
 var makers = []peer{

@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -76,6 +77,9 @@ func (r *starter) startPeer(ctx context.Context, s *sandbox.Sandbox, p peer) err
 			return err
 		}
 	}
+	if err := r.grant(ctx, s, p); err != nil {
+		return err
+	}
 	installed, err := r.objects(ctx, p, filepath.Join(from, p.chart))
 	if err != nil {
 		return err
@@ -104,6 +108,9 @@ func (r *starter) startPeer(ctx context.Context, s *sandbox.Sandbox, p peer) err
 
 // objects of a peer in addition to its definitions, namespaces first.
 func (r *starter) objects(ctx context.Context, p peer, dir string) ([]*unstructured.Unstructured, error) {
+	if p.chart == "" {
+		return p.ownObjects()
+	}
 	rendered, err := r.chart(ctx, dir, p)
 	if err != nil {
 		return nil, err
@@ -134,19 +141,21 @@ func (r *starter) launch(ctx context.Context, s *sandbox.Sandbox, p peer, progra
 	if err != nil {
 		return err
 	}
-	args := program.args
+	args, env := program.args, slices.Clone(program.env)
 	if program.config != "" {
 		file := filepath.Join(s.PeersDir(), program.name+".yaml")
 		if err := write(file, strings.ReplaceAll(program.config, "DIR", strconv.Quote(p.certificates(s)))); err != nil {
 			return err
 		}
-		args = append(args, "--config="+file)
+		if program.configVariable != "" {
+			env = append(env, program.configVariable+"="+file)
+		} else {
+			args = append(args, "--config="+file)
+		}
 	}
 	return s.StartProgram(sandbox.Program{
 		Name: program.name, Path: filepath.Join(r.programs, program.name), Args: args,
-		Env: []string{
-			"KUBECONFIG=" + kubeconfig, "TMPDIR=" + s.PeersDir(), "NAMESPACE=" + p.namespace, "POD_NAMESPACE=" + p.namespace,
-			"GROVE_INIT_CONTAINER_IMAGE=grove-initc",
-		},
+		Env: append(env, "KUBECONFIG="+kubeconfig, "TMPDIR="+s.PeersDir(), "NAMESPACE="+p.namespace, "POD_NAMESPACE="+p.namespace,
+			"GROVE_INIT_CONTAINER_IMAGE=grove-initc"),
 	})
 }

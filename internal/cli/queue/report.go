@@ -67,7 +67,7 @@ func Build(s Deployments) Queue {
 		if !waits(dgd) || dgd.DeletionTimestamp != nil {
 			continue
 		}
-		c := meta.FindStatusCondition(dgd.Status.Conditions, nvidiav1beta1.ConditionPlaced)
+		c := live.Placed(dgd)
 		w := Entry{
 			Namespace: dgd.Namespace, Name: dgd.Name, Priority: s.priority(dgd), Since: c.LastTransitionTime, Reason: c.Reason, Message: c.Message,
 		}

@@ -15,6 +15,7 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/cli"
+	"github.com/trellis-k8s/trellis/internal/cli/live"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
 	"github.com/trellis-k8s/trellis/internal/render"
 )
@@ -170,7 +171,7 @@ func (g *graphPods) waiting() *Unbound {
 		}
 	}
 	there, all := g.there()
-	placed := meta.FindStatusCondition(g.dgd.Status.Conditions, nvidiav1beta1.ConditionPlaced)
+	placed := live.Placed(g.dgd)
 	ready := meta.FindStatusCondition(g.dgd.Status.Conditions, nvidiav1beta1.ConditionReady)
 	switch {
 	case placed != nil && placed.Status == "False":

@@ -32,6 +32,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/provider"
 	"github.com/trellis-k8s/trellis/internal/provider/addon"
+	"github.com/trellis-k8s/trellis/internal/quota"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -82,7 +83,9 @@ type Reconciler struct {
 	Hosts     Hosts
 	Results   Results
 	Providers addon.Registry
-	Recorder  events.EventRecorder
+	// Promises are Workloads of Kueue that wait for their place: their pods are asked for as they will be admitted; nil for none.
+	Promises *quota.Promises
+	Recorder events.EventRecorder
 	// Namespace is the operator's own, where placeholders are.
 	Namespace string
 	Options   Options

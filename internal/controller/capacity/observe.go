@@ -14,6 +14,7 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/capacity"
+	"github.com/trellis-k8s/trellis/internal/quota"
 	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
@@ -62,8 +63,10 @@ func (r *Reconciler) gangs(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDe
 		client.MatchingFields{scheduler.IndexPodsByGraph: render.LabelValue(dgd.Name)}); err != nil {
 		return nil, fmt.Errorf("listing the pods of deployment %s: %w", dgd.Name, err)
 	}
+	promises := r.Promises.Of(client.ObjectKeyFromObject(dgd))
 	for i := range pods.Items {
-		s.Pods = append(s.Pods, &pods.Items[i])
+		pod, _ := promises[quota.WorkloadOf(&pods.Items[i])].Admit(&pods.Items[i])
+		s.Pods = append(s.Pods, pod)
 	}
 	gangs := s.Gangs()
 	for i := range gangs {

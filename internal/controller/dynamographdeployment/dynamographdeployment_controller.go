@@ -72,6 +72,8 @@ type Reconciler struct {
 	Platform render.Platform
 	// Retries after failures, and of reading accounts and Roles of others and resource claims, which are not watched.
 	Retries blocked.Retries
+	// ChecksDenied is why AdmissionChecks of Kueue cannot be decided; nil where nothing decides them.
+	ChecksDenied *quota.Denied
 
 	written  pace.Writes
 	uncached uncached

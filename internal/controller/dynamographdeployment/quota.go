@@ -22,7 +22,7 @@ func (r *Reconciler) quotaOf(ctx context.Context, o observed) (*quota.Report, er
 	if !quotacontroller.Concerns(o.dgd) {
 		return nil, nil
 	}
-	of := quota.Observation{DGD: o.dgd, Groups: inOrder(o)}
+	of := quota.Observation{DGD: o.dgd, Groups: inOrder(o), ChecksDenied: r.ChecksDenied.Why()}
 	own, why := quotacontroller.Reader(ctx, r.Providers)
 	if own == nil {
 		return of.WhileUnread(why), nil

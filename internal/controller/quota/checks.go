@@ -42,8 +42,11 @@ type Checks struct {
 		Get(name types.NamespacedName, uid types.UID) (gang.Result, bool)
 	}
 	Changed chan event.GenericEvent
-	Waits   quota.Waits
-	Clock   clock.PassiveClock
+	// Denied is why AdmissionChecks cannot be looked at. Graphs has the conditions of deployments written again where that changes.
+	Denied *quota.Denied
+	Graphs chan<- event.GenericEvent
+	Waits  quota.Waits
+	Clock  clock.PassiveClock
 }
 
 // check has the scheduler look for the places of Workloads that wait for a check of Trellis, and decides these checks. It returns when the next
@@ -71,10 +74,10 @@ func (r *Reconciler) check(ctx context.Context, o *quota.Observation) (time.Dura
 	}
 	r.Checks.Promises.Set(name, promises)
 	result, _ := r.Checks.Results.Get(name, o.DGD.UID)
-	verdicts, again := o.Verdicts(checks, result.Checked, r.Checks.Waits, r.Checks.Clock.Now())
+	verdicts, again := o.Verdicts(checks, result, r.Checks.Waits, r.Checks.Clock.Now())
 	var failures []error
 	for _, v := range verdicts {
-		failures = append(failures, r.decide(ctx, v))
+		failures = append(failures, r.decide(ctx, v), r.pause(ctx, v))
 	}
 	return again, errors.Join(failures...)
 }
@@ -105,6 +108,16 @@ func (r *Reconciler) decide(ctx context.Context, v quota.Verdict) error {
 	return applyStatus(ctx, r.Client, object, data)
 }
 
+// pause has a Workload without a place ask for no quota for a while. Kueue may have changed it since the verdict.
+func (r *Reconciler) pause(ctx context.Context, v quota.Verdict) error {
+	if v.Pause == nil {
+		return nil
+	}
+	w := *v.Workload
+	w.ResourceVersion = ""
+	return r.patch(ctx, &w, v.Pause.Patch(), "having Workload %s ask for no quota until "+v.Pause.Until.Format(time.RFC3339))
+}
+
 // applyStatus applies a part of an object's status. An object that has changed meanwhile is read again by its event.
 func applyStatus(ctx context.Context, c client.Client, object *unstructured.Unstructured, data []byte) error {
 	err := c.Status().Patch(ctx, object, client.RawPatch(types.ApplyPatchType, data), client.FieldOwner(ownerOfChecks), client.ForceOwnership)
@@ -114,12 +127,12 @@ func applyStatus(ctx context.Context, c client.Client, object *unstructured.Unst
 	return nil
 }
 
-// admissionChecks are those that Trellis decides; none where it has no rights on them (config/kueue-placement), or Kueue has none.
+// admissionChecks are those that Trellis decides; none where Kueue has no such kind.
 func admissionChecks(ctx context.Context, live client.Reader) ([]unstructured.Unstructured, error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(quota.WorkloadKind.GroupVersion().WithKind("AdmissionCheckList"))
 	err := live.List(ctx, list)
-	if apierrors.IsForbidden(err) || meta.IsNoMatchError(err) {
+	if meta.IsNoMatchError(err) {
 		return nil, nil
 	}
 	if err != nil {
@@ -136,6 +149,9 @@ func admissionChecks(ctx context.Context, live client.Reader) ([]unstructured.Un
 
 func (c *Checks) names(ctx context.Context) (map[string]bool, error) {
 	ours, err := admissionChecks(ctx, c.Live)
+	if apierrors.IsForbidden(err) {
+		return nil, nil // the activator tells
+	}
 	names := make(map[string]bool, len(ours))
 	for i := range ours {
 		names[ours[i].GetName()] = true
@@ -171,6 +187,9 @@ func (c *Checks) flavors(ctx context.Context, names []string) (map[string]quota.
 type activator struct {
 	client client.Client
 	live   client.Reader
+	denied *quota.Denied
+	// tell has the conditions of all deployments in queues written again.
+	tell func(ctx context.Context)
 	// ready says that there is something to look for: without a deployment in a queue nothing is asked of Kueue.
 	ready func() bool
 }
@@ -196,11 +215,27 @@ func (a *activator) Start(ctx context.Context) error {
 	}
 }
 
+// noRights is why AdmissionChecks cannot be decided where the operator has not been given the optional rights.
+const noRights = "the operator has no rights on AdmissionChecks of Kueue: install the component config/kueue-placement, or set the chart's value kueue.placement"
+
+// activate tells Kueue of all checks of Trellis that it does not know of. Missing rights are no error: they are optional, and the conditions of
+// deployments that wait for a check contain them.
 func (a *activator) activate(ctx context.Context) error {
 	ours, err := admissionChecks(ctx, a.live)
-	if err != nil {
-		return err
+	if err == nil {
+		err = a.activateAll(ctx, ours)
 	}
+	denied := ""
+	if apierrors.IsForbidden(err) {
+		denied, err = noRights, nil
+	}
+	if a.denied.Set(denied) {
+		a.tell(ctx)
+	}
+	return err
+}
+
+func (a *activator) activateAll(ctx context.Context, ours []unstructured.Unstructured) error {
 	var failures []error
 	for i := range ours {
 		var conditions struct {

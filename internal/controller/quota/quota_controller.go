@@ -15,11 +15,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -59,7 +61,7 @@ type Reconciler struct {
 // SetupWithManager registers the controller. The rights on Workloads are in config/kueue.
 func SetupWithManager(mgr ctrl.Manager, c client.Client, providers *provider.Registry, checks Checks, retries blocked.Retries) error {
 	r := &Reconciler{Client: c, Providers: providers, Recorder: record.Bounded(mgr.GetEventRecorder("trellis")), Checks: checks}
-	if err := mgr.Add(&activator{client: c, live: checks.Live, ready: r.queued.Load}); err != nil {
+	if err := mgr.Add(&activator{client: c, live: checks.Live, denied: checks.Denied, tell: r.tellGraphs, ready: r.queued.Load}); err != nil {
 		return err
 	}
 	queued := predicate.NewPredicateFuncs(func(o client.Object) bool { return quota.WorkloadOf(o.(*corev1.Pod)) != "" })
@@ -89,18 +91,39 @@ func (r *Reconciler) concernedBy(ctx context.Context, change client.Object) []re
 	if name, one := provider.GraphOf(change); one {
 		return []reconcile.Request{{NamespacedName: name}}
 	}
+	var out []reconcile.Request
+	for _, dgd := range r.concerned(ctx) {
+		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(dgd)})
+	}
+	return out
+}
+
+// concerned are all deployments that are in a queue, or were.
+func (r *Reconciler) concerned(ctx context.Context) []*nvidiav1beta1.DynamoGraphDeployment {
 	all := &nvidiav1beta1.DynamoGraphDeploymentList{}
 	if err := r.Client.List(ctx, all, client.UnsafeDisableDeepCopy); err != nil {
 		log.FromContext(ctx).Error(err, "listing the deployments that a change of Kueue concerns")
 		return nil
 	}
-	var out []reconcile.Request
+	var out []*nvidiav1beta1.DynamoGraphDeployment
 	for i := range all.Items {
 		if Concerns(&all.Items[i]) {
-			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&all.Items[i])})
+			out = append(out, &all.Items[i])
 		}
 	}
 	return out
+}
+
+// tellGraphs has the conditions of all deployments in queues written again.
+func (r *Reconciler) tellGraphs(ctx context.Context) {
+	for _, dgd := range r.concerned(ctx) {
+		about := &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: dgd.Namespace, Name: dgd.Name}}
+		select {
+		case r.Checks.Graphs <- event.GenericEvent{Object: about}:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // Concerns says that a deployment is in a queue, or was.
@@ -129,11 +152,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	again, err := r.check(ctx, &o)
-	return ctrl.Result{RequeueAfter: again}, errors.Join(err, r.apply(ctx, dgd, quota.Plan(o)))
+	steps := quota.Plan(o)
+	if wait := steps.Next.Sub(o.Now); !steps.Next.IsZero() && (again == 0 || wait < again) {
+		again = wait
+	}
+	return ctrl.Result{RequeueAfter: again}, errors.Join(err, r.apply(ctx, dgd, steps))
 }
 
 func (r *Reconciler) observe(ctx context.Context, own client.Reader, dgd *nvidiav1beta1.DynamoGraphDeployment) (quota.Observation, error) {
-	o := quota.Observation{DGD: dgd}
+	o := quota.Observation{DGD: dgd, Now: r.Checks.Clock.Now()}
 	var err error
 	if o.Groups, err = scheduler.GroupsOf(ctx, r.Client, dgd.Namespace, dgd.UID); err != nil {
 		return o, err
@@ -162,6 +189,9 @@ func (r *Reconciler) apply(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDe
 	}
 	for _, w := range s.Resume {
 		failures = append(failures, r.patch(ctx, w, quota.ResumePatch, "having Workload %s ask for quota"))
+	}
+	for _, w := range s.Ask {
+		failures = append(failures, r.patch(ctx, w, quota.AskPatch, "having Workload %s ask for quota again"))
 	}
 	for _, w := range s.Create {
 		err := r.create(ctx, w)

@@ -93,7 +93,7 @@ func newUpCommand(p *place) *cobra.Command {
 	f.StringVar(&opts.NodesFile, "nodes", "", "file with Node objects to simulate instead (YAML or JSON)")
 	f.StringVar(&provider, "provider", string(sandbox.Gates),
 		fmt.Sprintf("provider of graphs that name none: one of %v; the last three are started beside the control plane", sandbox.Providers))
-	f.StringSliceVar(&with, "with", nil, "what to run alongside, of any provider: kueue, built from its Go module")
+	f.StringSliceVar(&with, "with", nil, "what to run alongside, of any provider: kueue, karpenter, built from their Go modules")
 	f.BoolVar(&opts.Operator, "operator", true, "install and run the operator")
 	f.StringVar(&opts.ManagerBinary, "manager", "", "program of the operator (default: bin/trellis-manager of the clone)")
 	for _, shape := range []string{"zones", "blocks", "racks", "hosts", "gpus"} {

@@ -168,6 +168,34 @@ func TestUseProvider(t *testing.T) {
 	}
 }
 
+// What runs alongside any provider is started with what the operator needs for it.
+func TestUseWith(t *testing.T) {
+	t.Setenv("PEERS_SRC", "")
+	t.Setenv("PEERS_BIN", "")
+	for with, tc := range map[string]struct {
+		args  string
+		peers []string
+	}{
+		"kueue":           {"", []string{"kueue"}},
+		"karpenter":       {"--capacity-requests=Placeholders", []string{"karpenter"}},
+		"Kueue,Karpenter": {"--capacity-requests=Placeholders", []string{"karpenter", "kueue"}},
+	} {
+		opts := sandbox.Options{Provider: sandbox.Gates, Operator: true}
+		if err := useProvider(&opts, strings.Split(with, ",")...); err != nil {
+			t.Fatalf("%s: %v", with, err)
+		}
+		if got := strings.Join(opts.Manager.Args, " "); got != tc.args {
+			t.Errorf("%s: the operator has %q, want %q", with, got, tc.args)
+		}
+		if got := slices.Sorted(maps.Keys(opts.Peers.Ports)); !slices.Equal(got, tc.peers) {
+			t.Errorf("%s: programs %v, want %v", with, got, tc.peers)
+		}
+	}
+	if err := useProvider(&sandbox.Options{Provider: sandbox.Gates}, "volcano"); err == nil || !strings.Contains(err.Error(), "there are Kueue, Karpenter") {
+		t.Errorf("an unknown one: %v", err)
+	}
+}
+
 func TestSandboxOutsideAClone(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, command := range []string{"up", "binaries"} {

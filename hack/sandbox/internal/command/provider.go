@@ -43,6 +43,7 @@ func useProvider(opts *sandbox.Options, with ...string) error {
 		return fmt.Errorf("--provider %s: %w", opts.Provider, err)
 	}
 	opts.Peers = set.Beside(opts.Progress)
+	opts.Manager.Args = append(opts.Manager.Args, peers.OperatorFlags(names...)...)
 	return nil
 }
 

@@ -1,0 +1,51 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package quota
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/trellis-k8s/trellis/internal/limit"
+)
+
+// Annotations of Workloads that gave their quota back because there was no place: why, and when quota is asked for again. Trellis keeps them inactive
+// until then. Kueue 0.19 does not give the quota of an AdmissionCheck back before the time that its state Retry names, and with none it asks at once.
+const (
+	annotationNoPlace  = "trellis.dev/no-place"
+	annotationAskAfter = "trellis.dev/ask-for-quota-after"
+)
+
+// Pause is why a Workload asks for no quota, and until when.
+type Pause struct {
+	Why   string
+	Until time.Time
+}
+
+// Patch begins the pause.
+func (p Pause) Patch() map[string]any {
+	return pausePatch(limit.Text(p.Why, maxKueueMessage), p.Until.UTC().Format(time.RFC3339), false)
+}
+
+// AskPatch ends the pause of a Workload.
+var AskPatch = pausePatch(nil, nil, true)
+
+func pausePatch(why, until any, active bool) map[string]any {
+	return map[string]any{
+		"metadata": map[string]any{"annotations": map[string]any{annotationNoPlace: why, annotationAskAfter: until}}, "spec": map[string]any{"active": active},
+	}
+}
+
+// paused is the pause of a Workload. One whose end cannot be read has ended.
+func (w *Workload) paused() (Pause, bool) {
+	if w.Annotations[annotationAskAfter] == "" || w.active() {
+		return Pause{}, false
+	}
+	until, _ := time.Parse(time.RFC3339, w.Annotations[annotationAskAfter])
+	return Pause{Why: w.Annotations[annotationNoPlace], Until: until}, true
+}
+
+func (p Pause) String() string {
+	return fmt.Sprintf("%s; quota is asked for again after %s", p.Why, p.Until.UTC().Format(time.RFC3339))
+}
