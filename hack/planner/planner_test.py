@@ -5,7 +5,8 @@
 
 The planner knows a deployment and the names of its components. It has the account that Trellis makes for the planners of a namespace, and no
 right beyond that account's Role. It scales by the scale of a component's adapter and, where there is none (404), by a JSON patch of the
-deployment at the component's index. It waits for the condition Ready, status.observedGeneration, status.rollingUpdate and the counted replicas.
+deployment at the component's index. It waits for the condition Ready, status.observedGeneration, status.rollingUpdate and the counted replicas, and
+reads the GPUs of an engine and of a replica, and the Dynamo namespace of the workers.
 """
 
 import os
@@ -104,6 +105,18 @@ def unstable(deployment, wanted):
     return None
 
 
+def shape(deployment, component):
+    """The GPUs of an engine and of a replica, as the planner of main reads them; None while they are not known."""
+    status = deployment.get("status", {})
+    counted = status.get("components", {}).get(component, {})
+    engine, replica = counted.get("gpusPerEngine"), counted.get("gpusPerReplica")
+    if status.get("observedGeneration") != deployment["metadata"]["generation"] or engine is None or replica is None:
+        return None
+    if not isinstance(engine, int) or not isinstance(replica, int) or min(engine, replica) < 0 or engine > 0 and replica == 0:
+        raise AssertionError(f"{component}: {engine} and {replica} GPUs are no shape")
+    return engine, replica
+
+
 class TestPlanner(unittest.TestCase):
     """Starts a sandbox with the operator, and a deployment with a planner in it."""
 
@@ -150,6 +163,23 @@ class TestPlanner(unittest.TestCase):
 
     def test_reads_what_workers_publish(self):
         self.planner.api.list_namespaced_custom_object(GROUP, "v1alpha1", NAMESPACE, "dynamoworkermetadatas")
+
+    def test_reads_shapes(self):
+        self.planner.wait({})
+        deployment = self.planner.get()
+        shapes = {c["name"]: shape(deployment, c["name"]) for c in deployment["spec"]["components"]}
+        self.assertEqual(shapes, {"VllmPrefillWorker": (8, 8), "Frontend": (0, 0), "VllmDecodeWorker": (16, 16), "Planner": (0, 0)})
+
+    def test_finds_the_namespace_of_the_workers(self):
+        self.planner.wait({})
+        deployment = self.planner.get()
+        self.assertEqual(deployment["status"]["state"], "successful")
+        generation = deployment["metadata"]["annotations"]["nvidia.com/current-worker-hash-v2"]
+        for worker in ("VllmPrefillWorker", "VllmDecodeWorker"):
+            counted = deployment["status"]["components"][worker]
+            self.assertEqual(counted["runtimeNamespace"], f"{NAMESPACE}-{NAME}-{generation}")
+            names = [p.metadata.name for p in self.planner.pods(worker)]
+            self.assertTrue(all(any(pod.startswith(name + "-") for name in counted["componentNames"]) for pod in names), names)
 
     def test_index_of_another_component(self):
         with self.assertRaises(client.ApiException) as caught:

@@ -113,7 +113,7 @@ func TestAsk(t *testing.T) {
 		t.Errorf("the last answer is %v, %v", got, ok)
 	}
 	for !answered(t, a, f).Instances.Has(Instance{"n", "2"}) {
-		time.Sleep(time.Millisecond)
+		<-time.After(time.Millisecond)
 	}
 	clock.Add(int64(stale / time.Second))
 	if got, ok := a.Ask(f); ok {

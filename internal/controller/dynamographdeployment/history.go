@@ -101,7 +101,7 @@ func (r *Reconciler) keepHistory(ctx context.Context, o observed, wanted *render
 	if !specs.Named(o.provider.Name).Planned {
 		return nil
 	}
-	h := history{r, o.dgd, slices.Clone(o.history), map[string]bool{}}
+	h := history{r, o.dgd, wanted, slices.Clone(o.history), map[string]bool{}}
 	var failures []error
 	if running, one := render.GenerationIn(o.groups, wanted.Workers()); one {
 		failures = append(failures, h.store(ctx, running, false))
@@ -109,7 +109,7 @@ func (r *Reconciler) keepHistory(ctx context.Context, o observed, wanted *render
 	if stored, one := wanted.Stored(); one {
 		failures = append(failures, h.store(ctx, stored, true))
 	}
-	failures = append(failures, h.noteInput(ctx, wanted), h.noteServing(ctx, o, wanted), h.prune(ctx))
+	failures = append(failures, h.noteInput(ctx), h.noteServing(ctx, o), h.prune(ctx))
 	return errors.Join(failures...)
 }
 
@@ -117,6 +117,7 @@ func (r *Reconciler) keepHistory(ctx context.Context, o observed, wanted *render
 type history struct {
 	*Reconciler
 	dgd    *nvidiav1beta1.DynamoGraphDeployment
+	wanted *render.Graph
 	stored []*appsv1.ControllerRevision
 	needed map[string]bool
 }
@@ -139,6 +140,9 @@ func (h *history) store(ctx context.Context, generation *render.StoredGeneration
 	at := slices.IndexFunc(h.stored, func(r *appsv1.ControllerRevision) bool { return r.Name == revision.Name })
 	switch {
 	case at < 0:
+		if h.isWanted(revision) {
+			metav1.SetMetaDataAnnotation(&revision.ObjectMeta, render.AnnotationWorkersInput, h.wanted.WorkersInput)
+		}
 		revision.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(h.dgd, nvidiav1beta1.GroupVersion.WithKind("DynamoGraphDeployment"))}
 		err = h.Client.Create(ctx, revision, client.FieldOwner(render.FieldOwner))
 	case newest && at > 0:
@@ -157,17 +161,20 @@ func (h *history) store(ctx context.Context, generation *render.StoredGeneration
 	return fmt.Errorf("storing a generation as ControllerRevision %s: %w", revision.Name, err)
 }
 
-// noteInput notes what the workers of the generation that the deployment asks for are made from: another release may render other pods from it.
-func (h *history) noteInput(ctx context.Context, wanted *render.Graph) error {
-	return h.note(ctx, render.AnnotationWorkersInput, wanted.WorkersInput, func(revision *appsv1.ControllerRevision) bool {
-		return wanted.Generation != "" && generationIn(revision) == wanted.Generation
-	})
+// isWanted says that a generation is the one that the deployment asks for.
+func (h *history) isWanted(revision *appsv1.ControllerRevision) bool {
+	return h.wanted.Generation != "" && generationIn(revision) == h.wanted.Generation
+}
+
+// noteInput notes what the workers of the wanted generation are made from: another release may render other pods from it.
+func (h *history) noteInput(ctx context.Context) error {
+	return h.note(ctx, render.AnnotationWorkersInput, h.wanted.WorkersInput, h.isWanted)
 }
 
 // noteServing notes that the generation that runs is rolled out and serves: an abort prefers it to those that never did.
-func (h *history) noteServing(ctx context.Context, o observed, wanted *render.Graph) error {
-	running, one := render.GenerationIn(o.groups, wanted.Workers())
-	if _, serves := servingGeneration(o, wanted); !one || !serves {
+func (h *history) noteServing(ctx context.Context, o observed) error {
+	running, one := render.GenerationIn(o.groups, h.wanted.Workers())
+	if _, serves := servingGeneration(o, h.wanted); !one || !serves {
 		return nil
 	}
 	name := running.RevisionName(o.dgd)
