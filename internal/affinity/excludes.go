@@ -71,6 +71,9 @@ func (b *binding) Exceeds(s *topology.Shape, n topology.NodeID, scope topology.D
 	})
 }
 
+// Spreads implements topology.Spreader.
+func (b *binding) Spreads() bool { return len(b.spreads) > 0 }
+
 func b2i(b bool) int {
 	if b {
 		return 1
