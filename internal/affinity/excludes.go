@@ -72,6 +72,9 @@ func (b *binding) Exceeds(s *topology.Shape, n topology.NodeID, scope topology.D
 	})
 }
 
+// Spreads implements topology.Spreader.
+func (b *binding) Spreads() bool { return len(b.spreads) > 0 }
+
 // repelled says which anti-affinity keeps pods of a class off a node.
 func (c *class) repelled(of map[string]string) string {
 	for _, r := range c.repels {

@@ -17,7 +17,6 @@ import (
 type rule struct {
 	key      string
 	together bool
-	spreads  bool
 	// needs are labels that the node must have.
 	needs []string
 	// barred are the values of keys that repel the pods, only those that they must be in.
@@ -33,7 +32,7 @@ type valueRule struct {
 
 // ruleOf writes down what binds the pods of a class.
 func (b *binding) ruleOf(c *class, signature string) *rule {
-	r := &rule{together: b.together(c), spreads: len(c.spreads) > 0}
+	r := &rule{together: b.together(c)}
 	for _, s := range c.spreads {
 		r.needs = append(r.needs, s.key)
 	}
@@ -133,9 +132,6 @@ func (r *rule) Key() string { return r.key }
 
 // Together implements topology.Rule.
 func (r *rule) Together() bool { return r.together }
-
-// Spreads implements topology.Spreader.
-func (r *rule) Spreads() bool { return r.spreads }
 
 // Keeps implements topology.Rule.
 func (r *rule) Keeps(_ string, labels map[string]string) string {

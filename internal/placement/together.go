@@ -6,7 +6,6 @@ package placement
 import (
 	"slices"
 
-	"github.com/trellis-k8s/trellis/internal/bools"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -75,14 +74,6 @@ func (d *demand) shape() *topology.Shape { return d.pods[0].Shape }
 // together says that where the pods go depends on where others of the plan are.
 func (d *demand) together() bool { return d.shape().Together() }
 
-// spreads says that a rule spreads the pods.
-func (d *demand) spreads() bool {
-	return slices.ContainsFunc(d.shape().Rules(), func(r topology.Rule) bool {
-		one, is := r.(topology.Spreader)
-		return is && one.Spreads()
-	})
-}
-
 // excluded says what keeps one more pod of a demand off a host now, in addition to what its view counts; "" for nothing.
 func (s *search) excluded(dm *demand, n topology.NodeID, scope topology.DomainID) string {
 	for _, b := range s.options.bindings {
@@ -145,63 +136,6 @@ func (s *search) allowed(dm *demand, n topology.NodeID, scope topology.DomainID,
 	}
 	dm.view.Give(n, some)
 	return some
-}
-
-// ordered reports whether the pods that are taken can be bound one after the other, whichever the kube-scheduler tries first. They go off their hosts, and
-// return one by one as the rules allow it: first those that do not lead others, since by the time one that does is tried, the pods that it asks for
-// may be elsewhere.
-func (s *search) ordered() bool {
-	if len(s.options.bindings) == 0 {
-		return true
-	}
-	var waiting []take
-	for _, t := range s.taken {
-		if t.demand.together() {
-			waiting = append(waiting, t)
-		}
-	}
-	if len(waiting) == 0 {
-		return true
-	}
-	for _, t := range waiting {
-		t.demand.view.Give(t.node, t.pods)
-	}
-	left := s.comeBack(s.comeBack(slices.Clone(waiting), false), true)
-	for _, t := range left {
-		t.demand.view.Take(t.node, t.pods)
-	}
-	return len(left) == 0 && !slices.ContainsFunc(waiting, s.exceeds)
-}
-
-// exceeds says that pods break a rule of their own together with those that came after them.
-func (s *search) exceeds(t take) bool {
-	return slices.ContainsFunc(s.options.bindings, func(b topology.Binding) bool { return b.Exceeds(t.demand.shape(), t.node, t.scope) })
-}
-
-// comeBack puts pods back on their hosts while the rules allow one of them, and returns those that are left. Pods that are spread come before others, which
-// are counted and are not spread themselves.
-func (s *search) comeBack(left []take, leading bool) []take {
-	slices.SortStableFunc(left, func(a, b take) int { return bools.Compare(b.demand.spreads(), a.demand.spreads()) })
-	for progress := true; progress && len(left) > 0; {
-		progress = false
-		for i := range left {
-			t := &left[i]
-			if progress && left[0].demand.spreads() && !t.demand.spreads() {
-				break // those that are spread are tried again first
-			}
-			for ; t.pods > 0 && s.excluded(t.demand, t.node, t.scope) == "" && (leading || !s.leads(t)); t.pods-- {
-				t.demand.view.Take(t.node, 1)
-				progress = true
-			}
-		}
-		left = slices.DeleteFunc(left, func(t take) bool { return t.pods == 0 })
-		s.steps -= len(left) / 16
-	}
-	return left
-}
-
-func (s *search) leads(t *take) bool {
-	return slices.ContainsFunc(s.options.bindings, func(b topology.Binding) bool { return b.Leads(t.demand.shape(), t.node) })
 }
 
 // scopeOf is the domain that has to hold a unit whichever one it is placed in: of its required level, or the one that it is tied to.

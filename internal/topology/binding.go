@@ -42,6 +42,13 @@ type Binding interface {
 	PutPod(pod *corev1.Pod, n NodeID, k int)
 }
 
+// Spreader is a Binding that may have pods spread. In whichever order these are bound once they are pinned to their hosts, none is excluded that
+// [Binding.Exceeds] lets pass.
+type Spreader interface {
+	Binding
+	Spreads() bool
+}
+
 // Rule is what binds the pods of a shape.
 type Rule interface {
 	// Key is equal for rules that make pods interchangeable.
@@ -60,12 +67,6 @@ type Counter interface {
 	Room(node string) (n int32, limited bool)
 	// Full says what keeps a further pod off a node that has no room.
 	Full(node string) string
-}
-
-// Spreader is a Rule that may spread its pods: they are not excluded if they come before others that are counted.
-type Spreader interface {
-	Rule
-	Spreads() bool
 }
 
 // With returns the shape of pods that a rule binds. The kube-scheduler decides by the host, and knows nothing of the plan, so such pods are pinned to
