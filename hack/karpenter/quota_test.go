@@ -195,6 +195,7 @@ var _ = Describe("A gang in a queue of the real Kueue", Serial, func() {
 		dgd := gang(name, 2)
 		dgd.Labels = map[string]string{render.LabelKueueQueue: "q"}
 		until(ctx, "the deployment is created", func() error { return api.Create(ctx, dgd) })
+		DeferCleanup(func(ctx SpecContext) error { return client.IgnoreNotFound(api.Delete(ctx, dgd)) }, NodeTimeout(suite.Patience()))
 
 		By("waiting for quota: nothing is asked for")
 		until(ctx, "it waits for quota", func() error { return t.waits(dgd, nvidiav1alpha1.ConditionQuotaReserved, "QuotaPending") })
