@@ -11,6 +11,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -176,8 +177,9 @@ var _ = Describe("Two teams that lend each other quota", Serial, suite.Faults, f
 		h.newTeam("b", 16)
 		l := &life{hall: h, random: rand.New(rand.NewPCG(seed, 0)), low: h.priority(100), high: h.priority(200)}
 		o := h.observe()
+		start := time.Now()
 		for n := range steps {
-			GinkgoWriter.Printf("step %d: %s\n", n+1, l.step())
+			GinkgoWriter.Printf("step %d after %s: %s\n", n+1, time.Since(start).Round(time.Second), l.step())
 			if l.random.IntN(5) == 0 {
 				l.kill()
 			}

@@ -171,7 +171,7 @@ var _ = Describe("A deployment in a queue of the real Kueue", Serial, func() {
 		t.ready("g")
 	}, SpecTimeout(suite.Timeout()))
 
-	It("survives Kueue and the operator, and leaves a Kueue that is gone by its label", suite.Faults, func(ctx SpecContext) {
+	It("survives that Kueue and the operator are killed", suite.Faults, func(ctx SpecContext) {
 		t := newHall(ctx, 3).newTeam("a", 48)
 		t.create(t.graph("g", workers(1)))
 		t.ready("g")

@@ -27,7 +27,9 @@ import (
 var (
 	scratch string
 	cluster *sandbox.Sandbox
-	api     client.WithWatch
+	// kueue installs Kueue once more.
+	kueue *sandbox.Peers
+	api   client.WithWatch
 )
 
 func TestKueue(t *testing.T) { suite.Run(t, "Real Kueue", suite.Default) }
@@ -38,9 +40,12 @@ var _ = SynchronizedBeforeSuite(start, func() { DeferOnFailure(keepLogs) }, Node
 func start(ctx SpecContext) {
 	root, err := filepath.Abs(filepath.Join("..", ".."))
 	Expect(err).NotTo(HaveOccurred())
-	set, err := peers.Find(root, peers.Kueue)
+	set, err := peers.Find(root, peers.Kueue, string(sandbox.LeaderWorkerSet))
 	Expect(err).NotTo(HaveOccurred())
 	AddReportEntry("The peer", strings.Join(set.Versions(ctx), "; "))
+	alone, err := peers.Find(root, peers.Kueue)
+	Expect(err).NotTo(HaveOccurred())
+	kueue = alone.Beside(progress.Discard)
 	scratch, err = os.MkdirTemp("", "trellis-kueue")
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { _ = os.Remove(scratch) }) // which leaves logs that were kept

@@ -1,0 +1,215 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kueue
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/render"
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
+)
+
+// What a cost is measured with: gangs of two pods that need a host each, created one after the other, all of which fit.
+const (
+	costGangs  = 12
+	costRounds = 3
+)
+
+const (
+	queueLabel = "kueue.x-k8s.io/queue-name"
+	groupLabel = "kueue.x-k8s.io/pod-group-name"
+	lwsLabel   = "leaderworkerset.sigs.k8s.io/name"
+)
+
+// way is one way to have gangs admitted by Kueue.
+type way struct {
+	name string
+	// gang is what is created for one.
+	gang func(t *team, name string) []client.Object
+	// all are the kinds that all of them are deleted by. Kueue keeps plain pods until their Workload is deleted.
+	all []client.Object
+}
+
+var ways = []way{
+	{"Trellis", func(t *team, name string) []client.Object { return []client.Object{t.graph(name, workers(1))} }, []client.Object{&nvidiav1alpha1.DynamoGraphDeployment{}}},
+	{"plain pods in a group of Kueue", podGroup, []client.Object{&corev1.Pod{}, kueueObject("Workload", "", "", nil)}},
+	{"LeaderWorkerSet with Kueue", leaderWorkerSet, []client.Object{newLeaderWorkerSet()}},
+}
+
+// pods of a gang that Trellis does not make.
+func costPod() corev1.PodSpec {
+	gpus := corev1.ResourceList{gpuResource: resource.MustParse(fmt.Sprint(gpusPerHost))}
+	return corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "example.com/app:1", Resources: corev1.ResourceRequirements{Limits: gpus}}}}
+}
+
+// podGroup is Kueue's own integration of pods.
+func podGroup(t *team, name string) (out []client.Object) {
+	for i := range hostsPerRack {
+		out = append(out, &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: t.namespace, Name: fmt.Sprintf("%s-%d", name, i), Labels: map[string]string{queueLabel: queueName, groupLabel: name},
+				Annotations: map[string]string{"kueue.x-k8s.io/pod-group-total-count": fmt.Sprint(hostsPerRack)},
+			},
+			Spec: costPod(),
+		})
+	}
+	return out
+}
+
+func newLeaderWorkerSet() *unstructured.Unstructured {
+	o := &unstructured.Unstructured{}
+	o.SetAPIVersion("leaderworkerset.x-k8s.io/v1")
+	o.SetKind("LeaderWorkerSet")
+	return o
+}
+
+// leaderWorkerSet is Kueue's own integration of LeaderWorkerSet.
+func leaderWorkerSet(t *team, name string) []client.Object {
+	spec := costPod()
+	template, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&corev1.PodTemplateSpec{Spec: spec})
+	Expect(err).NotTo(HaveOccurred())
+	o := newLeaderWorkerSet()
+	o.SetNamespace(t.namespace)
+	o.SetName(name)
+	o.SetLabels(map[string]string{queueLabel: queueName})
+	o.Object["spec"] = map[string]any{"replicas": int64(1), "leaderWorkerTemplate": map[string]any{"size": int64(hostsPerRack), "workerTemplate": template}}
+	return []client.Object{o}
+}
+
+// bindings are when gangs had all their pods bound.
+type bindings struct {
+	mu    sync.Mutex
+	nodes map[string]map[string]bool
+	whole map[string]time.Time
+}
+
+// follow watches the pods of a team until the spec ends.
+func (t *team) follow() *bindings {
+	GinkgoHelper()
+	b := &bindings{nodes: map[string]map[string]bool{}, whole: map[string]time.Time{}}
+	ctx, cancel := context.WithCancel(t.ctx)
+	DeferCleanup(cancel)
+	changes, err := api.Watch(ctx, &corev1.PodList{}, client.InNamespace(t.namespace))
+	Expect(err).NotTo(HaveOccurred())
+	go func() {
+		for event := range changes.ResultChan() {
+			if pod, is := event.Object.(*corev1.Pod); is && pod.Spec.NodeName != "" {
+				b.bound(pod)
+			}
+		}
+	}()
+	return b
+}
+
+func (b *bindings) bound(pod *corev1.Pod) {
+	gang := cmp.Or(pod.Labels[render.LabelGraph], pod.Labels[lwsLabel], pod.Labels[groupLabel])
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.nodes[gang] == nil {
+		b.nodes[gang] = map[string]bool{}
+	}
+	b.nodes[gang][pod.Name] = true
+	if _, known := b.whole[gang]; !known && len(b.nodes[gang]) == hostsPerRack {
+		b.whole[gang] = time.Now()
+	}
+}
+
+func (b *bindings) of(gang string) (time.Time, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	at, whole := b.whole[gang]
+	return at, whole
+}
+
+// cost is how long gangs took from their creation until they were bound: half of them, and the last one from the first creation.
+type cost struct{ median, all time.Duration }
+
+// measure creates gangs, waits until they are bound, and deletes them.
+func (t *team) measure(w way, round int) cost {
+	GinkgoHelper()
+	b, created := t.follow(), map[string]time.Time{}
+	var names []string
+	start := time.Now()
+	for n := range costGangs {
+		name := fmt.Sprintf("c%d-%d", round, n)
+		names, created[name] = append(names, name), time.Now()
+		for _, o := range w.gang(t, name) {
+			t.create(o)
+		}
+	}
+	t.until("all gangs of "+w.name+" are bound", func() (err error) {
+		for _, name := range names {
+			if _, whole := b.of(name); !whole {
+				err = errors.Join(err, fmt.Errorf("%s is not", name))
+			}
+		}
+		return err
+	})
+	var took []time.Duration
+	last := start
+	for _, name := range names {
+		at, _ := b.of(name)
+		took = append(took, at.Sub(created[name]))
+		if at.After(last) {
+			last = at
+		}
+	}
+	slices.Sort(took)
+	for _, kind := range w.all {
+		t.answered(func() error { return api.DeleteAllOf(t.ctx, kind, client.InNamespace(t.namespace)) })
+	}
+	t.until("the quota of "+w.name+" is given back", func() error { return errors.Join(t.empty(), t.uses(0)) })
+	return cost{median: took[len(took)/2], all: last.Sub(start)}
+}
+
+// empty is an error while the team has a pod.
+func (t *team) empty() error {
+	list := &corev1.PodList{}
+	err := api.List(t.ctx, list, client.InNamespace(t.namespace))
+	if err == nil && len(list.Items) > 0 {
+		return fmt.Errorf("%d pods are left", len(list.Items))
+	}
+	return err
+}
+
+var _ = Describe("The cost of quota by the real Kueue", Serial, suite.Slow, func() {
+	// It reports the ratios and asserts none: they depend on what else the machine does.
+	It("is measured against Kueue's own integrations, for the same gangs", func(ctx SpecContext) {
+		t := newHall(ctx, costGangs).newTeam("a", costGangs*hostsPerRack*gpusPerHost)
+		costs := make([][]cost, len(ways))
+		for round := range costRounds {
+			for i, w := range ways {
+				costs[i] = append(costs[i], t.measure(w, round))
+			}
+		}
+		best := func(of []cost, by func(cost) time.Duration) time.Duration {
+			return by(slices.MinFunc(of, func(a, b cost) int { return cmp.Compare(by(a), by(b)) }))
+		}
+		median, all := func(c cost) time.Duration { return c.median }, func(c cost) time.Duration { return c.all }
+		var table strings.Builder
+		for i, w := range ways {
+			m, a := best(costs[i], median), best(costs[i], all)
+			fmt.Fprintf(&table, "%s: half of the gangs bound after %s, all after %s; Trellis takes %.2f and %.2f of it; rounds %v\n", w.name,
+				m.Round(time.Millisecond), a.Round(time.Millisecond), float64(best(costs[0], median))/float64(m), float64(best(costs[0], all))/float64(a), costs[i])
+		}
+		AddReportEntry("the best of the rounds", table.String())
+	}, SpecTimeout(4*suite.Timeout()))
+})
