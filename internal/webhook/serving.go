@@ -17,6 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/trellis-k8s/trellis/internal/bools"
 )
 
 // authorityKey of the certificate's Secret is what the API server must trust; the rotator fills it.
@@ -67,7 +69,7 @@ func (f *follower) Reconcile(ctx context.Context, _ reconcile.Request) (reconcil
 		inSync.WithLabelValues().Set(0)
 		return reconcile.Result{}, fmt.Errorf("the webhooks' certificate is not in use everywhere yet: %w", err)
 	}
-	inSync.WithLabelValues().Set(map[bool]float64{true: 1}[kept])
+	inSync.WithLabelValues().Set(float64(bools.Int(kept)))
 	return reconcile.Result{}, nil
 }
 
