@@ -87,7 +87,7 @@ func (a *autoscaler) waits(kind string, pods int32) *nvidiav1alpha1.DynamoGraphD
 }
 
 // adds a node with 8 GPUs in a zone and rack.
-func (a *autoscaler) adds(name, zone, rack string) {
+func (a *autoscaler) adds(name, zone, rack string, bound ...*corev1.Pod) {
 	GinkgoHelper()
 	name = a.namespace + "-" + name
 	node := &corev1.Node{
@@ -98,6 +98,9 @@ func (a *autoscaler) adds(name, zone, rack string) {
 		},
 	}
 	a.install("", node)
+	for _, pod := range bound {
+		Expect(a.c.SubResource("binding").Create(a.ctx, pod, &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: name}})).To(Succeed())
+	}
 	node.Spec.Taints = nil // admission adds one, which a controller removes when the node is ready
 	Expect(a.c.Update(a.ctx, node)).To(Succeed())
 }
@@ -196,11 +199,6 @@ func (a *autoscaler) reported(dgd *nvidiav1alpha1.DynamoGraphDeployment, reason,
 }
 
 // bind binds a placeholder as the kube-scheduler does.
-func (a *autoscaler) bind(pod *corev1.Pod, node string) {
-	GinkgoHelper()
-	Expect(a.c.SubResource("binding").Create(a.ctx, pod, &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: a.namespace + "-" + node}})).To(Succeed())
-}
-
 // order notes what happens to pods: a bound placeholder is gone, or a pod of the deployment is released.
 func (a *autoscaler) order() func() []string {
 	GinkgoHelper()
@@ -289,10 +287,8 @@ var _ = Describe("Capacity that is asked for", func() {
 			return nil
 		})
 		happens := a.order()
-		a.adds("0", "a", "r0")
-		a.bind(&all[0], "0")
-		a.adds("1", "a", "r0")
-		a.bind(&all[1], "1")
+		a.adds("0", "a", "r0", &all[0])
+		a.adds("1", "a", "r0", &all[1])
 		a.released("a", "r0", 2)
 		a.gone()
 		Eventually(ctx, happens).Should(Equal([]string{"a placeholder is gone", "a placeholder is gone", "a pod is released", "a pod is released"}))
