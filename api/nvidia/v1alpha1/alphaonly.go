@@ -7,8 +7,8 @@ import (
 	"github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
-// AlphaOnly is what a deployment of v1beta1 remembers of v1alpha1 that v1beta1 cannot say and that is acted on or warned of. It holds no live
-// field: whatever v1beta1 can say is only in the object itself. Its zero value is that of a deployment that never was one of v1alpha1.
+// AlphaOnly is what a deployment of v1beta1 remembers of v1alpha1 that v1beta1 cannot say and that is acted on or warned of. It holds no
+// live field: whatever v1beta1 can say is only in the object itself. Its zero value is that of a deployment that never was one of v1alpha1.
 type AlphaOnly struct {
 	// PVCs of the graph.
 	PVCs []PVC
@@ -24,8 +24,8 @@ type AlphaOnly struct {
 type AlphaOnlyService struct {
 	// Annotations and Labels of the component's objects other than pods. Those of the pods are in podTemplate.
 	Annotations, Labels map[string]string
-	// ComponentType and SubComponentType as v1alpha1 has them, where the component's type does not say the same. In v1alpha1, prefill and decode
-	// are said by the componentType worker with that subComponentType.
+	// ComponentType and SubComponentType as v1alpha1 has them, where the component's type does not say the same. In v1alpha1, prefill and
+	// decode are said by the componentType worker with that subComponentType.
 	ComponentType, SubComponentType string
 	// MainContainerName is the name of the main container, where it is not main.
 	MainContainerName string
@@ -39,7 +39,8 @@ type AlphaOnlyService struct {
 	Ingress *IngressSpec
 }
 
-// AlphaOnlyOf reads what only v1alpha1 can say of a deployment. It fails only if what is remembered is no valid v1alpha1, which admission refuses.
+// AlphaOnlyOf reads what only v1alpha1 can say of a deployment. It fails only if what is remembered is no valid v1alpha1, which admission
+// refuses.
 func AlphaOnlyOf(dgd *v1beta1.DynamoGraphDeployment) (AlphaOnly, error) {
 	if dgd.Annotations[AnnotationSpecMemory] == "" {
 		return AlphaOnly{}, nil

@@ -23,22 +23,23 @@ const (
 const MaxAnnotations = convert.MaxAnnotations
 
 // ConvertJSON converts a DynamoGraphDeployment or an adapter, as the API server holds it, to a version: v1alpha1 or v1beta1. It is what a
-// conversion webhook calls: the Go types canonicalise quantities and drop empty values, raw JSON keeps them. It fails only for what is no JSON
-// object or for another version.
+// conversion webhook calls: the Go types canonicalise quantities and drop empty values, raw JSON keeps them. It fails only for what is no
+// JSON object or for another version.
 func ConvertJSON(raw []byte, version string) ([]byte, error) { return convert.JSON(raw, version) }
 
-// ConversionFits says, with path and fix, why an object of either version cannot be kept in the other without loss: what the other cannot say
-// is kept in annotations, which must fit into MaxAnnotations together with all others. Such an object still converts, without its memory.
+// ConversionFits says, with path and fix, why an object of either version cannot be kept in the other without loss: what the other cannot
+// say is kept in annotations, which must fit into MaxAnnotations together with all others. Such an object still converts, without its
+// memory.
 func ConversionFits(raw []byte) error { return convert.Fits(raw) }
 
-// PayloadProblem says what is wrong with the annotations of a v1beta1 object that should keep what only v1alpha1 can say: they are ignored. It is
-// empty if nothing is wrong.
+// PayloadProblem says what is wrong with the annotations of a v1beta1 object that should keep what only v1alpha1 can say: they are
+// ignored. It is empty if nothing is wrong.
 func PayloadProblem(dgd *v1beta1.DynamoGraphDeployment) string {
 	return MemoryProblem(dgd.Annotations, convert.Beta)
 }
 
-// MemoryProblem says what is wrong with the annotations of an object of a version that should keep what only the other version can say: they are
-// ignored. It is empty if nothing is wrong.
+// MemoryProblem says what is wrong with the annotations of an object of a version that should keep what only the other version can say:
+// they are ignored. It is empty if nothing is wrong.
 func MemoryProblem(annotations map[string]string, version string) string {
 	return convert.Problem(annotations, version)
 }
@@ -46,8 +47,8 @@ func MemoryProblem(annotations map[string]string, version string) string {
 // OtherVersion of the two that are converted into each other.
 func OtherVersion(version string) string { return convert.Other(version) }
 
-// MemoryDropped reports whether the annotations of an object of a version had no room for what only the other version can say of its spec. Written in
-// this version, the object would lose that.
+// MemoryDropped reports whether the annotations of an object of a version had no room for what only the other version can say of its spec.
+// Written in this version, the object would lose that.
 func MemoryDropped(annotations map[string]string, version string) bool {
 	return convert.Dropped(annotations, version)
 }

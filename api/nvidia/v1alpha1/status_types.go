@@ -24,7 +24,8 @@ const (
 const (
 	// ConditionReady is True when every service serves with its wanted replicas at the current revision. It is never Unknown.
 	ConditionReady = "Ready"
-	// ConditionTopologyLevelsAvailable, only on deployments with a constraint, is True while every level they use exists in the ClusterTopology.
+	// ConditionTopologyLevelsAvailable, only on deployments with a constraint, is True while every level they use exists in the
+	// ClusterTopology.
 	ConditionTopologyLevelsAvailable = "TopologyLevelsAvailable"
 	// ConditionQuotaReserved, only on deployments in a queue of Kueue, is True while all of the deployment has quota.
 	ConditionQuotaReserved = "QuotaReserved"
@@ -36,13 +37,14 @@ const (
 	ConditionTopologyConstraintInSync = "TopologyConstraintInSync"
 	// ConditionWithinPodLimit is False when the deployment asks for more pods than one graph may have, past admission.
 	ConditionWithinPodLimit = "WithinPodLimit"
-	// ConditionOrphansAdopted, only while it is False: objects of an earlier deployment of the same name, deleted with --cascade=orphan, cannot be adopted.
+	// ConditionOrphansAdopted, only while it is False: objects of an earlier deployment of the same name, deleted with --cascade=orphan,
+	// cannot be adopted.
 	ConditionOrphansAdopted = "OrphansAdopted"
-	// ConditionOwnershipConflict is True while an object that the deployment needs belongs to another controller, so that it is neither changed nor
-	// deleted. It is False after that, and absent if there never was a conflict.
+	// ConditionOwnershipConflict is True while an object that the deployment needs belongs to another controller, so that it is neither
+	// changed nor deleted. It is False after that, and absent if there never was a conflict.
 	ConditionOwnershipConflict = "OwnershipConflict"
-	// ConditionMemoryReadable, only while it is False: the annotations that keep what the other version of the API alone can say cannot be read,
-	// and are ignored.
+	// ConditionMemoryReadable, only while it is False: the annotations that keep what the other version of the API alone can say cannot be
+	// read, and are ignored.
 	ConditionMemoryReadable = "MemoryReadable"
 	// ConditionPlacementsComplete, only while it is False: the status has no space for the places of all replicas that are to be listed.
 	ConditionPlacementsComplete = "PlacementsComplete"
@@ -93,7 +95,8 @@ const (
 	ReasonMixedNotReady         = "mixed_not_ready_reasons"
 )
 
-// ConditionPrerequisitesMet is False when something that the deployment needs and Trellis does not make is not there: a volume claim, a kind.
+// ConditionPrerequisitesMet is False when something that the deployment needs and Trellis does not make is not there: a volume claim, a
+// kind.
 const (
 	ConditionPrerequisitesMet = "PrerequisitesMet"
 
@@ -101,10 +104,10 @@ const (
 	ReasonPrerequisitesMissing = "PrerequisitesMissing"
 )
 
-// ReasonAllReplicasPlaced says that every packed replica is placed (ConditionPlaced). While it is False the reason is the planner's code.
+// ReasonAllReplicasPlaced means that every packed replica is placed (ConditionPlaced). While it is False the reason is the planner's code.
 const ReasonAllReplicasPlaced = "AllReplicasPlaced"
 
-// ReasonCreationRefused says that scaling groups or pods of the deployment cannot be created (ConditionPlaced).
+// ReasonCreationRefused means that scaling groups or pods of the deployment cannot be created (ConditionPlaced).
 const ReasonCreationRefused = "CreationRefused"
 
 // Reasons of ConditionQuotaReserved.
@@ -123,7 +126,7 @@ const (
 	ReasonFlavorHasTopology = "FlavorHasTopology"
 )
 
-// ReasonOrphansLeft says that objects of an earlier deployment are not adopted (ConditionOrphansAdopted).
+// ReasonOrphansLeft means that objects of an earlier deployment are not adopted (ConditionOrphansAdopted).
 const ReasonOrphansLeft = "OrphansLeft"
 
 // Reasons of ConditionOwnershipConflict.
@@ -132,19 +135,20 @@ const (
 	ReasonOwnershipConflictResolved = "OwnershipConflictResolved"
 )
 
-// ReasonPlacementsShortened says that fewer places are listed (ConditionPlacementsComplete).
+// ReasonPlacementsShortened means that fewer places are listed (ConditionPlacementsComplete).
 const ReasonPlacementsShortened = "PlacementsShortened"
 
-// ReasonInvalid says that the object holds something that admission would have refused (ConditionValid).
+// ReasonInvalid means that the object holds something that admission would have refused (ConditionValid).
 const ReasonInvalid = "Invalid"
 
-// ReasonPodLimitExceeded says that the graph has fewer replicas than it asks for (ConditionWithinPodLimit), and is not Ready for that reason.
+// ReasonPodLimitExceeded means that the graph has fewer replicas than it asks for (ConditionWithinPodLimit), and is not Ready for that
+// reason.
 const ReasonPodLimitExceeded = "PodLimitExceeded"
 
-// ReasonMemoryIgnored says that the annotations are ignored (ConditionMemoryReadable).
+// ReasonMemoryIgnored means that the annotations are ignored (ConditionMemoryReadable).
 const ReasonMemoryIgnored = "MemoryIgnored"
 
-// ReasonFrozenConstraintHolds says that the constraint is the one taken over at creation (ConditionTopologyConstraintInSync).
+// ReasonFrozenConstraintHolds means that the constraint is the one taken over at creation (ConditionTopologyConstraintInSync).
 const ReasonFrozenConstraintHolds = "FrozenConstraintHolds"
 
 // What status.placement.score is worth: every replica counts in it, some are not placed yet, or it is not known.

@@ -147,8 +147,8 @@ func (in *DynamoGraphDeployment) Component(name string) *ComponentSpec {
 	return nil
 }
 
-// PodsPerReplica is the number of pods of one replica of a component, and whether that makes it a multinode one. A component that is not there
-// counts as one pod.
+// PodsPerReplica is the number of pods of one replica of a component, and whether that makes it a multinode one. A component that is not
+// there counts as one pod.
 func (in *ComponentSpec) PodsPerReplica() (pods int32, multinode bool) {
 	switch {
 	case in == nil || in.Multinode == nil:

@@ -23,8 +23,8 @@ var (
 	kvLabelKey = regexp.MustCompile(kvLabelKeyPattern)
 )
 
-// Problems returns what is wrong with the policy, by the rules of its schema; paths are within the policy. It is for those whom no schema has asked:
-// admission, of what v1alpha1 keeps as any object, and the conversion, which leaves out what the schema would refuse.
+// Problems returns what is wrong with the policy, by the rules of its schema; paths are within the policy. It is for those whom no schema
+// has asked: admission, of what v1alpha1 keeps as any object, and the conversion, which leaves out what the schema would refuse.
 func (p *KVTransferPolicy) Problems() field.ErrorList {
 	errs := p.selectorProblems()
 	if len(p.Domain) > kvMaxDomain || !kvDomain.MatchString(p.Domain) {
@@ -38,7 +38,8 @@ func (p *KVTransferPolicy) Problems() field.ErrorList {
 	case preferred && p.PreferredWeight == nil:
 		errs = append(errs, field.Required(weight, "preferredWeight is required when enforcement is preferred; set it from 0 to 1"))
 	case !preferred && p.PreferredWeight != nil:
-		errs = append(errs, field.Forbidden(weight, "preferredWeight may only be set when enforcement is preferred; remove it, or set the enforcement"))
+		errs = append(errs, field.Forbidden(weight, "preferredWeight may only be set when enforcement is preferred; remove it, or set the "+
+			"enforcement"))
 	case preferred && (*p.PreferredWeight < 0 || *p.PreferredWeight > 1):
 		errs = append(errs, field.Invalid(weight, *p.PreferredWeight, "must be from 0 to 1"))
 	}

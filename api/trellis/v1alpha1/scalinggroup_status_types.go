@@ -57,14 +57,14 @@ type ScalingGroupStatus struct {
 	// restart that was last rolled out completely, by a provider that makes the pods itself. Pods of Trellis' own carry it themselves.
 	// +optional
 	Restart string `json:"restart,omitempty"`
-	// placements is the last domain of each replica, as far as 128 KiB hold them, the lowest ordinals first; FurtherPlacements has the others. A
-	// replica that is recreated tries it first; it never has to.
+	// placements is the last domain of each replica, as far as 128 KiB hold them, the lowest ordinals first; FurtherPlacements has the
+	// others. A replica that is recreated tries it first; it never has to.
 	// +optional
 	// +listType=map
 	// +listMapKey=replica
 	Placements []ReplicaPlacement `json:"placements,omitempty"`
-	// furtherPlacements are the last domains of the replicas that Placements has no space for. Where 256 KiB do not hold them, their paths end at a
-	// broader level, and the condition PlacementsComplete is False.
+	// furtherPlacements are the last domains of the replicas that Placements has no space for. Where 256 KiB do not hold them, their paths
+	// end at a broader level, and the condition PlacementsComplete is False.
 	// +optional
 	// +listType=atomic
 	FurtherPlacements []DomainPlacements `json:"furtherPlacements,omitempty"`
@@ -111,6 +111,10 @@ type RolloutProgress struct {
 	// paused means that the update does not proceed.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
+	// inPlace means that the queue of Kueue had no quota for a surplus replica: the rest of the update replaces one replica at a time, within
+	// its quota.
+	// +optional
+	InPlace bool `json:"inPlace,omitempty"`
 	// time at which it began, was resumed, or had so many available replicas for the first time.
 	// +required
 	Time metav1.Time `json:"time"`
@@ -141,8 +145,8 @@ type FailedReplica struct {
 	// restart is the ID of the last restart at that time. With another one the failures are forgotten.
 	// +optional
 	Restart string `json:"restart,omitempty"`
-	// hosts whose kubelets rejected pods of the replica, the one that did so most often first. From the second time on a host comes last for the
-	// replica, and the replica does not return to its former domain first.
+	// hosts whose kubelets rejected pods of the replica, the one that did so most often first. From the second time on a host comes last for
+	// the replica, and the replica does not return to its former domain first.
 	// +kubebuilder:validation:MaxItems=4
 	// +optional
 	// +listType=map

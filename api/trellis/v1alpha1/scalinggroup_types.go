@@ -76,8 +76,8 @@ type ScalingGroupSpec struct {
 	// rollout says how replicas of an older revision are replaced. Absent: one after the other, in place.
 	// +optional
 	Rollout *RolloutStrategy `json:"rollout,omitempty"`
-	// step of the generation of workers that the graph is changing to: how far the group may go while the other components follow. Absent while the
-	// workers are of one generation, and in groups that are updated by themselves.
+	// step of the generation of workers that the graph is changing to: how far the group may go while the other components follow. Absent
+	// while the workers are of one generation, and in groups that are updated by themselves.
 	// +optional
 	Step *RolloutStep `json:"step,omitempty"`
 	// restart is the last restart that was asked for. Replicas made for another one are outdated.
@@ -235,8 +235,8 @@ type Role struct {
 	Template corev1.PodTemplateSpec `json:"template"`
 }
 
-// ScalingGroup owns all replicas of one service of a graph. Its scale subresource counts pods, for disruption budgets only: a write to it is
-// refused.
+// ScalingGroup owns all replicas of one service of a graph. Its scale subresource counts pods, for disruption budgets only: a write to it
+// is refused.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName=sg,categories=dynamo

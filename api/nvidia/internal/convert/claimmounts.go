@@ -33,7 +33,7 @@ func (p *placer) mounts(cache object) {
 	}
 }
 
-// mountsComeBack says that merging what was claimed gives the live lists.
+// mountsComeBack reports whether merging what was claimed gives the live lists.
 func (p *placer) mountsComeBack(live object) bool {
 	main, spec := object{}, object{}
 	copyKeys(main, p.main, "volumeMounts")

@@ -37,16 +37,20 @@ var parts = []part{
 		func(status, _ object) object { return statusToAlpha(status) }, nil},
 }
 
-// directions of a part: into the wanted version and back.
-func (p *part) directions(to string) (forward, back translator) {
-	if to == Beta {
+// directions of a part: into the wanted version and back. A fresh object that has no memory is translated into the form for objects
+// that were never written in v1alpha1.
+func (p *part) directions(to string, fresh, annotated bool) (forward, back translator) {
+	switch {
+	case to == Beta:
 		return p.toBeta, p.toAlpha
+	case fresh && !annotated:
+		return func(part, _ object) object { return p.toFreshAlpha(part) }, p.toBeta
 	}
 	return p.toAlpha, p.toBeta
 }
 
-// JSON converts an object to a version. An object of that version, or of a kind that is not converted, is returned as it is. It fails only for
-// what is no JSON object or names a version that is not known.
+// JSON converts an object to a version. An object of that version, or of a kind that is not converted, is returned as it is. It fails only
+// for what is no JSON object or names a version that is not known.
 func JSON(raw []byte, to string) ([]byte, error) {
 	in, err := readObject(raw, to)
 	if err != nil {
@@ -128,50 +132,86 @@ func Other(version string) string {
 func (p *part) convert(in, out, meta object, to string, remembers bool) {
 	annotation, annotated := objectAt(meta, "annotations")[p.annotation].(string)
 	setAnnotation(meta, p.annotation, "")
+	remembered, _ := readMemory(annotation, to)
 	live, ok := in[p.field].(object)
 	if !ok {
-		if annotated {
-			setAnnotation(meta, p.annotation, annotation) // nothing to use it on
-		}
+		p.convertNothing(meta, to, annotation, remembered)
 		return
 	}
-	forward, back := p.directions(to)
-	fresh := p.toFreshAlpha != nil && neverInAlpha(meta)
-	if fresh && to == Alpha && !annotated {
-		forward = func(part, _ object) object { return p.toFreshAlpha(part) }
-	}
-	remembered, _ := readMemory(annotation, to)
+	fresh := p.fresh(meta)
+	forward, back := p.directions(to, fresh, annotated)
 	result, exact := recall(live, remembered, forward, back)
 	out[p.field] = result
-	if !remembers {
+	foreign, unwritten := annotated && !remembered.own(), fresh && to == Beta
+	switch {
+	case !remembers:
 		return
-	}
-	if exact && remembered.raw != nil {
+	case exact && remembered.raw != nil:
 		setAnnotation(meta, p.annotation, *remembered.raw)
 		return
+	case unwritten && !foreign && equal(p.toFreshAlpha(result), live):
+		return // it reads the same without a memory, as a part that was never written in v1alpha1
 	}
 	memo := remember(live, result, back)
-	if fresh && to == Beta {
-		if (!annotated || remembered.own()) && equal(p.toFreshAlpha(result), live) {
-			return // it reads the same without a memory, as a part that was never written in v1alpha1
-		}
-		if memo.empty() {
-			memo.placed, memo.hash = true, fingerprint(result)
-		}
+	if unwritten && memo.empty() {
+		memo.placed, memo.hash = true, fingerprint(result)
 	}
-	if annotated && !remembered.own() {
-		if again := remember(result, live, forward); again.text(to) != annotation {
-			memo.raw, memo.hash = &annotation, fingerprint(result)
-		}
+	if p.partial(fresh, alphaOf(to, live, result)) {
+		memo.unowned(to, remembered, annotated, result)
 	}
-	if !memo.empty() {
+	if foreign && remember(result, live, forward).text(to) != annotation {
+		memo.raw, memo.hash = &annotation, fingerprint(result)
+	}
+	setAnnotation(meta, p.annotation, memo.text(Other(to)))
+}
+
+// fresh reports whether the part has a form of its own for objects that were never written in v1alpha1, and this is one.
+func (p *part) fresh(meta object) bool { return p.toFreshAlpha != nil && neverInAlpha(meta) }
+
+// convertNothing is the conversion of an object without the part.
+func (p *part) convertNothing(meta object, to, annotation string, remembered *memory) {
+	memo := &memory{}
+	if p.toFreshAlpha != nil && !p.fresh(meta) {
+		memo.unowned(to, remembered, annotation != "", object{})
+	}
+	if annotation != "" && !remembered.mark() {
+		setAnnotation(meta, p.annotation, annotation) // nothing to use it on
+	} else if !memo.empty() {
 		setAnnotation(meta, p.annotation, memo.text(Other(to)))
 	}
 }
 
-// neverInAlpha reports whether managedFields has entries and none of them, except for subresources, was written in v1alpha1. To compare the fields of
-// two managers the API server converts objects without managedFields. Their managers are unknown, so no field is moved that a manager of v1alpha1 may
-// own.
+// alphaOf two translations is the one in v1alpha1.
+func alphaOf(to string, live, result object) object {
+	if to == Beta {
+		return live
+	}
+	return result
+}
+
+func (p *part) partial(fresh bool, spec object) bool {
+	return p.toFreshAlpha != nil && !fresh && partial(spec)
+}
+
+// partial reports whether a spec in v1alpha1 is none that anybody writes, since a service has no image.
+//
+// The API server makes such objects: of a manager that has applied v1alpha1 and applies v1beta1 now, it takes the fields of before out of
+// the object in v1alpha1, and adds in v1beta1 what is applied now, from the whole object. Annotations are added only where both have them,
+// since no manager owns that of the memory. Without a memory the result would have its fields in other places in v1alpha1 than before, and
+// these would be removed. So a partial object always has a memory in v1beta1, unless it comes from there and had none: see memory.unowned.
+func partial(spec object) bool {
+	services := objectAt(spec, "services")
+	for _, value := range services {
+		service, _ := value.(object)
+		if textAt(objectAt(objectAt(service, "extraPodSpec"), "mainContainer"), "image") == "" {
+			return true
+		}
+	}
+	return len(services) == 0
+}
+
+// neverInAlpha reports whether managedFields has entries and none of them, except for subresources, was written in v1alpha1. Without
+// entries the managers are unknown, so no field is moved that a manager of v1alpha1 may own.
 func neverInAlpha(meta object) bool {
 	writers := listAt(meta, "managedFields")
 	return len(writers) > 0 && !slices.ContainsFunc(writers, func(entry any) bool {

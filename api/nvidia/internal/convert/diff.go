@@ -37,8 +37,8 @@ func diff(base, other any) []op {
 	return ops
 }
 
-// shallow is the depth down to which parts that are equal are passed over at once. Further down that would go through the same values again at each
-// level.
+// shallow is the depth down to which parts that are equal are passed over at once. Further down that would go through the same values
+// again at each level.
 const shallow = 8
 
 // differ appends to the operations. Its callers share the array of path, so an operation has a copy.
@@ -117,8 +117,8 @@ func placesOf(names []string) map[string]int {
 	return out
 }
 
-// apply returns the tree as the operation makes it, where that finds what it was recorded with, and whether it was applied. The tree itself stays
-// as it is; the two share what is the same in both.
+// apply returns the tree as the operation makes it, where that finds what it was recorded with, and whether it was applied. The tree
+// itself stays as it is; the two share what is the same in both.
 func apply(tree any, o *op) (any, bool) { return applyAt(tree, o.path, o) }
 
 func applyAt(tree any, path []string, o *op) (any, bool) {
@@ -131,44 +131,74 @@ func applyAt(tree any, path []string, o *op) (any, bool) {
 		}
 		return o.value, true
 	}
-	last := len(path) == 1 && o.order == nil
 	switch t := tree.(type) {
 	case object:
-		child, there := t[path[0]]
-		switch {
-		case last && !there && o.was == "" && !o.gone:
-			return withValue(t, path[0], o.value), true
-		case !there:
-			return t, false
-		case last && o.gone && o.was == hash(child):
-			out := maps.Clone(t)
-			delete(out, path[0])
-			return out, true
-		}
-		changed, ok := applyAt(child, path[1:], o)
-		if !ok {
-			return t, false
-		}
-		return withValue(t, path[0], changed), true
+		return applyToObject(t, path, o)
 	case []any:
-		i := indexOf(t, path[0])
-		switch {
-		case last && i < 0 && o.was == "" && !o.gone:
-			return append(slices.Clip(t), o.value), true
-		case i < 0:
-			return t, false
-		case last && o.gone && o.was == hash(t[i]):
-			return slices.Delete(slices.Clone(t), i, i+1), true
-		}
-		changed, ok := applyAt(t[i], path[1:], o)
-		if !ok {
-			return t, false
-		}
-		out := slices.Clone(t)
-		out[i] = changed
-		return out, true
+		return applyToList(t, path, o)
 	}
 	return tree, false
+}
+
+func applyToObject(t object, path []string, o *op) (any, bool) {
+	child, there := t[path[0]]
+	switch o.stepAt(path, child, there) {
+	case stepAdd:
+		return withValue(t, path[0], o.value), true
+	case stepRemove:
+		out := maps.Clone(t)
+		delete(out, path[0])
+		return out, true
+	case stepInto:
+		if changed, ok := applyAt(child, path[1:], o); ok {
+			return withValue(t, path[0], changed), true
+		}
+	}
+	return t, false
+}
+
+func applyToList(t []any, path []string, o *op) (any, bool) {
+	i := indexOf(t, path[0])
+	var child any
+	if i >= 0 {
+		child = t[i]
+	}
+	switch o.stepAt(path, child, i >= 0) {
+	case stepAdd:
+		return append(slices.Clip(t), o.value), true
+	case stepRemove:
+		return slices.Delete(slices.Clone(t), i, i+1), true
+	case stepInto:
+		if changed, ok := applyAt(child, path[1:], o); ok {
+			out := slices.Clone(t)
+			out[i] = changed
+			return out, true
+		}
+	}
+	return t, false
+}
+
+// step is what an operation does to the child of an object or a list that its path names.
+type step int
+
+const (
+	stepNone step = iota
+	stepAdd
+	stepRemove
+	stepInto
+)
+
+func (o *op) stepAt(path []string, child any, there bool) step {
+	last := len(path) == 1 && o.order == nil
+	switch {
+	case last && !there && o.was == "" && !o.gone:
+		return stepAdd
+	case !there:
+		return stepNone
+	case last && o.gone && o.was == hash(child):
+		return stepRemove
+	}
+	return stepInto
 }
 
 // withValue is a copy of an object that has a value under a key.

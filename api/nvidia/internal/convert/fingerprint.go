@@ -17,24 +17,12 @@ func fingerprint(value any) string {
 	return hashOf(text)
 }
 
-// appendCanonical writes a tree as appendTree does, without its zero values and with each amount in one form. It writes nothing, and returns
-// false, for a zero value; in a list that is an element like any other.
+// appendCanonical writes a tree as appendTree does, without its zero values and with each amount in one form. It writes nothing, and
+// returns false, for a zero value; in a list that is an element like any other.
 func appendCanonical(to []byte, value any) ([]byte, bool) {
-	start := len(to)
 	switch v := value.(type) {
 	case object:
-		to = append(to, '{')
-		var few [fewKeys]string
-		for _, key := range sortedInto(few[:0], v) {
-			before, there := len(to), false
-			if to, there = appendCanonical(appendText(to, key), v[key]); !there {
-				to = to[:before]
-			}
-		}
-		if len(to) == start+1 {
-			return to[:start], false
-		}
-		return append(to, '}'), true
+		return appendCanonicalObject(to, v)
 	case []any:
 		if len(v) == 0 {
 			return to, false
@@ -65,4 +53,20 @@ func appendCanonical(to []byte, value any) ([]byte, bool) {
 		return strconv.AppendBool(to, v), v
 	}
 	return to, false
+}
+
+func appendCanonicalObject(to []byte, o object) ([]byte, bool) {
+	start := len(to)
+	to = append(to, '{')
+	var few [fewKeys]string
+	for _, key := range sortedInto(few[:0], o) {
+		before, there := len(to), false
+		if to, there = appendCanonical(appendText(to, key), o[key]); !there {
+			to = to[:before]
+		}
+	}
+	if len(to) == start+1 {
+		return to[:start], false
+	}
+	return append(to, '}'), true
 }

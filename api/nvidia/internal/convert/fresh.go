@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// placeFresh moves fields from the main container to the fields of the service in which users of v1alpha1 write them, as the Dynamo operator does:
-// variables, amounts of resources, probes, and mounts that have only a name and a path. It moves only what merging restores unchanged, in its order:
-// mounts before one that stays also stay.
+// placeFresh moves fields from the main container to the fields of the service in which users of v1alpha1 write them, as the Dynamo
+// operator does: variables, amounts of resources, probes, and mounts that have only a name and a path. It moves only what merging restores
+// unchanged, in its order: mounts before one that stays also stay.
 //
 //	main: {env: [A], resources: {limits: {nvidia.com/gpu: 8, rdma/ib: 1}}}     envs: [A], resources: {limits: {gpu: 8, custom: {rdma/ib: 1}}}
 func (p *placer) placeFresh(cache object) {
@@ -81,8 +81,8 @@ func (p *placer) freshProbes() {
 	}
 }
 
-// freshMounts moves the last mounts of the list, because merging appends those of volumeMounts to all others. Their volumes stay: a mount finds its
-// volume by name.
+// freshMounts moves the last mounts of the list, because merging appends those of volumeMounts to all others. Their volumes stay: a mount
+// finds its volume by name.
 func (p *placer) freshMounts() {
 	mounts := listAt(p.main, "volumeMounts")
 	first, paths := len(mounts), map[string]bool{}
@@ -107,8 +107,8 @@ func (p *placer) freshMounts() {
 	}
 }
 
-// isPlainMount reports whether a mount can be written as one of volumeMounts: it has only a name and a path, its volume exists, and no later mount has
-// the same path.
+// isPlainMount reports whether a mount can be written as one of volumeMounts: it has only a name and a path, its volume exists, and no
+// later mount has the same path.
 func (p *placer) isPlainMount(m any, paths map[string]bool) bool {
 	mount, _ := m.(object)
 	name, path := textAt(mount, "name"), textAt(mount, "mountPath")

@@ -12,8 +12,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// decode reads the first value of a text. encoding/json would do, but takes three times as long. As there, of two values of one key the last
-// counts, and bytes that are no text are replaced.
+// decode reads the first value of a text. encoding/json would do, but takes three times as long. As there, of two values of one key the
+// last counts, and bytes that are no text are replaced.
 func decode(raw []byte) (any, error) {
 	return readValue(jsontext.NewDecoder(bytes.NewBuffer(raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)))
 }
@@ -21,8 +21,8 @@ func decode(raw []byte) (any, error) {
 // ownLevels are those at which a memory keeps the value of an operation.
 const ownLevels = 4
 
-// measure returns an error for a text that would unfold to a tree of more than maxNodes values or maxDepth levels, and for one of more than maxText
-// bytes. It reads the text once, without building anything. Of a text that is no JSON it may say anything.
+// measure returns an error for a text that would unfold to a tree of more than maxNodes values or maxDepth levels, and for one of more
+// than maxText bytes. It reads the text once, without building anything. Of a text that is no JSON it may say anything.
 func measure(raw []byte) error {
 	if len(raw) > maxText {
 		return fmt.Errorf("decompresses to more than %d bytes", maxText)

@@ -15,8 +15,9 @@ import (
 	"strings"
 )
 
-// The annotations that hold what the other version alone can say. Their names and their form, sparse JSON of the other version's spec or status,
-// are those of the Dynamo operator, whose objects are read with all they hold. What only this package reads is under one more key, memoryKey.
+// The annotations that hold what the other version alone can say. Their names and their form, sparse JSON of the other version's spec or
+// status, are those of the Dynamo operator, whose objects are read with all they hold. What only this package reads is under one more key,
+// memoryKey.
 const (
 	AnnotationSpec   = "nvidia.com/dgd-spec"
 	AnnotationStatus = "nvidia.com/dgd-status"
@@ -32,8 +33,8 @@ const (
 	// maxText bounds the text of a memory in bytes, decompressed: what can be written as one object of the API server compresses to less.
 	maxText = 1024 * 1024
 
-	// maxNodes, maxDepth and maxChanges bound the work that a memory can cause: its values, the levels of its values and paths, and its operations
-	// and whole fields.
+	// maxNodes, maxDepth and maxChanges bound the work that a memory can cause: its values, the levels of its values and paths, and its
+	// operations and whole fields.
 	maxNodes   = 64 * 1024
 	maxDepth   = 100
 	maxChanges = 2048
@@ -49,10 +50,11 @@ var knownKeys = map[string]bool{
 	"rollingUpdate": true, "placement": true, "engine": true,
 }
 
-// amountFields hold quantities, or objects and lists of them. Their parsing costs more than their length, and of what is remembered no schema bounds
-// it. TestEveryQuantityOfAMemoryIsBounded of package v1alpha1 compares them with the types.
+// amountFields hold quantities, or objects and lists of them. Their parsing costs more than their length, and of what is remembered no
+// schema bounds it. TestEveryQuantityOfAMemoryIsBounded of package v1alpha1 compares them with the types.
 var amountFields = map[string]bool{
-	"size": true, "sizeLimit": true, "sharedMemorySize": true, "divisor": true, "limits": true, "requests": true, "resources": true, "overhead": true, "capacity": true,
+	"size": true, "sizeLimit": true, "sharedMemorySize": true, "divisor": true, "limits": true, "requests": true, "resources": true,
+	"overhead": true, "capacity": true,
 }
 
 // longExponent is that of a number which no resource can have.
@@ -68,8 +70,11 @@ type memory struct {
 	hash string
 	// raw is the annotation that the original object had, if another client wrote it.
 	raw *string
-	// placed: the object was written in v1alpha1, and only this memory records that. Values that have no place in the memory stay in extraPodSpec.
+	// placed: the object was written in v1alpha1, and only this memory records that. Values that have no place in the memory stay in
+	// extraPodSpec.
 	placed bool
+	// bare: the object had no memory in v1beta1, of which this partial one in v1alpha1 was made.
+	bare bool
 	// dropped: the annotations had no room for the memory, so an object that is converted back lacks what it held. See fit.
 	dropped bool
 }
@@ -78,11 +83,29 @@ type memory struct {
 func droppedMemory(from string) string { return (&memory{dropped: true}).text(from) }
 
 func (m *memory) empty() bool {
-	return m == nil || len(m.sparse) == 0 && len(m.ops) == 0 && m.raw == nil && !m.placed && !m.dropped
+	return m == nil || len(m.sparse) == 0 && len(m.ops) == 0 && m.raw == nil && !m.placed && !m.bare && !m.dropped
 }
 
-// own reports whether this package wrote the memory. Such a memory is never kept as the text of an annotation: its content is part of the converted
-// object, which is remembered again. Kept, it would nest one level deeper with each edit in turn.
+// mark reports whether the memory holds nothing but that the object had a memory, or none.
+func (m *memory) mark() bool {
+	return m != nil && (m.placed || m.bare) && len(m.sparse) == 0 && len(m.ops) == 0 && m.raw == nil && !m.dropped
+}
+
+// unowned completes the memory of a partial object: in v1beta1 it has one, unless it had none there before it was converted to v1alpha1.
+func (m *memory) unowned(to string, before *memory, annotated bool, result object) {
+	switch {
+	case to == Alpha && !annotated:
+		m.bare = true
+	case to == Beta && m.empty() && (before == nil || !before.bare):
+		m.placed = true
+	default:
+		return
+	}
+	m.hash = fingerprint(result)
+}
+
+// own reports whether this package wrote the memory. Such a memory is never kept as the text of an annotation: its content is part of the
+// converted object, which is remembered again. Kept, it would nest one level deeper with each edit in turn.
 func (m *memory) own() bool { return m != nil && (m.hash != "" || m.dropped) }
 
 // text of the annotation; from is the version that is remembered.
@@ -99,6 +122,9 @@ func (m *memory) text(from string) string {
 	}
 	if m.placed {
 		own["placed"] = true
+	}
+	if m.bare {
+		own["bare"] = true
 	}
 	if m.dropped {
 		own["dropped"] = true
@@ -165,7 +191,7 @@ func parseMemory(text, from string) (*memory, error) {
 	if raw, ok := own["raw"].(string); ok {
 		m.raw = &raw
 	}
-	m.placed, m.dropped = trueAt(own, "placed"), trueAt(own, "dropped")
+	m.placed, m.bare, m.dropped = trueAt(own, "placed"), trueAt(own, "bare"), trueAt(own, "dropped")
 	return m, nil
 }
 
@@ -231,63 +257,4 @@ func unpack(packed string) ([]byte, error) {
 		return nil, fmt.Errorf("cannot be decompressed: %w", err)
 	}
 	return raw, nil
-}
-
-func opsToJSON(ops []op) []any {
-	out := make([]any, len(ops))
-	for i, o := range ops {
-		entry := object{"path": fromTexts(o.path)}
-		if o.was != "" {
-			entry["was"] = o.was
-		}
-		switch {
-		case o.order != nil:
-			entry["order"] = fromTexts(o.order)
-		case !o.gone:
-			entry["value"] = o.value
-		}
-		out[i] = entry
-	}
-	return out
-}
-
-// opsFromJSON skips what is no operation.
-func opsFromJSON(list []any) []op {
-	var out []op
-	for _, element := range list {
-		entry, _ := element.(object)
-		path, ok := toTexts(entry["path"])
-		if !ok {
-			continue
-		}
-		o := op{path: path, was: textAt(entry, "was")}
-		if order, ok := toTexts(entry["order"]); ok {
-			o.order = order
-		} else if value, ok := entry["value"]; ok {
-			o.value = value
-		} else {
-			o.gone = true
-		}
-		out = append(out, o)
-	}
-	return out
-}
-
-func fromTexts(texts []string) []any {
-	out := make([]any, len(texts))
-	for i, text := range texts {
-		out[i] = text
-	}
-	return out
-}
-
-func toTexts(value any) ([]string, bool) {
-	list, ok := value.([]any)
-	out := make([]string, len(list))
-	for i, element := range list {
-		text, isText := element.(string)
-		ok = ok && isText
-		out[i] = text
-	}
-	return out, ok
 }

@@ -19,15 +19,16 @@ const (
 	defaultGPU      = "nvidia.com/gpu"
 )
 
-// addPod merges the pod fields of a service into one podTemplate. extraPodSpec, its mainContainer and extraPodMetadata are the ground. Over it go:
+// addPod merges the pod fields of a service into one podTemplate. extraPodSpec, its mainContainer and extraPodMetadata are the ground.
+// Over it go:
 //
 //   - annotations and labels, under extraPodMetadata's;
 //   - resources, key by key over mainContainer's, claims appended;
 //   - envs, by name over mainContainer's. A variable of mainContainer that the graph's envs override is left out: it has no effect;
 //   - envFromSecret, appended;
 //   - livenessProbe and readinessProbe, each in place of mainContainer's;
-//   - volumeMounts, each with a volume unless there is one of its name, in place of what is mounted at the path. The first compilation cache is no
-//     mount but the component's compilationCache;
+//   - volumeMounts, each with a volume unless there is one of its name, in place of what is mounted at the path. The first compilation
+//     cache is no mount but the component's compilationCache;
 //   - frontendSidecar, a container.
 func addPod(c, s object, sharedEnvs []any) {
 	extra, hasSpec := s["extraPodSpec"].(object)
@@ -60,8 +61,8 @@ func addPod(c, s object, sharedEnvs []any) {
 	}
 }
 
-// addContainers puts main first, then the frontend sidecar, then the user's own. One of the user's that has the name of either is left out: no pod
-// can have both.
+// addContainers puts main first, then the frontend sidecar, then the user's own. One of the user's that has the name of either is left
+// out: no pod can have both.
 func addContainers(c, s, spec, main object, hasMain bool) {
 	var containers []any
 	if hasMain || len(main) > 0 {

@@ -27,8 +27,8 @@ func entries(spec object) map[string]object {
 	return out
 }
 
-// sparse is what a memory keeps in the form of the original: of every service that base, the plain translation, does not give exactly, the fields
-// that have another place (placed), and the pod metadata that overrides them. These say where values belong.
+// sparse is what a memory keeps in the form of the original: of every service that base, the plain translation, does not give exactly, the
+// fields that have another place (placed), and the pod metadata that overrides them. These say where values belong.
 func sparse(original, base object) object {
 	services := object{}
 	plain := entries(base)
@@ -82,8 +82,8 @@ func overridingMetadata(service object) object {
 	return out
 }
 
-// addition keeps whole fields of the spec or of a service or component in sparse, in the form that the Dynamo operator reads and writes. It returns
-// false for any other operation.
+// addition keeps whole fields of the spec or of a service or component in sparse, in the form that the Dynamo operator reads and writes.
+// It returns false for any other operation.
 func addition(tree object, o *op) bool {
 	if o.was != "" || o.gone || o.order != nil {
 		return false
@@ -166,10 +166,10 @@ func sizeOf(annotations object) int {
 	return size
 }
 
-// fit drops memories that make the annotations larger than the API server takes: it would refuse the converted object, and with it every list that the
-// object is in. The memory of the status goes first, since controllers write the status again. That of the spec leaves a mark: what it held is
-// still in the object that is stored, and admission refuses to write the converted one; see Dropped. Admission refuses an object that would not fit
-// before it is stored, so this is for objects that were stored past it; see Fits.
+// fit drops memories that make the annotations larger than the API server takes: it would refuse the converted object, and with it every
+// list that the object is in. The memory of the status goes first, since controllers write the status again. That of the spec leaves a
+// mark: what it held is still in the object that is stored, and admission refuses to write the converted one; see Dropped. Admission
+// refuses an object that would not fit before it is stored, so this is for objects that were stored past it; see Fits.
 func fit(meta object, from string) {
 	annotations := objectAt(meta, "annotations")
 	if sizeOf(annotations) > MaxAnnotations && textAt(annotations, AnnotationStatus) != "" {
@@ -183,8 +183,8 @@ func fit(meta object, from string) {
 // headRoom, in bytes, is what an object leaves free of its annotations when it is written, for what controllers add to it.
 const headRoom = 8 * 1024
 
-// Fits says why an object of either version could not be kept in the other without loss: what only its own version can say would not fit into the
-// annotations of the other. The error names the path and the fix.
+// Fits says why an object of either version could not be kept in the other without loss: what only its own version can say would not fit
+// into the annotations of the other. The error names the path and the fix.
 func Fits(raw []byte) error {
 	in, err := readObject(raw, Beta)
 	if err != nil {
@@ -225,8 +225,8 @@ func Fits(raw []byte) error {
 		size, kept, to, MaxAnnotations-headRoom, onePlace(to))
 }
 
-// Dropped reports whether the annotations of an object of a version had no room for what only the other version can say of its spec. Written in this
-// version, the object would lose that.
+// Dropped reports whether the annotations of an object of a version had no room for what only the other version can say of its spec.
+// Written in this version, the object would lose that.
 func Dropped(annotations map[string]string, version string) bool {
 	m, err := readMemory(annotations[AnnotationSpec], Other(version))
 	return err == nil && m != nil && m.dropped

@@ -165,8 +165,8 @@ func experimentalToBeta(service object) object {
 	return out
 }
 
-// toAlpha translates a spec of v1beta1. sparse is v1alpha1's own spec as far as it is remembered: it decides where a value belongs. All other values of
-// a pod belong in extraPodSpec and extraPodMetadata.
+// toAlpha translates a spec of v1beta1. sparse is v1alpha1's own spec as far as it is remembered: it decides where a value belongs. All
+// other values of a pod belong in extraPodSpec and extraPodMetadata.
 func toAlpha(spec, sparse object) object { return specToAlpha(spec, sparse, false) }
 
 // toFreshAlpha translates a spec that has never been written in v1alpha1 into the form that its users write: see placer.placeFresh.
@@ -235,7 +235,7 @@ func experimentalToAlpha(s, experimental object) {
 	}
 }
 
-// zero says that a quantity is none, which turns shared memory off.
+// zero reports whether a quantity is none, which turns shared memory off.
 func zero(size any) bool {
 	text, ok := size.(string)
 	if number, isNumber := size.(json.Number); isNumber {

@@ -137,7 +137,7 @@ func appendText(to []byte, s string) []byte {
 	return append(to, '"')
 }
 
-// isPlain says that a text needs no escapes, as most do not.
+// isPlain reports whether a text needs no escapes, as most do not.
 func isPlain(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
@@ -193,8 +193,8 @@ func ensure(o object, key string) object {
 	return child
 }
 
-// copyKeys copies what is there and not null. Values are shared: below the keys of an object that a function made itself, nothing is changed in
-// place, but for what ownSpec, ownContainer and clone have copied.
+// copyKeys copies what is there and not null. Values are shared: below the keys of an object that a function made itself, nothing is
+// changed in place, but for what ownSpec, ownContainer and clone have copied.
 func copyKeys(to, from object, keys ...string) {
 	for _, key := range keys {
 		if value, ok := from[key]; ok && value != nil {

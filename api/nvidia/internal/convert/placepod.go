@@ -8,13 +8,14 @@ import (
 	"slices"
 )
 
-// placed are the fields of a service that say again, in another place, what its extraPodSpec or extraPodMetadata could say. A memory holds them
-// whole.
-var placed = []string{"annotations", "labels", "resources", "envs", "envFromSecret", "livenessProbe", "readinessProbe", "volumeMounts", "frontendSidecar"}
+// placed are the fields of a service that say again, in another place, what its extraPodSpec or extraPodMetadata could say. A memory holds
+// them whole.
+var placed = []string{"annotations", "labels", "resources", "envs", "envFromSecret", "livenessProbe", "readinessProbe", "volumeMounts",
+	"frontendSidecar"}
 
 // placePod takes a podTemplate apart. Everything belongs in extraPodSpec and extraPodMetadata, but for what sparse, the service as it is
-// remembered, had elsewhere, and for what placeFresh moves if the service is fresh. The values are the live ones; what is no longer there is in no
-// place. sharedEnvs are the graph's variables, over which a component's own win only as envs.
+// remembered, had elsewhere, and for what placeFresh moves if the service is fresh. The values are the live ones; what is no longer there
+// is in no place. sharedEnvs are the graph's variables, over which a component's own win only as envs.
 func placePod(s, c, sparse object, sharedEnvs []any, fresh bool) {
 	template := objectAt(c, "podTemplate")
 	spec, hasSpec := template["spec"].(object)
@@ -102,7 +103,8 @@ func (p *placer) resources() {
 	p.dropEmpty(p.main, "resources", len(remembered) > 0)
 }
 
-// indexOfClaim finds a remembered claim among claims, or one of its name that is not remembered: its request was edited. -1 if there is none.
+// indexOfClaim finds a remembered claim among claims, or one of its name that is not remembered: its request was edited. -1 if there is
+// none.
 func indexOfClaim(claims []any, claim any, remembered []any) int {
 	same := func(other any) func(any) bool { return func(c any) bool { return equal(c, other) } }
 	if i := slices.IndexFunc(claims, same(claim)); i >= 0 {
