@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
@@ -155,6 +156,15 @@ func (t *team) clusterQueue(resource string) *unstructured.Unstructured {
 				map[string]any{"name": resource, "nominalQuota": t.gpus},
 			}}},
 		}},
+	})
+}
+
+// quotaIs changes the team's quota.
+func (t *team) quotaIs(gpus int64) {
+	GinkgoHelper()
+	change := fmt.Sprintf(`[{"op":"replace","path":"/spec/resourceGroups/0/flavors/0/resources/0/nominalQuota","value":"%d"}]`, gpus)
+	t.answered(func() error {
+		return api.Patch(t.ctx, t.clusterQueue(gpuResource), client.RawPatch(types.JSONPatchType, []byte(change)))
 	})
 }
 

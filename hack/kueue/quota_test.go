@@ -96,6 +96,61 @@ var _ = Describe("A deployment in a queue of the real Kueue", Serial, func() {
 		Expect(t.uses(32)).To(Succeed())
 	}, SpecTimeout(suite.Timeout()))
 
+	It("is updated within its quota where there is none for a surplus replica", func(ctx SpecContext) {
+		t := newHall(ctx, 4).newTeam("a", 16)
+		t.create(t.graph("g", workers(1)))
+		t.ready("g")
+		before := graphs.UIDs(t.pods())
+		t.patch("g", `{"metadata":{"annotations":{"nvidia.com/deployment-rolling-update-max-unavailable":"0"}}}`)
+		t.patch("g", `{"spec":{"services":{"Worker":{"extraPodSpec":{"mainContainer":{"image":"example.com/vllm:2"}}}}}}`)
+		t.until("all pods are new", func() error {
+			if err := graphs.AllNew(before, t.podsOf("g", "Worker"), hostsPerRack); err != nil {
+				return err
+			}
+			return t.settled()
+		})
+		t.ready("g")
+		Expect(t.uses(16)).To(Succeed())
+	}, SpecTimeout(suite.Timeout()))
+
+	It("has several components updated in step within their quota", func(ctx SpecContext) {
+		t := newHall(ctx, 4).newTeam("a", 32)
+		of := services{"Prefill": graphs.Worker(1, hostsPerRack, gpusPerHost, "rack"), "Decode": graphs.Worker(1, hostsPerRack, gpusPerHost, "rack")}
+		t.create(t.graph("g", of))
+		t.ready("g")
+		before := graphs.UIDs(t.pods())
+		t.patch("g", `{"metadata":{"annotations":{"trellis.dev/rolling-update-max-unavailable":"0"}}}`)
+		t.patch("g", `{"spec":{"services":{"Decode":{"extraPodSpec":{"mainContainer":{"image":"example.com/vllm:2"}}}}}}`)
+		t.until("all pods are new", func() error {
+			if err := graphs.AllNew(before, t.pods(), 2*hostsPerRack); err != nil {
+				return err
+			}
+			return t.settled()
+		})
+		t.ready("g")
+		Expect(t.uses(32)).To(Succeed())
+	}, SpecTimeout(suite.Timeout()))
+
+	It("stays inactive where an administrator has deactivated its Workload", func(ctx SpecContext) {
+		t := newHall(ctx, 2).newTeam("a", 32)
+		t.create(t.graph("g", workers(1)))
+		t.ready("g")
+		workload := t.workloads()[0]
+		activate := func(active bool) {
+			object := kueueObject("Workload", t.namespace, workload.Name, nil)
+			t.answered(func() error { return api.Patch(ctx, object, merge(fmt.Sprintf(`{"spec":{"active":%v}}`, active))) })
+		}
+		activate(false)
+		t.says("g", reserved, metav1.ConditionFalse, "QuotaPending", "0 of 1 Workloads", "deactivated")
+		t.settle()
+		Expect(t.running()).To(BeZero())
+
+		By("activating it")
+		activate(true)
+		t.ready("g")
+		t.settle()
+	}, SpecTimeout(suite.Timeout()))
+
 	It("waits whole for what exceeds the quota, with Kueue's own words", func(ctx SpecContext) {
 		t := newHall(ctx, 3).newTeam("a", 16)
 		t.create(t.graph("g", workers(2)))

@@ -19,7 +19,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/gang"
 )
 
-// CheckController is the controller name of AdmissionChecks that Trellis decides: a Workload is admitted when there is a place for its pods.
+// CheckController is the controller name of AdmissionChecks that Trellis decides: a Workload is admitted when there is a place for its
+// pods.
 const CheckController = "trellis.dev/placement"
 
 // States of an AdmissionCheck of a Workload.
@@ -45,8 +46,8 @@ type Flavor struct {
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
 }
 
-// Verdict is a decision about AdmissionChecks of a Workload: the states of all that Trellis decides, at least one of which is new. They are written together,
-// because an apply takes away what it leaves out.
+// Verdict is a decision about AdmissionChecks of a Workload: the states of all that Trellis decides, at least one of which is new. They
+// are written together, because an apply takes away what it leaves out.
 type Verdict struct {
 	Workload *Workload
 	States   []CheckState
@@ -54,8 +55,8 @@ type Verdict struct {
 	Pause *Pause
 }
 
-// Waits are how long quota is kept for a Workload that finds no place, and how long it is not asked for afterwards: doubled with each retry,
-// up to a most.
+// Waits are how long quota is kept for a Workload that finds no place, and how long it is not asked for afterwards: doubled with each
+// retry, up to a most.
 type Waits struct{ Keep, Retry, Most time.Duration }
 
 // DefaultWaits are what Trellis waits.
@@ -100,8 +101,9 @@ func (w *Workload) Ours(checks map[string]bool) []CheckState {
 	return slices.DeleteFunc(slices.Clone(w.Status.AdmissionChecks), func(c CheckState) bool { return !checks[c.Name] })
 }
 
-// Verdicts decides the checks of a deployment's Workloads, those of Trellis by name: Ready when a place is reserved, Retry when none was found for
-// so long and no autoscaler is asked for nodes, which has a bound of its own. again is when the next decision is due; zero for none.
+// Verdicts decides the checks of a deployment's Workloads, those of Trellis by name: Ready when a place is reserved, Retry when none was
+// found for so long and no autoscaler is asked for nodes, which has a bound of its own. again is when the next decision is due; zero for
+// none.
 func (o *Observation) Verdicts(
 	checks map[string]bool, result gang.Result, waits Waits, now time.Time,
 ) (verdicts []Verdict, again time.Duration) {
@@ -154,7 +156,7 @@ func (w *Workload) keptSince(c *CheckState) time.Time {
 	return since
 }
 
-// allThere says that all pods of a Workload exist: as many as it has quota for, or all that the deployment wants.
+// allThere reports whether all pods of a Workload exist: as many as it has quota for, or all that the deployment wants.
 func (o *Observation) allThere(w *Workload) bool {
 	pods := int32(0)
 	for _, pod := range o.Pods {

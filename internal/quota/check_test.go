@@ -123,8 +123,8 @@ func TestPause(t *testing.T) {
 		"it lasts":           {until: "2030-01-01T12:00:10Z", next: 10 * time.Second, says: "work-0: full; quota is asked for again after 2030-01-01T12:00:10Z"},
 		"it is over":         {until: "2030-01-01T12:00:00Z", asks: true, says: "work-0: full"},
 		"it cannot be read":  {until: "tomorrow", asks: true, says: "work-0: full"},
-		"it is active":       {until: "2030-01-01T12:00:10Z", active: true, says: "Kueue has not looked at it yet"},
-		"an administrator's": {says: "Kueue has not looked at it yet"},
+		"it is active":       {until: "2030-01-01T12:00:10Z", active: true, says: "Kueue has not processed it yet"},
+		"an administrator's": {says: "it is deactivated, and asks for quota when its spec.active is true"},
 	} {
 		w := checked(t)
 		one := w.workloads[0]

@@ -10,8 +10,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/limit"
 )
 
-// Denied is why the operator cannot look at AdmissionChecks. The controller that looks for them sets it, and the conditions of deployments whose
-// Workloads wait for a check contain it.
+// Denied is why the operator cannot look at AdmissionChecks. The controller that looks for them sets it, and the conditions of deployments
+// whose Workloads wait for a check contain it.
 type Denied struct{ why atomic.Value }
 
 // Set replaces the reason, "" for none, and reports whether it was another.

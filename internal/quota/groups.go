@@ -46,7 +46,8 @@ func rolesOf(sg *trellisv1alpha1.ScalingGroup) []role {
 	return roles
 }
 
-// asked is what of a pod decides about its quota: what it requests, and which flavors it may have. Trellis' own gate and pins are no part of it.
+// asked is what of a pod decides about its quota: what it requests, and which flavors it may have. Trellis' own gate and pins are no part
+// of it.
 func asked(spec *corev1.PodSpec) corev1.PodTemplateSpec {
 	containers := func(all []corev1.Container) []corev1.Container {
 		var out []corev1.Container
@@ -64,7 +65,8 @@ func asked(spec *corev1.PodSpec) corev1.PodTemplateSpec {
 	}}
 }
 
-// hashed is a name with a hash of what it is about, as long as a label's value may be. Images do not count: an update of them needs no other quota.
+// hashed is a name with a hash of what it is about, as long as a label's value may be. Images do not count: an update of them needs no
+// other quota.
 func hashed(name string, about corev1.PodTemplateSpec) string {
 	about = *about.DeepCopy()
 	for _, list := range [][]corev1.Container{about.Spec.Containers, about.Spec.InitContainers} {

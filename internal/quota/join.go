@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
@@ -30,9 +31,9 @@ const (
 // parent starts and ends pods, like Kueue: with it Kueue puts no finalizer on them.
 const parent = "trellis"
 
-// expected is how many pods of a Workload Kueue expects at least before it counts them as ready, where it waits for that. More pods than this one may
-// never exist: a replica that was scaled in, or that has moved to another Workload, leaves its share of the first replicas' Workload unused. All pods
-// that do exist have to be Ready in any case.
+// expected is how many pods of a Workload Kueue expects at least before it counts them as ready, where it waits for that. More pods than
+// this one may never exist: a replica that was scaled in, or that has moved to another Workload, leaves its share of the first replicas'
+// Workload unused. All pods that do exist have to be Ready in any case.
 const expected = "1"
 
 // Gate is the scheduling gate that Kueue removes from pods that it has admitted.
@@ -54,7 +55,8 @@ func WorkloadOf(pod *corev1.Pod) string {
 	return pod.Labels[labelGroup]
 }
 
-// Suits reports whether a pod that has not begun is as one of its group is made now: in the group's queue, or in none where the group has none.
+// Suits reports whether a pod that has not begun is as one of its group is made now: in the group's queue, or in none where the group has
+// none.
 func Suits(sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod) bool {
 	queue := QueueOf(sg)
 	if queue == "" {
@@ -66,13 +68,13 @@ func Suits(sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod) bool {
 // topologyGate is what Kueue adds to pods in addition, for the case that a flavor has a topology. It removes both together where none has.
 const topologyGate = "kueue.x-k8s.io/topology"
 
-// HeldAlone says that of all gates of others only Kueue's hold a pod.
+// HeldAlone reports whether of all gates of others only Kueue's hold a pod.
 func HeldAlone(pod *corev1.Pod) bool {
 	other := func(gate string) bool { return gate != Gate && gate != topologyGate }
 	return Held(pod) && !slices.ContainsFunc(render.ForeignGates(pod), other)
 }
 
-// Held says that Kueue's gate holds a pod.
+// Held reports whether Kueue's gate holds a pod.
 func Held(pod *corev1.Pod) bool { return slices.Contains(render.ForeignGates(pod), Gate) }
 
 // Joining is one look at the pods of a group, for new pods to join Workloads.
@@ -85,15 +87,18 @@ type Joining struct {
 	// of are the Workloads of replicas of which some pods exist.
 	of map[int32]string
 	// usable are the Workloads that pods can join: those that exist and Kueue has not finished with.
-	usable map[string]bool
+	usable map[string]*Workload
 }
 
-// Join prepares new pods of a group to join Workloads. groups are all of the deployment; existing are the group's pods, those that end included;
-// workloads are those of the deployment.
-func Join(sg *trellisv1alpha1.ScalingGroup, groups []*trellisv1alpha1.ScalingGroup, existing []*corev1.Pod, workloads []*Workload) *Joining {
-	j := &Joining{sg: sg, roles: rolesOf(sg), base: BaseOf(groups), of: map[int32]string{}, usable: map[string]bool{}}
+// Join prepares new pods of a group to join Workloads. groups are all of the deployment; existing are the group's pods, those that end
+// included; workloads are those of the deployment.
+func Join(sg *trellisv1alpha1.ScalingGroup, groups []*trellisv1alpha1.ScalingGroup, existing []*corev1.Pod,
+	workloads []*Workload) *Joining {
+	j := &Joining{sg: sg, roles: rolesOf(sg), base: BaseOf(groups), of: map[int32]string{}, usable: map[string]*Workload{}}
 	for _, w := range workloads {
-		j.usable[w.Name] = w.usable()
+		if w.usable() {
+			j.usable[w.Name] = w
+		}
 	}
 	if stored := BaseAmong(workloads, groups); stored != nil {
 		j.base.PodSets = stored.Spec.PodSets
@@ -129,19 +134,35 @@ func (b *Base) spaceFor(roles []role) int32 {
 	return space
 }
 
-// workloadFor is the Workload that a new pod of a replica joins: that of the replica's other pods, or the replica's own where it has one, or the base
-// while there is space.
+// workloadFor is the Workload that a new pod of a replica joins: that of the replica's other pods, or the replica's own where it has one,
+// or the base while there is space.
 func (j *Joining) workloadFor(ordinal int32) string {
 	if name, known := j.of[ordinal]; known {
 		return name
 	}
 	name := ownName(j.sg, ordinal, j.roles)
-	if !j.usable[name] && j.free > 0 {
+	if j.usable[name] == nil && j.free > 0 {
 		name = j.base.Name
 		j.free--
 	}
 	j.of[ordinal] = name
 	return name
+}
+
+// Denied reports whether Kueue has looked at the Workload of a pod and has no quota for it.
+func (j *Joining) Denied(pod *corev1.Pod) bool {
+	w := j.usable[WorkloadOf(pod)]
+	return w != nil && meta.IsStatusConditionFalse(w.Status.Conditions, workloadReserved)
+}
+
+// Keeps reports whether a successor of a pod, as pods of its group are made now, joins the pod's Workload, which has quota.
+func (j *Joining) Keeps(pod *corev1.Pod) bool {
+	ordinal, _, ok := render.ReplicaOf(pod)
+	w := j.usable[WorkloadOf(pod)]
+	if !ok || w == nil || !w.Admitted() {
+		return false
+	}
+	return w.Name == ownName(j.sg, ordinal, j.roles) || w.Name == j.base.Name && j.base.spaceFor(j.roles) > 0
 }
 
 // Add has a new pod wait in the queue, in the Workload of its replica.

@@ -6,9 +6,12 @@ package quota
 import (
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
 // A successor joins the Workload that its replica has, also where the base has space.
@@ -66,4 +69,55 @@ func TestBaseWaitsForAllGroups(t *testing.T) {
 	w.expect("one group is missing")
 	w.groups = append(w.groups, front)
 	w.expect("all are there", "+g-base front-mainx1 work-mainx1")
+}
+
+// A successor keeps the quota of its predecessor where it asks for the same: in the base, or in the Workload of its replica.
+func TestQuotaOfSuccessors(t *testing.T) {
+	type standing struct{ Denied, Keeps bool }
+	both := func(s standing) [2]standing { return [2]standing{s, s} }
+	for name, tc := range map[string]struct {
+		change func(w *world, work *trellisv1alpha1.ScalingGroup)
+		want   [2]standing // of the replica in the base, and of the other
+	}{
+		"admitted": {func(*world, *trellisv1alpha1.ScalingGroup) {}, both(standing{Keeps: true})},
+		"another image": {func(_ *world, work *trellisv1alpha1.ScalingGroup) {
+			work.Spec.Roles[0].Template.Spec.Containers[0].Image = "app:2"
+		}, both(standing{Keeps: true})},
+		"other requests": {func(_ *world, work *trellisv1alpha1.ScalingGroup) {
+			work.Spec.Roles[0].Template.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"gpu": resource.MustParse("4")}
+		}, both(standing{})},
+		"evicted": {func(w *world, _ *trellisv1alpha1.ScalingGroup) {
+			for _, one := range w.workloads {
+				one.Status.Conditions = nil
+				set(one, workloadReserved, metav1.ConditionFalse, "no quota")
+			}
+		}, both(standing{Denied: true})},
+		"not looked at": {func(w *world, _ *trellisv1alpha1.ScalingGroup) {
+			for _, one := range w.workloads {
+				one.Status.Conditions = nil
+			}
+		}, both(standing{})},
+		"finished": {func(w *world, _ *trellisv1alpha1.ScalingGroup) {
+			set(w.workloads[1], workloadFinished, metav1.ConditionTrue, "")
+		}, [2]standing{{Keeps: true}, {}}},
+		"unknown": {func(w *world, _ *trellisv1alpha1.ScalingGroup) { w.workloads = nil }, both(standing{})},
+	} {
+		t.Run(name, func(t *testing.T) {
+			work := group("work", 2, 1, "8")
+			w := newWorld(t, work)
+			w.make(work, 0, 1)
+			w.step()
+			for _, one := range w.workloads {
+				set(one, workloadReserved, metav1.ConditionTrue, "")
+				set(one, workloadAdmitted, metav1.ConditionTrue, "")
+			}
+			tc.change(w, work)
+			j := Join(work, w.groups, w.pods, w.workloads)
+			for i, pod := range w.pods {
+				if got := (standing{j.Denied(pod), j.Keeps(pod)}); got != tc.want[i] {
+					t.Errorf("replica %d: %+v, want %+v", i, got, tc.want[i])
+				}
+			}
+		})
+	}
 }

@@ -12,8 +12,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// annotationFollows is on Workloads that Trellis keeps inactive until that of the first replicas has quota. One that Kueue, or an administrator, has
-// deactivated does not have it.
+// annotationFollows is on Workloads that Trellis keeps inactive until that of the first replicas has quota. One that Kueue, or an
+// administrator, has deactivated does not have it.
 const annotationFollows = "trellis.dev/follows-first-replicas"
 
 // HoldPatch and ResumePatch change a Workload to one that follows the first replicas, and back.
@@ -37,11 +37,26 @@ func PatchOf(w *Workload, change map[string]any) ([]byte, error) {
 	if more, is := change["metadata"].(map[string]any); is {
 		metadata["annotations"] = more["annotations"]
 	}
-	return json.Marshal(map[string]any{"metadata": metadata, "spec": change["spec"]})
+	patch := map[string]any{"metadata": metadata}
+	if spec, is := change["spec"]; is {
+		patch["spec"] = spec
+	}
+	return json.Marshal(patch)
 }
 
-// Follows says that a Workload gets no quota before that of the first replicas has it.
+// Follows reports whether a Workload gets no quota before that of the first replicas has it.
 func (w *Workload) Follows() bool { return w.Annotations[annotationFollows] != "" && !w.active() }
+
+// marked reports whether Trellis once had a Workload ask for no quota, and has not activated it since. Where the Workload is active,
+// another client has done that: without the marks it stays inactive when another client deactivates it.
+func (w *Workload) marked() bool {
+	return w.Annotations[annotationFollows] != "" || w.Annotations[annotationNoPlace] != "" || w.Annotations[annotationAskAfter] != ""
+}
+
+// UnmarkPatch removes the marks of a Workload.
+var UnmarkPatch = map[string]any{"metadata": map[string]any{
+	"annotations": map[string]any{annotationFollows: nil, annotationNoPlace: nil, annotationAskAfter: nil},
+}}
 
 func (w *Workload) active() bool { return ptr.Deref(w.Spec.Active, true) }
 
@@ -51,9 +66,9 @@ func (w *Workload) hold() {
 	w.Spec.Active = ptr.To(false)
 }
 
-// follow are the Workloads that must not have quota before that of the first replicas has: Kueue admits Workloads in no order that Trellis could rely
-// on, and a replica that has quota while the first ones have none is placed by no one. It keeps from them what they need. Once pods of the deployment
-// run, each replica waits alone. members are the pods of each Workload.
+// follow are the Workloads that must not have quota before that of the first replicas has: Kueue admits Workloads in no order that Trellis
+// could rely on, and a replica that has quota while the first ones have none is placed by no one. It keeps from them what they need. Once
+// pods of the deployment run, each replica waits alone. members are the pods of each Workload.
 func (o *Observation) follow(members map[string][]*corev1.Pod) map[string]bool {
 	base := BaseOf(o.Groups).Name
 	stored := BaseAmong(o.Workloads, o.Groups)
@@ -70,7 +85,7 @@ func (o *Observation) follow(members map[string][]*corev1.Pod) map[string]bool {
 	return out
 }
 
-// begun says that a pod was released, or never held.
+// begun reports whether a pod was released, or never held.
 func begun(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp == nil && len(pod.Spec.SchedulingGates) == 0
 }

@@ -6,10 +6,13 @@ package quota
 import (
 	"encoding/json"
 	"maps"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 )
 
 // active are the Workloads that may have quota.
@@ -101,5 +104,37 @@ func TestDeactivatedByAnother(t *testing.T) {
 	w.step()
 	if diff := cmp.Diff([]string{"g-base"}, w.active()); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// A Workload that another client has activated while Trellis had it ask for no quota is not Trellis' to activate any more: it stays
+// inactive when the client deactivates it again.
+func TestActivatedByAnother(t *testing.T) {
+	for name, mark := range map[string]map[string]any{"in a pause": Pause{Why: "full", Until: noon}.Patch(), "following the first replicas": HoldPatch} {
+		t.Run(name, func(t *testing.T) {
+			w := checked(t)
+			one := w.workloads[0]
+			at := func(now time.Time) Steps {
+				o := w.observation()
+				o.Now = now
+				return Plan(o)
+			}
+			one.Annotations = map[string]string{}
+			for key, value := range mark["metadata"].(map[string]any)["annotations"].(map[string]any) {
+				one.Annotations[key] = value.(string)
+			}
+			s := at(noon.Add(-time.Minute))
+			if len(s.Unmark) != 1 || len(s.Ask)+len(s.Resume)+len(s.Hold) > 0 {
+				t.Fatalf("activated: %+v", s)
+			}
+			patch, err := PatchOf(one, UnmarkPatch)
+			if err != nil || strings.Contains(string(patch), "spec") {
+				t.Errorf("%s, %v", patch, err)
+			}
+			one.Annotations, one.Spec.Active = nil, ptr.To(false)
+			if s := at(noon.Add(time.Minute)); len(s.Unmark)+len(s.Ask)+len(s.Resume)+len(s.Hold) > 0 {
+				t.Errorf("deactivated: %+v", s)
+			}
+		})
 	}
 }

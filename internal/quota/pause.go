@@ -10,8 +10,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/limit"
 )
 
-// Annotations of Workloads that gave their quota back because there was no place: why, and when quota is asked for again. Trellis keeps them inactive
-// until then. Kueue 0.19 does not give the quota of an AdmissionCheck back before the time that its state Retry names, and with none it asks at once.
+// Annotations of Workloads that gave their quota back because there was no place: why, and when quota is asked for again. Trellis keeps
+// them inactive until then. Kueue 0.19 does not give the quota of an AdmissionCheck back before the time that its state Retry names, and
+// with none it asks at once.
 const (
 	annotationNoPlace  = "trellis.dev/no-place"
 	annotationAskAfter = "trellis.dev/ask-for-quota-after"
@@ -33,7 +34,8 @@ var AskPatch = pausePatch(nil, nil, true)
 
 func pausePatch(why, until any, active bool) map[string]any {
 	return map[string]any{
-		"metadata": map[string]any{"annotations": map[string]any{annotationNoPlace: why, annotationAskAfter: until}}, "spec": map[string]any{"active": active},
+		"metadata": map[string]any{"annotations": map[string]any{annotationNoPlace: why, annotationAskAfter: until}},
+		"spec":     map[string]any{"active": active},
 	}
 }
 

@@ -50,8 +50,11 @@ type Steps struct {
 	// Requeue are Workloads without quota that wait in another queue than Queue, which the deployment names.
 	Requeue []*Workload
 	Queue   string
-	// Hold are Workloads that follow that of the first replicas from now on, which has no quota. Resume are those that do not have to any more.
+	// Hold are Workloads that follow that of the first replicas from now on, which has no quota. Resume are those that do not have to any
+	// more.
 	Hold, Resume []*Workload
+	// Unmark are Workloads that Trellis had ask for no quota, and that another client has activated.
+	Unmark []*Workload
 	// Ask are Workloads that gave their quota back and ask for it again. Next is when the next one does; the zero time for none.
 	Ask  []*Workload
 	Next time.Time
@@ -66,22 +69,13 @@ func Plan(o Observation) Steps {
 			members[name] = append(members[name], pod)
 		}
 	}
-	kept := o.kept()
-	exists, follow := map[string]bool{}, o.follow(members)
+	kept, follow := o.kept(), o.follow(members)
+	exists := map[string]bool{}
 	for _, w := range o.Workloads {
 		exists[w.Name] = true
-		switch {
-		case w.DeletionTimestamp != nil:
-		case w.Finished(), len(members[w.Name]) == 0 && !kept[w.Name]:
-			s.Delete = append(s.Delete, w)
-		case o.Queue() != "" && w.Spec.QueueName != o.Queue() && !w.holdsQuota():
-			s.Requeue = append(s.Requeue, w)
-		case follow[w.Name] && w.active():
-			s.Hold = append(s.Hold, w)
-		case !follow[w.Name] && w.Follows():
-			s.Resume = append(s.Resume, w)
-		default:
-			s.endPause(w, o.Now)
+		if w.DeletionTimestamp == nil {
+			used := len(members[w.Name]) > 0 || kept[w.Name]
+			s.change(w, used, follow[w.Name], o.Now)
 		}
 	}
 	if o.Queue() == "" || o.Refused() != nil {
@@ -97,6 +91,24 @@ func Plan(o Observation) Steps {
 		}
 	}
 	return s
+}
+
+// change decides about a Workload that exists: used by pods or successors, and to follow that of the first replicas.
+func (s *Steps) change(w *Workload, used, follow bool, now time.Time) {
+	switch {
+	case w.Finished(), !used:
+		s.Delete = append(s.Delete, w)
+	case s.Queue != "" && w.Spec.QueueName != s.Queue && !w.holdsQuota():
+		s.Requeue = append(s.Requeue, w)
+	case w.active() && w.marked():
+		s.Unmark = append(s.Unmark, w)
+	case follow && w.active():
+		s.Hold = append(s.Hold, w)
+	case !follow && w.Follows():
+		s.Resume = append(s.Resume, w)
+	default:
+		s.endPause(w, now)
+	}
 }
 
 // endPause has a Workload ask for quota again when it is time.
@@ -135,7 +147,7 @@ func (o *Observation) kept() map[string]bool {
 	return out
 }
 
-// suits says that the base's Workload is as it would be made now.
+// suits reports whether the base's Workload is as it would be made now.
 func (o *Observation) suits(base Base) bool {
 	at := slices.IndexFunc(o.Workloads, func(w *Workload) bool { return w.Name == base.Name })
 	return at >= 0 && len(base.PodSets) > 0 && slices.EqualFunc(o.Workloads[at].Spec.PodSets, base.PodSets, func(a, b PodSet) bool {
@@ -147,7 +159,8 @@ func membersOf(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod) []*corev1.P
 	return slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return !render.Member(pod, sg) })
 }
 
-// podSetsFor are the podsets of a Workload that pods name; none while the pods are not as their groups make them now: then others take their place.
+// podSetsFor are the podsets of a Workload that pods name; none while the pods are not as their groups make them now: then others take
+// their place.
 func (o *Observation) podSetsFor(name string, pods []*corev1.Pod) []PodSet {
 	var sets []PodSet
 	if base := BaseOf(o.Groups); name == base.Name {

@@ -22,8 +22,8 @@ type Addition struct {
 	Tolerations  []corev1.Toleration
 }
 
-// Promises are the Workloads whose place is looked for before Kueue admits them: those that wait for the AdmissionCheck of Trellis. The controller that
-// reads Workloads sets them, and the scheduler plans by them. They live in memory, and are set anew after a start.
+// Promises are the Workloads whose place is looked for before Kueue admits them: those that wait for the AdmissionCheck of Trellis. The
+// controller that reads Workloads sets them, and the scheduler plans by them. They live in memory, and are set anew after a start.
 type Promises struct {
 	mu      sync.Mutex
 	byGraph map[types.NamespacedName]map[string]Promise
@@ -66,7 +66,8 @@ func (p *Promises) Of(graph types.NamespacedName) map[string]Promise {
 	return maps.Clone(p.byGraph[graph])
 }
 
-// Admit returns a pod as it will be once Kueue has admitted its Workload; false where its podset has no promise, or another gate holds it, too.
+// Admit returns a pod as it will be once Kueue has admitted its Workload; false where its podset has no promise, or another gate holds it,
+// too.
 func (p Promise) Admit(pod *corev1.Pod) (*corev1.Pod, bool) {
 	add, promised := p[pod.Annotations[annotationRole]]
 	if !promised || !HeldAlone(pod) || pod.DeletionTimestamp != nil {

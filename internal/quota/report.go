@@ -28,14 +28,16 @@ func (o *Observation) Refused() *Report {
 	for _, sg := range o.Groups {
 		if by := madeBy(sg); by != "" {
 			return &Report{Reason: nvidiav1beta1.ReasonProviderUnsupported, Message: fmt.Sprintf(
-				"the pods of %s are made by %s, so Trellis cannot hold them for quota; use the provider Gates, PodGroup or KAI with Trellis' own pods, or remove the label %s",
+				"the pods of %s are made by %s, so Trellis cannot hold them for quota; use the provider Gates, PodGroup or KAI with Trellis' own "+
+					"pods, or remove the label %s",
 				sg.Spec.Service, by, labelQueue)}
 		}
 	}
 	base := BaseOf(o.Groups)
 	if n := len(base.PodSets); n > MaxPodSets {
 		return &Report{Reason: nvidiav1beta1.ReasonTooManyRoles, Message: fmt.Sprintf(
-			"the first replicas of all components have %d roles, and a Workload of Kueue has %d podsets at most; split the deployment, or remove its label %s", n, MaxPodSets, labelQueue)}
+			"the first replicas of all components have %d roles, and a Workload of Kueue has %d podsets at most; split the deployment, or remove "+
+				"its label %s", n, MaxPodSets, labelQueue)}
 	}
 	return nil
 }
@@ -60,8 +62,8 @@ func (o *Observation) Report() *Report {
 	return &r
 }
 
-// WhileUnread is what the condition says while Workloads cannot be read, for the reason of why; nil for a deployment that has left its queue where no
-// Kueue is installed, since it has no Workloads then.
+// WhileUnread is what the condition says while Workloads cannot be read, for the reason of why; nil for a deployment that has left its
+// queue where no Kueue is installed, since it has no Workloads then.
 func (o *Observation) WhileUnread(why Report) *Report {
 	switch {
 	case o.Queue() != "":
@@ -78,7 +80,7 @@ func (o *Observation) leaving() *Report {
 		return nil
 	}
 	return &Report{Reserved: true, Reason: nvidiav1beta1.ReasonQuotaReserved, Message: fmt.Sprintf(
-		"the deployment is in no queue any more; %d Workloads end with the pods that were made for them", len(o.Workloads))}
+		"the deployment is in no queue any more; %d Workloads end with the pods that were created for them", len(o.Workloads))}
 }
 
 func (o *Observation) sum() Report {
@@ -89,7 +91,8 @@ func (o *Observation) sum() Report {
 		switch {
 		case w.placesPods():
 			return Report{Reason: nvidiav1beta1.ReasonFlavorHasTopology, Message: fmt.Sprintf(
-				"Workload %s: a ResourceFlavor of ClusterQueue %s has a topologyName, so Kueue chooses its nodes and Trellis cannot; use a flavor without one",
+				"Workload %s: a ResourceFlavor of ClusterQueue %s has a topologyName, so Kueue chooses its nodes and Trellis cannot; use a flavor "+
+					"without one",
 				w.Name, w.Status.Admission.ClusterQueue)}
 		case w.Admitted():
 			admitted++
@@ -101,8 +104,9 @@ func (o *Observation) sum() Report {
 	all := len(list) + len(missing)
 	switch {
 	case first != nil:
-		return Report{Reason: nvidiav1beta1.ReasonQuotaPending, Message: fmt.Sprintf("%d of %d Workloads have quota in queue %s; Workload %s: %s%s",
-			admitted, all, o.Queue(), first.Name, limit.Text(first.why(), maxKueueMessage), o.saysDenied(first))}
+		return Report{Reason: nvidiav1beta1.ReasonQuotaPending,
+			Message: fmt.Sprintf("%d of %d Workloads have quota in queue %s; Workload %s: %s%s",
+				admitted, all, o.Queue(), first.Name, limit.Text(first.why(), maxKueueMessage), o.saysDenied(first))}
 	case len(list) == 0:
 		return Report{Reason: nvidiav1beta1.ReasonQuotaPending, Message: "no Workload exists yet: quota is requested when the first pods exist"}
 	case admitted < all:

@@ -14,8 +14,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// unrequested are the names of Workloads that a deployment needs, for pods that exist or are due, and that do not exist yet. Replicas that run without
-// a Workload, since they are older than the queue of their deployment, need none.
+// unrequested are the names of Workloads that a deployment needs, for pods that exist or are due, and that do not exist yet. Replicas that
+// run without a Workload, since they are older than the queue of their deployment, need none.
 func (o *Observation) unrequested() []string {
 	needed := map[string]bool{}
 	for _, sg := range o.Groups {
@@ -33,7 +33,7 @@ func (o *Observation) unrequested() []string {
 	return slices.Sorted(maps.Keys(needed))
 }
 
-// unqueued says that a replica has pods, and none of them a Workload.
+// unqueued reports whether a replica has pods, and none of them a Workload.
 func unqueued(pods []*corev1.Pod, ordinal int32) bool {
 	some := false
 	for _, pod := range pods {
@@ -48,8 +48,8 @@ func unqueued(pods []*corev1.Pod, ordinal int32) bool {
 	return some
 }
 
-// unused is the Workload of the first replicas where it has quota for more pods than it has, and for how many: no replica that is due joins it. Kueue
-// allows no smaller one. It returns nil while pods of the deployment are replaced.
+// unused is the Workload of the first replicas where it has quota for more pods than it has, and for how many: no replica that is due
+// joins it. Kueue allows no smaller one. It returns nil while pods of the deployment are replaced.
 func (o *Observation) unused() (base *Workload, pods int32) {
 	base = BaseAmong(o.Workloads, o.Groups)
 	if base == nil || slices.ContainsFunc(o.Groups, func(sg *trellisv1alpha1.ScalingGroup) bool { return !o.complete(sg) }) {
@@ -67,7 +67,7 @@ func (o *Observation) unused() (base *Workload, pods int32) {
 	return base, pods
 }
 
-// complete says that a group has the pods of all its replicas, and no others.
+// complete reports whether a group has the pods of all its replicas, and no others.
 func (o *Observation) complete(sg *trellisv1alpha1.ScalingGroup) bool {
 	pods := membersOf(sg, o.Pods)
 	ends := func(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil }

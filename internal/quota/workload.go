@@ -83,9 +83,10 @@ const (
 	workloadFinished = "Finished"
 )
 
-// Admitted says that Kueue lets the pods of a Workload run.
+// Admitted reports whether Kueue lets the pods of a Workload run.
 func (w *Workload) Admitted() bool {
-	return meta.IsStatusConditionTrue(w.Status.Conditions, workloadAdmitted) && !meta.IsStatusConditionTrue(w.Status.Conditions, workloadEvicted)
+	return meta.IsStatusConditionTrue(w.Status.Conditions, workloadAdmitted) && !meta.IsStatusConditionTrue(w.Status.Conditions,
+		workloadEvicted)
 }
 
 // Finished reports whether Kueue ignores a Workload from now on: for example because its pods were others than it says.
@@ -93,10 +94,11 @@ func (w *Workload) Finished() bool {
 	return meta.IsStatusConditionTrue(w.Status.Conditions, workloadFinished)
 }
 
-// usable says that pods can join a Workload.
+// usable reports whether pods can join a Workload.
 func (w *Workload) usable() bool { return w.DeletionTimestamp == nil && !w.Finished() }
 
-// BaseEnds says that the Workload of the first replicas of a deployment is on its way out: until it is gone no pod can join it, or the next one.
+// BaseEnds reports whether the Workload of the first replicas of a deployment is on its way out: until it is gone no pod can join it, or
+// the next one.
 func BaseEnds(workloads []*Workload, groups []*trellisv1alpha1.ScalingGroup) bool {
 	base := BaseAmong(workloads, groups)
 	return base != nil && !base.usable()
@@ -111,12 +113,12 @@ func BaseAmong(workloads []*Workload, groups []*trellisv1alpha1.ScalingGroup) *W
 	return nil
 }
 
-// holdsQuota says that quota is set aside for a Workload.
+// holdsQuota reports whether quota is set aside for a Workload.
 func (w *Workload) holdsQuota() bool {
 	return meta.IsStatusConditionTrue(w.Status.Conditions, workloadReserved)
 }
 
-// placesPods says that Kueue has chosen nodes for the pods of a Workload, since a flavor names a topology.
+// placesPods reports whether Kueue has chosen nodes for the pods of a Workload, since a flavor names a topology.
 func (w *Workload) placesPods() bool {
 	if w.Status.Admission == nil {
 		return false
@@ -137,6 +139,9 @@ func (w *Workload) why() string {
 	if pause, is := w.paused(); is {
 		return pause.String()
 	}
+	if !w.active() {
+		return "it is deactivated, and asks for quota when its spec.active is true"
+	}
 	for _, kind := range []string{workloadFinished, workloadEvicted, workloadReserved, workloadAdmitted} {
 		c := meta.FindStatusCondition(w.Status.Conditions, kind)
 		if c == nil || c.Message == "" {
@@ -146,5 +151,5 @@ func (w *Workload) why() string {
 			return c.Message
 		}
 	}
-	return "Kueue has not looked at it yet"
+	return "Kueue has not processed it yet"
 }

@@ -9,9 +9,9 @@
 //
 //	floor    R - U        available replicas that an update leaves alone
 //	ceiling  R + S        replicas while some run an older revision; R otherwise
-//	make     min(R - current, ceiling - living)
+//	make     min(R - current, ceiling - running)
 //
-//	R=3 U=0 S=1           0 old  1 old  2 old              living 3, ceiling 4: make 3
+//	R=3 U=0 S=1           0 old  1 old  2 old              running 3, ceiling 4: make 3
 //	                      0 old  1 old  2 old  3 current   3 serves, so 4 available > 3 floor: take 2
 //	                      0 old  1 old         3 current   2 is gone: make 2, in its former place
 //	                      ...
@@ -21,9 +21,11 @@
 // gets the ordinal, and so the names, of the one before it; a surplus one gets the lowest free ordinal. So ordinals may have gaps,
 // and are always below R + S as it was when the replica was made.
 //
-// The workers of a graph change together, from one generation to the next. InStep decides how far each component may go, and the component's own plan
-// goes no further: it keeps so many available replicas of older revisions, and makes so many of the new one.
+// The workers of a graph change together, from one generation to the next. InStep decides how far each component may go, and the
+// component's own plan goes no further: it keeps so many available replicas of older revisions, and makes so many of the new one.
 //
-// A replica that is not placed yet (a surplus one in a full cluster, say) holds nothing up: what U allows continues alongside it, and whichever
-// replica finds capacity first takes part. Only when neither can move is the rollout Blocked, with a sentence that reports it.
+// A replica that is not placed yet (a surplus one in a full cluster, say) holds nothing up: what U allows continues alongside it, and
+// whichever replica finds capacity first takes part. Only when neither can move is the rollout Blocked, with a sentence that reports it.
+// Where that is for want of quota (LacksQuota), the rest of the update replaces one replica at a time in place, within the quota that it
+// has.
 package rollout

@@ -43,12 +43,12 @@ func (c Component) available(generation string) int {
 	return 0
 }
 
-// keeping says of which earlier generations the kept replicas are. Replicas of different generations do not serve together: 1 prefill of one and 2 decode
-// of another serve nothing. So the generation that serves most keeps what it serves, as far as that is needed, then the next one, until all of them
-// together serve what has to stay.
+// keeping says of which earlier generations the kept replicas are. Replicas of different generations do not serve together: 1 prefill of
+// one and 2 decode of another serve nothing. So the generation that serves most keeps what it serves, as far as that is needed, then the
+// next one, until all of them together serve what has to stay.
 //
-// Each generation rounds up to whole replicas, so several need more of them than one that serves as much. A component keeps these only as far as its
-// surge has space for them and one new replica; otherwise the update would not proceed. There the last generations serve less.
+// Each generation rounds up to whole replicas, so several need more of them than one that serves as much. A component keeps these only as
+// far as its surge has space for them and one new replica; otherwise the update would not proceed. There the last generations serve less.
 func keeping(components []Component, earlier []served, keep part, steps []Step) {
 	left := big.NewRat(keep.n, keep.d)
 	for _, generation := range earlier {

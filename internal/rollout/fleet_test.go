@@ -62,10 +62,13 @@ func newFleet(replicas map[string]int, strategy trellisv1alpha1.RolloutStrategy,
 	return f
 }
 
-// edit makes another generation of all components.
+// edit makes another generation of all components. The revision is in the spec, so what was counted of the former one is known to be late.
 func (f *fleet) edit(revision int) {
 	for _, name := range f.names {
-		f.of[name].revision = revision
+		if f.of[name].revision != revision {
+			f.of[name].revision = revision
+			f.written[name]++
+		}
 		f.write(name, f.held(name))
 	}
 }
@@ -166,7 +169,7 @@ func (f *fleet) report(name string) {
 	f.reports[name] = report{f.written[name], c}
 }
 
-// known says that all components have counted what they are to be.
+// known reports whether all components have counted what they are to be.
 func (f *fleet) known() bool {
 	return !slices.ContainsFunc(f.names, func(name string) bool { return f.reports[name].of != f.written[name] })
 }

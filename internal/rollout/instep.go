@@ -60,16 +60,17 @@ type Kept struct {
 	Replicas   int
 }
 
-// Hold is the step in which nothing available is replaced, and only what the old generation lacks is made: repair and scale-out continue, however
-// long the step lasts.
+// Hold is the step in which nothing available is replaced, and only what the old generation lacks is made: repair and scale-out continue,
+// however long the step lasts.
 func Hold(c Component) Step {
 	return Step{Keep: math.MaxInt32, Make: max(0, c.Replicas-c.Old), Bounds: c.Bounds}
 }
 
-// InStep decides how far each component of a graph may go, so that the old generation shrinks and the new one grows in the ratio of their replicas.
+// InStep decides how far each component of a graph may go, so that the old generation shrinks and the new one grows in the ratio of their
+// replicas.
 //
-// A generation serves as much of the graph as its least complete component: with 2 prefill and 4 decode wanted, 1 and 2 serve a half, and so do 1 and 3.
-// With f served by the new generation, and u allowed to be missing:
+// A generation serves as much of the graph as its least complete component: with 2 prefill and 4 decode wanted, 1 and 2 serve a half, and
+// so do 1 and 3. With f served by the new generation, and u allowed to be missing:
 //
 //	keep   ⌈(1 - f - u) · replicas⌉ of the old generation, in every component
 //	make   ⌈(f + w) · replicas⌉ of the new one
@@ -112,9 +113,10 @@ func recreated(components []Component) []Step {
 	return out
 }
 
-// Shared bounds components by one budget for all of them, in steps: with s steps, each component may miss, or have more than wanted, as many replicas as
-// make s of the smallest one, rounded up. Of 2 prefill and 4 decode a step is 1 and 2. Percentages are of the steps there are, which are as many as the
-// smallest component has replicas: surge rounds up, unavailability down, and where both come to 0 one step may be unavailable.
+// Shared bounds components by one budget for all of them, in steps: with s steps, each component may miss, or have more than wanted, as
+// many replicas as make s of the smallest one, rounded up. Of 2 prefill and 4 decode a step is 1 and 2. Percentages are of the steps there
+// are, which are as many as the smallest component has replicas: surge rounds up, unavailability down, and where both come to 0 one step
+// may be unavailable.
 func Shared(strategy trellisv1alpha1.RolloutStrategy, replicas []int) []Bounds {
 	steps := 0
 	for _, n := range replicas {

@@ -15,7 +15,8 @@ type State int
 
 // The states of a replica.
 const (
-	// Lost: as Leaving, but what is left does not end, because no kubelet confirms it. Its ordinal is taken for as long, and another one is made.
+	// Lost: as Leaving, but what is left does not end, because no kubelet confirms it. Its ordinal is taken for as long, and another one is
+	// made.
 	Lost State = iota - 1
 	// Leaving: nothing of it lives; what is left is on its way out.
 	Leaving
@@ -41,6 +42,9 @@ type Replica struct {
 	Generation string
 	// Born is when its last pod was made, in seconds.
 	Born int64
+	// NoQuota: it waits for quota, and its queue of Kueue has none for it. KeepsQuota: a successor of the current revision gets the quota that
+	// it has.
+	NoQuota, KeepsQuota bool
 	// Why it is Broken, for people.
 	Why string
 }

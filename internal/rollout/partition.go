@@ -12,8 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// UpTo limits the steps of an update to a partition: the part of the graph that the new generation takes, as a number of steps or a percentage of them.
-// The rest stays in earlier generations. With 2 prefill and 4 decode, 1 and 50% are both 1 prefill and 2 decode; parts of replicas round up.
+// UpTo limits the steps of an update to a partition: the part of the graph that the new generation takes, as a number of steps or a
+// percentage of them. The rest stays in earlier generations. With 2 prefill and 4 decode, 1 and 50% are both 1 prefill and 2 decode; parts
+// of replicas round up.
 //
 // reached says that the new generation serves its part. A Recreate replaces all or nothing, and has no partition.
 func UpTo(steps []Step, components []Component, partition intstr.IntOrString) (out []Step, reached bool) {
@@ -30,13 +31,13 @@ func UpTo(steps []Step, components []Component, partition intstr.IntOrString) (o
 	return out, reached
 }
 
-// Limits says that a partition leaves a part of the components to earlier generations.
+// Limits reports whether a partition leaves a part of the components to earlier generations.
 func Limits(components []Component, partition intstr.IntOrString) bool {
 	return partOf(partition, components).less(one) && !slices.ContainsFunc(components, func(c Component) bool { return c.Recreate })
 }
 
-// upTo has the new generation get at most so many replicas, but for those that no generation has, and earlier ones keep the rest: so many to serve their
-// part, as far as surge has space for what both round up.
+// upTo has the new generation get at most so many replicas, but for those that no generation has, and earlier ones keep the rest: so many
+// to serve their part, as far as surge has space for what both round up.
 func (s Step) upTo(most, rest int, c Component) Step {
 	s.Make = min(s.Make, max(most, c.Replicas-c.Old))
 	stay := max(c.Replicas-most, min(rest, c.Replicas+c.MaxSurge-most))

@@ -60,13 +60,14 @@ func (s *step) scaleIn() {
 	ceiling := s.ceiling(s.replicas)
 	living := s.byLoss()
 	for _, r := range living[:max(0, len(living)-ceiling)] {
-		s.remove(r.Ordinal, "the component is scaled in: %d of %d replicas have to go, and this one %s", len(living)-ceiling, len(living), lossOf(r))
+		s.remove(r.Ordinal, "the component is scaled in: %d of %d replicas have to go, and this one %s", len(living)-ceiling, len(living),
+			lossOf(r))
 		s.plan.Remove[len(s.plan.Remove)-1].ScaleIn = true
 	}
 }
 
-// byLoss are the existing replicas by how little is lost with them. Those of the old generation that have to stay come last: the other components serve
-// with them.
+// byLoss are the existing replicas by how little is lost with them. Those of the old generation that have to stay come last: the other
+// components serve with them.
 func (s *step) byLoss() []Replica {
 	living := s.in(Replica.living)
 	slices.SortFunc(living, byLoss)
@@ -75,17 +76,23 @@ func (s *step) byLoss() []Replica {
 	return living
 }
 
-// staying are the ordinals of the available replicas of older revisions that stay, however many others are available.
+// staying are the ordinals of the available replicas of older revisions that stay, however many others are available. Of a generation
+// never more stay than replicas are wanted: the step may be of a time when more were, and those beyond serve nothing.
 func (s *step) staying() map[int]bool {
 	out := map[int]bool{}
 	if s.Step == nil {
 		return out
 	}
-	stay := func(replicas int, of func(Replica) bool) {
-		found := s.in(func(r Replica) bool { return isAvailable(r) && r.Outdated && of(r) })
+	of := map[string]int{}
+	stay := func(replicas int, is func(Replica) bool) {
+		found := s.in(func(r Replica) bool { return isAvailable(r) && r.Outdated && is(r) })
 		slices.SortFunc(found, func(a, b Replica) int { return byLoss(b, a) })
-		for _, r := range found[:min(len(found), replicas)] {
-			out[r.Ordinal] = true
+		for _, r := range found {
+			if replicas > 0 && of[r.Generation] < s.Replicas {
+				out[r.Ordinal] = true
+				of[r.Generation]++
+				replicas--
+			}
 		}
 	}
 	if len(s.Step.Of) == 0 {
@@ -98,7 +105,8 @@ func (s *step) staying() map[int]bool {
 }
 
 func lossOf(r Replica) string {
-	what := [...]string{Partial: "is not whole yet", Waiting: "is not placed", Starting: "does not serve", Available: "is the youngest"}[r.State]
+	what := [...]string{Partial: "is not whole yet", Waiting: "is not placed", Starting: "does not serve",
+		Available: "is the youngest"}[r.State]
 	if r.State == Available && r.Outdated {
 		return "runs an older revision"
 	}
@@ -174,7 +182,7 @@ func (s *step) blocked() bool {
 	return !moving && len(s.in(func(r Replica) bool { return r.State == Waiting })) > 0
 }
 
-// stopsAll says that nothing is made before a replica has stopped.
+// stopsAll reports whether nothing is made before a replica has stopped.
 func (s *step) stopsAll(r Replica) bool { return r.Outdated && s.Recreate }
 
 // WaitsForOthers is what a component waits for whose step is done while the steps of others are not.
@@ -185,8 +193,14 @@ func (s *step) waits() string {
 	for _, w := range []struct {
 		state State
 		what  string
-	}{{Leaving, "to stop"}, {Lost, "to stop, which no kubelet confirms"}, {Starting, "to become ready"}, {Waiting, "to find capacity"}, {Partial, "to be made"}} {
-		if found := s.in(func(r Replica) bool { return r.State == w.state && (w.state != Lost || s.stopsAll(r)) }); len(found) > 0 {
+		no    bool // quota
+	}{
+		{state: Leaving, what: "to stop"}, {state: Lost, what: "to stop, which no kubelet confirms"}, {state: Starting, what: "to become ready"},
+		{state: Waiting, what: "to find capacity"}, {state: Waiting, what: "to get quota", no: true}, {state: Partial, what: "to be made"},
+	} {
+		if found := s.in(func(r Replica) bool {
+			return r.State == w.state && (w.state != Lost || s.stopsAll(r)) && (w.state != Waiting || r.NoQuota == w.no)
+		}); len(found) > 0 {
 			return "waits for " + namesOf(found) + " " + w.what
 		}
 	}

@@ -28,6 +28,7 @@ type simulation struct {
 	broken   map[int]bool
 	// capacity for so many replicas.
 	capacity   int
+	quota      *quota
 	now        int64
 	replicas   map[int]*simulated
 	remembered map[int]bool
@@ -36,8 +37,20 @@ type simulation struct {
 	log  strings.Builder
 }
 
-func newSimulation(want Group, capacity int) *simulation {
-	s := &simulation{want: want, capacity: capacity, broken: map[int]bool{}, replicas: map[int]*simulated{}, remembered: map[int]bool{}}
+// quota of a component in a queue, for at most so many replicas. A replica and its successors of the same ordinal have it.
+type quota struct {
+	most int
+	of   map[int]bool
+	// inPlace is the revision that is rolled out in place.
+	inPlace int
+}
+
+func newSimulation(want Group, capacity int) *simulation { return newQueued(want, capacity, nil) }
+
+func newQueued(want Group, capacity int, q *quota) *simulation {
+	s := &simulation{
+		quota: q, want: want, capacity: capacity, broken: map[int]bool{}, replicas: map[int]*simulated{}, remembered: map[int]bool{},
+	}
 	s.settle()
 	s.log.Reset()
 	return s
@@ -47,9 +60,14 @@ func (s *simulation) view() []Replica {
 	out := make([]Replica, 0, len(s.replicas))
 	for _, ordinal := range slices.Sorted(maps.Keys(s.replicas)) {
 		r := s.replicas[ordinal]
-		out = append(out, Replica{
+		one := Replica{
 			Ordinal: ordinal, State: r.state, Outdated: r.revision != s.revision, Generation: generation(r.revision), Born: r.born, Why: "it lost a pod",
-		})
+		}
+		if s.quota != nil {
+			one.KeepsQuota = s.quota.of[ordinal]
+			one.NoQuota = !one.KeepsQuota && len(s.quota.of) >= s.quota.most
+		}
+		out = append(out, one)
 	}
 	return out
 }
@@ -61,7 +79,15 @@ func (s *simulation) memory() []int { return slices.Sorted(maps.Keys(s.remembere
 // controller carries one plan out and returns it.
 func (s *simulation) controller() Plan {
 	s.now++
-	plan := s.want.Next(s.view(), s.memory(), 100)
+	want := s.want
+	if s.quota != nil && want.LacksQuota(s.view()) {
+		s.quota.inPlace = s.revision
+	}
+	if s.quota != nil && s.quota.inPlace == s.revision && s.revision > 0 {
+		bounds := Bounds{want.MaxUnavailable, want.MaxSurge}.InPlace()
+		want.MaxUnavailable, want.MaxSurge = bounds.MaxUnavailable, bounds.MaxSurge
+	}
+	plan := want.Next(s.view(), s.memory(), 100)
 	for _, r := range plan.Remove {
 		s.replicas[r.Ordinal].state = Leaving
 		fmt.Fprintf(&s.log, "  take %d: %s\n", r.Ordinal, r.Why)
@@ -102,9 +128,29 @@ func (s *simulation) nodesReturn() {
 func (s *simulation) placer() bool {
 	taken := s.taken()
 	for _, ordinal := range slices.Sorted(maps.Keys(s.replicas)) {
-		if r := s.replicas[ordinal]; r.state == Waiting && taken < s.capacity {
+		if r := s.replicas[ordinal]; r.state == Waiting && taken < s.capacity && (s.quota == nil || s.quota.of[ordinal]) {
 			r.placed, r.state = true, Starting
 			s.remembered[ordinal] = true
+			return true
+		}
+	}
+	return false
+}
+
+// kueue takes quota back that no replica uses or will, and gives the first replica without any its own.
+func (s *simulation) kueue() bool {
+	if s.quota == nil {
+		return false
+	}
+	due := s.want.Ordinals(s.view(), s.memory(), 100)
+	for ordinal := range s.quota.of {
+		if s.replicas[ordinal] == nil && !slices.Contains(due, ordinal) {
+			delete(s.quota.of, ordinal)
+		}
+	}
+	for _, r := range s.view() {
+		if r.living() && !s.quota.of[r.Ordinal] && len(s.quota.of) < s.quota.most {
+			s.quota.of[r.Ordinal] = true
 			return true
 		}
 	}
@@ -148,7 +194,7 @@ func (s *simulation) round() bool {
 	plan := s.controller()
 	s.draw(plan)
 	moved := len(plan.Remove)+len(plan.Make) > 0
-	for _, act := range []func() bool{s.terminator, s.placer, s.kubelet} {
+	for _, act := range []func() bool{s.terminator, s.kueue, s.placer, s.kubelet} {
 		moved = act() || moved
 	}
 	return moved

@@ -31,7 +31,8 @@ const (
 
 // SharedAnnotations are those that count on the deployment itself.
 var SharedAnnotations = []string{
-	AnnotationSharedMaxSurge, AnnotationSharedMaxUnavailable, AnnotationPaused, AnnotationAborted, AnnotationPartition, AnnotationProgressDeadline,
+	AnnotationSharedMaxSurge, AnnotationSharedMaxUnavailable, AnnotationPaused, AnnotationAborted, AnnotationPartition,
+	AnnotationProgressDeadline,
 	AnnotationAskFrontends,
 }
 
@@ -44,7 +45,8 @@ const (
 // Problem is one annotation that cannot be followed.
 type Problem struct{ Annotation, Value, Message string }
 
-// AnnotationsOf are the annotations that hold for a component: on the deployment, in its spec, or on the component's podTemplate, which wins.
+// AnnotationsOf are the annotations that hold for a component: on the deployment, in its spec, or on the component's podTemplate, which
+// wins.
 func AnnotationsOf(dgd *nvidiav1beta1.DynamoGraphDeployment, c *nvidiav1beta1.ComponentSpec) map[string]string {
 	places := []map[string]string{dgd.Annotations, dgd.Spec.Annotations}
 	if c != nil && c.PodTemplate != nil {
@@ -61,8 +63,8 @@ func AnnotationsOf(dgd *nvidiav1beta1.DynamoGraphDeployment, c *nvidiav1beta1.Co
 	return out
 }
 
-// StrategyOf reads how a component is updated. packed components, whose replicas need capacity for whole gangs in the right domain, are updated in
-// place, one replica after the other; others like the pods of a Deployment.
+// StrategyOf reads how a component is updated. packed components, whose replicas need capacity for whole gangs in the right domain, are
+// updated in place, one replica after the other; others like the pods of a Deployment.
 func StrategyOf(annotations map[string]string, packed bool) (trellisv1alpha1.RolloutStrategy, []Problem) {
 	var problems []Problem
 	recreate := false
@@ -78,8 +80,8 @@ func StrategyOf(annotations map[string]string, packed bool) (trellisv1alpha1.Rol
 	return s, append(problems, more...)
 }
 
-// SharedStrategyOf reads how the workers of a deployment are updated together. Without annotations packed ones are replaced in place, one step after the
-// other; others like the pods of a Deployment.
+// SharedStrategyOf reads how the workers of a deployment are updated together. Without annotations packed ones are replaced in place, one
+// step after the other; others like the pods of a Deployment.
 func SharedStrategyOf(dgd *nvidiav1beta1.DynamoGraphDeployment, packed bool) (trellisv1alpha1.RolloutStrategy, []Problem) {
 	return ofSteps.read(dgd.Annotations, packed, false)
 }
@@ -118,14 +120,15 @@ func (k boundKeys) read(annotations map[string]string, packed, mayBeZero bool) (
 	}
 	if len(problems) == 0 && !mayBeZero && zero(s.MaxUnavailable) && zero(s.MaxSurge) {
 		if given[k.surge] {
-			return s, []Problem{{k.surge, annotations[k.surge], fmt.Sprintf("must not be 0 together with %s: no replica could be replaced", k.unavailable)}}
+			return s, []Problem{{k.surge, annotations[k.surge], fmt.Sprintf("must not be 0 together with %s: no replica could be replaced",
+				k.unavailable)}}
 		}
 		s.MaxSurge = intstr.FromInt32(1) // nothing may be missing, so one more is needed
 	}
 	return s, problems
 }
 
-// StatesBounds says that a component's annotations bound its update.
+// StatesBounds reports whether a component's annotations bound its update.
 func StatesBounds(annotations map[string]string) bool {
 	_, surge := annotations[AnnotationMaxSurge]
 	_, unavailable := annotations[AnnotationMaxUnavailable]
@@ -151,7 +154,8 @@ func For(sg *trellisv1alpha1.ScalingGroup) Group {
 	g := Group{Replicas: int(sg.Spec.Replicas), MaxUnavailable: 1, Stopped: sg.Spec.Restart != nil && sg.Spec.Restart.Stop}
 	if step := sg.Spec.Step; step != nil {
 		g.Step = &Step{
-			Keep: int(step.Keep), Make: int(step.Make), Paused: step.Paused, Bounds: Bounds{MaxUnavailable: int(step.MaxUnavailable), MaxSurge: int(step.MaxSurge)},
+			Keep: int(step.Keep), Make: int(step.Make), Paused: step.Paused, Bounds: Bounds{MaxUnavailable: int(step.MaxUnavailable),
+				MaxSurge: int(step.MaxSurge)},
 		}
 		for _, kept := range step.Generations {
 			g.Step.Of = append(g.Step.Of, Kept{kept.Name, int(kept.Keep)})
@@ -164,6 +168,9 @@ func For(sg *trellisv1alpha1.ScalingGroup) Group {
 	bounds := BoundsOf(strategy, g.Replicas)
 	if g.Step != nil {
 		bounds = g.Step.Bounds
+	}
+	if InPlace(sg) {
+		bounds = bounds.InPlace()
 	}
 	g.Recreate, g.MaxUnavailable, g.MaxSurge = strategy.Recreate, bounds.MaxUnavailable, bounds.MaxSurge
 	return g

@@ -26,7 +26,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/quota"
 )
 
-// activateEvery is how often AdmissionChecks are looked for that name Trellis as their controller: a ClusterQueue with one admits nothing before.
+// activateEvery is how often AdmissionChecks are looked for that name Trellis as their controller: a ClusterQueue with one admits nothing
+// before.
 const activateEvery = 15 * time.Second
 
 // ownerOfChecks is the field owner of what is written of AdmissionChecks and their states.
@@ -49,8 +50,8 @@ type Checks struct {
 	Clock  clock.PassiveClock
 }
 
-// check has the scheduler look for the places of Workloads that wait for a check of Trellis, and decides these checks. It returns when the next
-// decision is due; zero for none.
+// check has the scheduler look for the places of Workloads that wait for a check of Trellis, and decides these checks. It returns when the
+// next decision is due; zero for none.
 func (r *Reconciler) check(ctx context.Context, o *quota.Observation) (time.Duration, error) {
 	name, waiting := client.ObjectKeyFromObject(o.DGD), o.Checked()
 	if len(waiting) == 0 {
@@ -216,10 +217,11 @@ func (a *activator) Start(ctx context.Context) error {
 }
 
 // noRights is why AdmissionChecks cannot be decided where the operator has not been given the optional rights.
-const noRights = "the operator has no rights on AdmissionChecks of Kueue: install the component config/kueue-placement, or set the chart's value kueue.placement"
+const noRights = "the operator has no rights on AdmissionChecks of Kueue: install the component config/kueue-placement, or set the " +
+	"chart's value kueue.placement"
 
-// activate tells Kueue of all checks of Trellis that it does not know of. Missing rights are no error: they are optional, and the conditions of
-// deployments that wait for a check contain them.
+// activate tells Kueue of all checks of Trellis that it does not know of. Missing rights are no error: they are optional, and the
+// conditions of deployments that wait for a check contain them.
 func (a *activator) activate(ctx context.Context) error {
 	ours, err := admissionChecks(ctx, a.live)
 	if err == nil {

@@ -46,7 +46,8 @@ func Reader(ctx context.Context, registry addon.Registry) (client.Reader, quota.
 	if own := registry.Own(Name); own != nil {
 		return own, quota.Report{}
 	}
-	return nil, quota.Report{Reason: nvidiav1beta1.ReasonKueueNotReadable, Message: "Workloads of Kueue are not read yet, which takes a moment after the start"}
+	return nil, quota.Report{Reason: nvidiav1beta1.ReasonKueueNotReadable,
+		Message: "Workloads of Kueue are not read yet, which takes a moment after the start"}
 }
 
 // Workloads lists those of a deployment.

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/provider"
@@ -123,24 +124,25 @@ func TestWatches(t *testing.T) {
 	}
 }
 
-// registry is a registry of providers in one state.
-type registry struct {
+// inState is a registry of providers in one state.
+type inState struct {
 	state provider.State
 	own   client.Reader
 }
 
-func (r registry) State(context.Context, string) provider.State { return r.state }
-func (r registry) Own(string) client.Reader                     { return r.own }
+func (r inState) State(context.Context, string) provider.State { return r.state }
+func (r inState) Own(string) client.Reader                     { return r.own }
+func (r inState) Changes() <-chan event.GenericEvent           { return nil }
 
 func TestReader(t *testing.T) {
 	reader := fake.NewClientBuilder().Build()
 	for name, tc := range map[string]struct {
-		registry registry
+		registry inState
 		reason   string
 	}{
-		"not installed":       {registry{state: provider.State{Reason: nvidiav1beta1.ReasonKueueNotInstalled}, own: reader}, nvidiav1beta1.ReasonKueueNotInstalled},
-		"not read yet":        {registry{state: provider.Ready()}, nvidiav1beta1.ReasonKueueNotReadable},
-		"installed, and read": {registry{state: provider.Ready(), own: reader}, ""},
+		"not installed":       {inState{state: provider.State{Reason: nvidiav1beta1.ReasonKueueNotInstalled}, own: reader}, nvidiav1beta1.ReasonKueueNotInstalled},
+		"not read yet":        {inState{state: provider.Ready()}, nvidiav1beta1.ReasonKueueNotReadable},
+		"installed, and read": {inState{state: provider.Ready(), own: reader}, ""},
 	} {
 		got, why := Reader(t.Context(), tc.registry)
 		if (got != nil) != (tc.reason == "") || why.Reason != tc.reason || why.Reserved {

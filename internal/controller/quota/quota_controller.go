@@ -1,21 +1,23 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package quota has Kueue give quota to deployments in one of its queues: it makes and deletes their Workloads (package internal/quota decides which).
+// Package quota has Kueue give quota to deployments in one of its queues: it makes and deletes their Workloads (package internal/quota
+// decides which).
 //
-// Deployments without a queue cost nothing: neither is Kueue looked for, nor are its kinds watched, nor does the operator need rights on them.
+// Deployments without a queue cost nothing: neither is Kueue looked for, nor are its kinds watched, nor does the operator need rights on
+// them.
 package quota
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -25,13 +27,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/controller/blocked"
 	"github.com/trellis-k8s/trellis/internal/provider"
+	"github.com/trellis-k8s/trellis/internal/provider/addon"
 	"github.com/trellis-k8s/trellis/internal/provider/external"
 	"github.com/trellis-k8s/trellis/internal/quota"
 	"github.com/trellis-k8s/trellis/internal/record"
@@ -42,7 +44,8 @@ import (
 // workers is how many deployments are reconciled in parallel.
 const workers = 8
 
-// EventWorkloadRefused on a deployment means that the API server, or a webhook of Kueue, refuses a Workload for it. The operator tries again.
+// EventWorkloadRefused on a deployment means that the API server, or a webhook of Kueue, refuses a Workload for it. The operator tries
+// again.
 const EventWorkloadRefused = "WorkloadRefused"
 
 // Reconciler writes the Workloads of deployments.
@@ -50,12 +53,20 @@ type Reconciler struct {
 	// Client reads from the cache and writes.
 	Client client.Client
 	// Providers has Kueue among them.
-	Providers *provider.Registry
+	Providers registry
 	Recorder  events.EventRecorder
 	// Checks decides the AdmissionChecks of Trellis.
 	Checks Checks
 	// queued: some deployment is, or was, in a queue of a Kueue that can be used.
 	queued atomic.Bool
+	// strays are the names of deployments of which some pod is in a queue that they may not name themselves.
+	strays sync.Map
+}
+
+// registry of providers, and the changes of what it knows.
+type registry interface {
+	addon.Registry
+	Changes() <-chan event.GenericEvent
 }
 
 // SetupWithManager registers the controller. The rights on Workloads are in config/kueue.
@@ -64,7 +75,10 @@ func SetupWithManager(mgr ctrl.Manager, c client.Client, providers *provider.Reg
 	if err := mgr.Add(&activator{client: c, live: checks.Live, denied: checks.Denied, tell: r.tellGraphs, ready: r.queued.Load}); err != nil {
 		return err
 	}
-	queued := predicate.NewPredicateFuncs(func(o client.Object) bool { return quota.WorkloadOf(o.(*corev1.Pod)) != "" })
+	queued := predicate.NewPredicateFuncs(func(o client.Object) bool {
+		pod := o.(*corev1.Pod)
+		return quota.InQueue(pod) || quota.WorkloadOf(pod) != ""
+	})
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("quota").
 		For(&nvidiav1beta1.DynamoGraphDeployment{}).
@@ -76,67 +90,22 @@ func SetupWithManager(mgr ctrl.Manager, c client.Client, providers *provider.Reg
 		Complete(r)
 }
 
-// deploymentOf is the deployment of a pod.
-func (r *Reconciler) deploymentOf(ctx context.Context, o client.Object) []reconcile.Request {
-	name, _, ok := render.GroupOf(o.(*corev1.Pod))
-	sg := &trellisv1alpha1.ScalingGroup{}
-	if !ok || r.Client.Get(ctx, types.NamespacedName{Namespace: o.GetNamespace(), Name: name}, sg) != nil {
-		return nil
-	}
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: sg.Spec.Graph}}}
-}
-
-// concernedBy are the deployments that a change of a provider concerns: one, or all that are in a queue.
-func (r *Reconciler) concernedBy(ctx context.Context, change client.Object) []reconcile.Request {
-	if name, one := provider.GraphOf(change); one {
-		return []reconcile.Request{{NamespacedName: name}}
-	}
-	var out []reconcile.Request
-	for _, dgd := range r.concerned(ctx) {
-		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(dgd)})
-	}
-	return out
-}
-
-// concerned are all deployments that are in a queue, or were.
-func (r *Reconciler) concerned(ctx context.Context) []*nvidiav1beta1.DynamoGraphDeployment {
-	all := &nvidiav1beta1.DynamoGraphDeploymentList{}
-	if err := r.Client.List(ctx, all, client.UnsafeDisableDeepCopy); err != nil {
-		log.FromContext(ctx).Error(err, "listing the deployments that a change of Kueue concerns")
-		return nil
-	}
-	var out []*nvidiav1beta1.DynamoGraphDeployment
-	for i := range all.Items {
-		if Concerns(&all.Items[i]) {
-			out = append(out, &all.Items[i])
-		}
-	}
-	return out
-}
-
-// tellGraphs has the conditions of all deployments in queues written again.
-func (r *Reconciler) tellGraphs(ctx context.Context) {
-	for _, dgd := range r.concerned(ctx) {
-		about := &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: dgd.Namespace, Name: dgd.Name}}
-		select {
-		case r.Checks.Graphs <- event.GenericEvent{Object: about}:
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// Concerns says that a deployment is in a queue, or was.
+// Concerns reports whether a deployment is in a queue, or was.
 func Concerns(dgd *nvidiav1beta1.DynamoGraphDeployment) bool {
-	return dgd.Labels[render.LabelKueueQueue] != "" || meta.FindStatusCondition(dgd.Status.Conditions, nvidiav1beta1.ConditionQuotaReserved) != nil
+	return dgd.Labels[render.LabelKueueQueue] != "" || meta.FindStatusCondition(dgd.Status.Conditions,
+		nvidiav1beta1.ConditionQuotaReserved) != nil
 }
 
 // Reconcile compares the Workloads of a deployment with those that its pods name.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	dgd := &nvidiav1beta1.DynamoGraphDeployment{}
 	if err := r.Client.Get(ctx, req.NamespacedName, dgd); err != nil {
+		r.strays.Delete(req.NamespacedName)
 		r.Checks.Promises.Set(req.NamespacedName, nil)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if joined, err := r.join(ctx, dgd); joined || err != nil {
+		return ctrl.Result{}, err // the deployment's event brings us back
 	}
 	if dgd.DeletionTimestamp != nil || !Concerns(dgd) {
 		r.Checks.Promises.Set(req.NamespacedName, nil)
@@ -162,18 +131,31 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 func (r *Reconciler) observe(ctx context.Context, own client.Reader, dgd *nvidiav1beta1.DynamoGraphDeployment) (quota.Observation, error) {
 	o := quota.Observation{DGD: dgd, Now: r.Checks.Clock.Now()}
 	var err error
-	if o.Groups, err = scheduler.GroupsOf(ctx, r.Client, dgd.Namespace, dgd.UID); err != nil {
+	if o.Groups, o.Pods, err = r.made(ctx, dgd); err != nil {
 		return o, err
-	}
-	pods := &corev1.PodList{}
-	if err := r.Client.List(ctx, pods, client.InNamespace(dgd.Namespace), client.MatchingFields{scheduler.IndexPodsByGraph: render.LabelValue(dgd.Name)}); err != nil {
-		return o, fmt.Errorf("listing the pods of deployment %s: %w", dgd.Name, err)
-	}
-	for i := range pods.Items {
-		o.Pods = append(o.Pods, &pods.Items[i])
 	}
 	o.Workloads, err = Workloads(ctx, own, client.ObjectKeyFromObject(dgd), dgd.UID)
 	return o, err
+}
+
+// made are the scaling groups of a deployment, and the pods of its name.
+func (r *Reconciler) made(
+	ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment,
+) ([]*trellisv1alpha1.ScalingGroup, []*corev1.Pod, error) {
+	groups, err := scheduler.GroupsOf(ctx, r.Client, dgd.Namespace, dgd.UID)
+	if err != nil {
+		return nil, nil, err
+	}
+	list := &corev1.PodList{}
+	ofGraph := client.MatchingFields{scheduler.IndexPodsByGraph: render.LabelValue(dgd.Name)}
+	if err := r.Client.List(ctx, list, client.InNamespace(dgd.Namespace), ofGraph); err != nil {
+		return nil, nil, fmt.Errorf("listing the pods of deployment %s: %w", dgd.Name, err)
+	}
+	pods := make([]*corev1.Pod, 0, len(list.Items))
+	for i := range list.Items {
+		pods = append(pods, &list.Items[i])
+	}
+	return groups, pods, nil
 }
 
 func (r *Reconciler) apply(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, s quota.Steps) error {
@@ -189,6 +171,9 @@ func (r *Reconciler) apply(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDe
 	}
 	for _, w := range s.Resume {
 		failures = append(failures, r.patch(ctx, w, quota.ResumePatch, "having Workload %s ask for quota"))
+	}
+	for _, w := range s.Unmark {
+		failures = append(failures, r.patch(ctx, w, quota.UnmarkPatch, "noting that Workload %s is active"))
 	}
 	for _, w := range s.Ask {
 		failures = append(failures, r.patch(ctx, w, quota.AskPatch, "having Workload %s ask for quota again"))

@@ -1,0 +1,108 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kueue
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"k8s.io/client-go/kubernetes"
+)
+
+// spent is what the programs of the sandbox took since they were started: their CPU time, and the writes that the API server was asked for.
+type spent struct {
+	cpu    map[string]time.Duration
+	writes int64
+}
+
+// spentSoFar looks at all processes of the sandbox, which are marked with its directory in their environment.
+func spentSoFar(ctx context.Context) spent {
+	GinkgoHelper()
+	s := spent{cpu: map[string]time.Duration{}, writes: writesSoFar(ctx)}
+	all, err := filepath.Glob("/proc/[0-9]*")
+	Expect(err).NotTo(HaveOccurred())
+	for _, process := range all {
+		environment, _ := os.ReadFile(filepath.Join(process, "environ"))
+		line, _ := os.ReadFile(filepath.Join(process, "cmdline"))
+		if program, _, _ := strings.Cut(string(line), "\x00"); program != "" && strings.Contains(string(environment), "="+cluster.Dir()+"\x00") {
+			s.cpu[filepath.Base(program)] += cpuOf(process)
+		}
+	}
+	return s
+}
+
+// cpuOf is the CPU time of a process: the kernel counts it in hundredths of a second, in the 14th and 15th fields.
+func cpuOf(process string) time.Duration {
+	stat, _ := os.ReadFile(filepath.Join(process, "stat"))
+	_, rest, _ := strings.Cut(string(stat), ") ") // the 2nd field is a name
+	fields := strings.Fields(rest)
+	if len(fields) < 13 {
+		return 0 // it has just ended
+	}
+	user, _ := strconv.ParseInt(fields[11], 10, 64)
+	system, _ := strconv.ParseInt(fields[12], 10, 64)
+	return time.Duration(user+system) * 10 * time.Millisecond
+}
+
+var writeCounter = regexp.MustCompile(`(?m)^apiserver_request_total\{([^}]*verb="(?:APPLY|POST|PUT|PATCH|DELETE)"[^}]*)\} (\S+)$`)
+
+// writesSoFar are the writes that the API server was asked for. Leases and nodes are left out: these are renewed whatever is deployed.
+func writesSoFar(ctx context.Context) (sum int64) {
+	GinkgoHelper()
+	config, err := cluster.RESTConfig()
+	Expect(err).NotTo(HaveOccurred())
+	clients, err := kubernetes.NewForConfig(config)
+	Expect(err).NotTo(HaveOccurred())
+	text, err := clients.RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	for _, m := range writeCounter.FindAllStringSubmatch(string(text), -1) {
+		if strings.Contains(m[1], `resource="leases"`) || strings.Contains(m[1], `resource="nodes"`) {
+			continue
+		}
+		n, err := strconv.ParseFloat(m[2], 64)
+		Expect(err).NotTo(HaveOccurred())
+		sum += int64(n)
+	}
+	return sum
+}
+
+// since is what was spent after another look.
+func (s spent) since(before spent) spent {
+	out := spent{cpu: map[string]time.Duration{}, writes: s.writes - before.writes}
+	for name, cpu := range s.cpu {
+		out.cpu[name] = cpu - before.cpu[name]
+	}
+	return out
+}
+
+// all is the CPU time of all programs.
+func (s spent) all() (sum time.Duration) {
+	for _, cpu := range s.cpu {
+		sum += cpu
+	}
+	return sum
+}
+
+// String lists what was spent for each gang, the programs that took most first.
+func (s spent) String() string {
+	names := slices.SortedFunc(maps.Keys(s.cpu), func(a, b string) int { return cmp.Or(cmp.Compare(s.cpu[b], s.cpu[a]), cmp.Compare(a, b)) })
+	var parts []string
+	for _, name := range names {
+		if ms := s.cpu[name].Milliseconds() / costGangs; ms > 0 {
+			parts = append(parts, fmt.Sprintf("%s %d", name, ms))
+		}
+	}
+	return fmt.Sprintf("for each gang %d ms of CPU (%s) and %.1f writes", s.all().Milliseconds()/costGangs, strings.Join(parts, ", "), float64(s.writes)/costGangs)
+}

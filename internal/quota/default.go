@@ -1,0 +1,43 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package quota
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/render"
+)
+
+// InQueue reports whether a pod has a queue, whoever put it there.
+func InQueue(pod *corev1.Pod) bool { return pod.Labels[labelQueue] != "" }
+
+// DefaultQueue is the queue that Kueue has put pods of a deployment into although neither the deployment nor its components name one: the
+// default queue of their namespace. "" where there is none. Kueue would give each of these pods quota by itself, and a part of a gang would
+// keep it. What Kueue has put is the only sign that Trellis goes by: it does not know which namespaces and kinds Kueue is configured for.
+// Pods that have begun are no sign: a deployment could never leave the queue while they run.
+func DefaultQueue(groups []*trellisv1alpha1.ScalingGroup, pods []*corev1.Pod) string {
+	for _, sg := range groups {
+		if madeBy(sg) != "" {
+			return "" // Trellis could not hold their pods for quota
+		}
+	}
+	for _, sg := range groups {
+		put := func(pod *corev1.Pod) bool {
+			return render.Member(pod, sg) && InQueue(pod) && WorkloadOf(pod) == "" && pod.Labels[labelManaged] == "true" &&
+				pod.DeletionTimestamp == nil && len(pod.Spec.SchedulingGates) > 0 && !namesQueue(sg)
+		}
+		if at := slices.IndexFunc(pods, put); at >= 0 {
+			return pods[at].Labels[labelQueue]
+		}
+	}
+	return ""
+}
+
+// namesQueue reports whether the pod template of a component has a queue: each of its pods has quota of its own then, as its user wants.
+func namesQueue(sg *trellisv1alpha1.ScalingGroup) bool {
+	return slices.ContainsFunc(sg.Spec.Roles, func(r trellisv1alpha1.Role) bool { return r.Template.Labels[labelQueue] != "" })
+}
