@@ -14,8 +14,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// AdmissionWait is what a replica waits for of which some pods have scheduling gates of other controllers, such as Kueue's; "" when none has. These
-// gates come first: who removes them may add to the pod where it may run. pods are the pods of one replica that Trellis' own gate holds.
+// AdmissionWait is what a replica waits for of which some pods have scheduling gates of other controllers, such as Kueue's; "" when none
+// has. These gates come first: who removes them may add to the pod where it may run. pods are the pods of one replica that Trellis' own
+// gate holds.
 func AdmissionWait(pods []*corev1.Pod) string {
 	var first *corev1.Pod
 	lowest := int32(0)
@@ -30,18 +31,20 @@ func AdmissionWait(pods []*corev1.Pod) string {
 	}
 	gates := render.ForeignGates(first)
 	if more := len(gates) - 1; more > 0 {
-		return fmt.Sprintf("waits for admission by %q and %d more, which other controllers remove from the scheduling gates of pod %s", gates[0], more, first.Name)
+		return fmt.Sprintf("waits for admission by %q and %d more, which other controllers remove from the scheduling gates of pod %s", gates[0],
+			more, first.Name)
 	}
 	return fmt.Sprintf("waits for admission by %q, which another controller removes from the scheduling gates of pod %s", gates[0], first.Name)
 }
 
-// OnlyAdmission says that of the replicas that wait, all wait for admission alone, so that no change of the cluster's capacity concerns them.
+// OnlyAdmission reports whether of the replicas that wait, all wait for admission alone, so that no change of the cluster's capacity
+// concerns them.
 func OnlyAdmission(waiting []Waiting) bool {
 	return !slices.ContainsFunc(waiting, func(w Waiting) bool { return w.Code != CodeWaitingForAdmission })
 }
 
-// holdForAdmission takes what waits for admission out of what is planned. What is placed together waits together: the base gang, and all that
-// follows it, or the first replicas of a component. Any other replica waits alone, and counts only when domains are compared.
+// holdForAdmission takes what waits for admission out of what is planned. What is placed together waits together: the base gang, and all
+// that follows it, or the first replicas of a component. Any other replica waits alone, and counts only when domains are compared.
 func (r *Request) holdForAdmission() {
 	if len(r.awaiting) == 0 {
 		return
@@ -62,7 +65,8 @@ func (r *Request) holdForAdmission() {
 	}
 }
 
-// headAwaits is what the first replicas of components wait for, which are placed together; "" when they do not wait, or are placed one by one.
+// headAwaits is what the first replicas of components wait for, which are placed together; "" when they do not wait, or are placed one by
+// one.
 func (r *Request) headAwaits(base bool, components []placement.Component) string {
 	for i := range components {
 		s := &components[i]

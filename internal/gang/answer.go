@@ -34,7 +34,7 @@ func (r *Request) Answer(planned *placement.Result) Answer {
 	for _, replica := range planned.Replicas {
 		key := Key{replica.Component, replica.Ordinal}
 		switch {
-		case r.incomplete[key] || heads[replica.Component]:
+		case r.incomplete[key] || heads[replica.Component] || r.NotNow(planned, replica):
 			a.Unmade = append(a.Unmade, replica)
 			a.Waiting = append(a.Waiting, Waiting{Component: replica.Component, Ordinal: replica.Ordinal, Code: CodeCreating, Message: BeingCreated})
 		case replica.Refusal == nil:
@@ -45,8 +45,9 @@ func (r *Request) Answer(planned *placement.Result) Answer {
 				list = &a.Surplus
 			}
 			*list = append(*list, Waiting{
-				Component: replica.Component, Ordinal: replica.Ordinal, Code: replica.Refusal.Code, Message: replica.Refusal.Message(), Refusal: replica.Refusal,
-				Gang: together(replica),
+				Component: replica.Component, Ordinal: replica.Ordinal, Code: replica.Refusal.Code, Message: replica.Refusal.Message(),
+				Refusal: replica.Refusal,
+				Gang:    together(replica),
 			})
 		}
 	}
@@ -120,7 +121,7 @@ func (r *Request) Planned(a *Answer) map[string]*corev1.Pod {
 	return out
 }
 
-// WaitsForCreation says that nothing is released yet: a base gang goes together, and a member of it is still to be created.
+// WaitsForCreation reports whether nothing is released yet: a base gang goes together, and a member of it is still to be created.
 func (r *Request) WaitsForCreation(planned *placement.Result) bool {
 	if r.Graph.Required == topology.NoLevel || r.Graph.Anchor != nil {
 		return false

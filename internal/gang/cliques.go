@@ -16,24 +16,31 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Claimed is in which NVLink cliques the pods are whose claims are made of one template. Whether the template is that of a ComputeDomain is not known here.
+// Claimed is in which NVLink cliques the pods are whose claims are made of one template. Whether a template that users name is that of a
+// ComputeDomain is not known here.
 type Claimed struct {
 	Template string
 	Cliques  []nvlink.Clique
+	// Own: it is that of a ComputeDomain which Trellis makes.
+	Own bool
 }
 
-// CliquesOf lists, by claim template, in which cliques the placed pods of a graph are. Templates whose pods are on no node of a clique are left out.
+// CliquesOf lists, by claim template, in which cliques the placed pods of a graph are. Templates whose pods are on no node of a clique are
+// left out.
 func CliquesOf(c *topology.Cluster, o Observation) []Claimed {
 	if !slices.ContainsFunc(o.Groups, claimsByTemplate) {
 		return nil
 	}
-	seats, labelled := map[string][]nvlink.Seat{}, map[string]bool{}
+	seats, labelled, own := map[string][]nvlink.Seat{}, map[string]bool{}, map[string]bool{}
 	for _, pod := range o.Pods {
 		sg := groupOf(o.Groups, pod)
 		if sg == nil || Leaving(pod) {
 			continue
 		}
 		ordinal, _, _ := render.ReplicaOf(pod)
+		for _, template := range render.ChannelsOf(&pod.Spec) {
+			own[template] = true
+		}
 		for _, node := range NodesOf(c, topology.PodID(pod)) {
 			clique := c.NodeLabels(node)[nvlink.CliqueLabel]
 			for _, template := range templatesOf(&pod.Spec) {
@@ -45,7 +52,7 @@ func CliquesOf(c *topology.Cluster, o Observation) []Claimed {
 	var out []Claimed
 	for _, template := range slices.Sorted(maps.Keys(seats)) {
 		if labelled[template] {
-			out = append(out, Claimed{Template: template, Cliques: nvlink.CliquesOf(seats[template])})
+			out = append(out, Claimed{Template: template, Cliques: nvlink.CliquesOf(seats[template]), Own: own[template]})
 		}
 	}
 	return out

@@ -19,21 +19,28 @@ func TestCliquesOf(t *testing.T) {
 	for name, tc := range map[string]struct {
 		claims bool
 		labels []string
+		own    bool
 		want   []Claimed
 	}{
-		"two cliques": {true, []string{"f.1", "f.2"}, []Claimed{{"channel", []nvlink.Clique{
+		"two cliques": {true, []string{"f.1", "f.2"}, false, []Claimed{{Template: "channel", Cliques: []nvlink.Clique{
 			{Name: "f.1", Replicas: []nvlink.Replica{{Name: "work-0", Pods: 1}}}, {Name: "f.2", Replicas: []nvlink.Replica{{Name: "work-0", Pods: 1}}},
 		}}}},
-		"one clique": {true, []string{"f.1", "f.1"}, []Claimed{{"channel", []nvlink.Clique{{Name: "f.1", Replicas: []nvlink.Replica{{Name: "work-0", Pods: 2}}}}}}},
-		"one host has none": {true, []string{"f.1", ""}, []Claimed{{"channel", []nvlink.Clique{
+		"one clique": {true, []string{"f.1", "f.1"}, false, []Claimed{{Template: "channel", Cliques: []nvlink.Clique{{Name: "f.1", Replicas: []nvlink.Replica{{Name: "work-0", Pods: 2}}}}}}},
+		"one host has none": {true, []string{"f.1", ""}, false, []Claimed{{Template: "channel", Cliques: []nvlink.Clique{
 			{Name: "f.1", Replicas: []nvlink.Replica{{Name: "work-0", Pods: 1}}}, {Name: "", Replicas: []nvlink.Replica{{Name: "work-0", Pods: 1}}},
 		}}}},
-		"no host has any": {true, []string{"", ""}, nil},
-		"no claims":       {false, []string{"f.1", "f.2"}, nil},
+		"no host has any": {true, []string{"", ""}, false, nil},
+		"no claims":       {false, []string{"f.1", "f.2"}, false, nil},
+		"of a domain that Trellis makes": {true, []string{"f.1", "f.1"}, true, []Claimed{{Template: "channel", Own: true, Cliques: []nvlink.Clique{
+			{Name: "f.1", Replicas: []nvlink.Replica{{Name: "work-0", Pods: 2}}},
+		}}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, o := NewCluster(), asking(2)
 			claims := []corev1.PodResourceClaim{{Name: "c", ResourceClaimTemplateName: ptr.To("channel")}}
+			if tc.own {
+				claims[0].Name = "trellis-replica-compute-domain"
+			}
 			if !tc.claims {
 				claims = nil
 			}

@@ -70,8 +70,8 @@ func reserve(c *topology.Cluster, levels topology.Levels, path topology.Path, po
 	}
 }
 
-// ReserveRest reserves capacity for the gated pods of replicas of which others are released, as after a restart in the middle of a release, and
-// returns them by ID. They are planned like others that wait; until then no one else may have it.
+// ReserveRest reserves capacity for the gated pods of replicas of which others are released, as after a restart in the middle of a
+// release, and returns them by ID. They are planned like others that wait; until then no one else may have it.
 func ReserveRest(c *topology.Cluster, o Observation) []string {
 	r := NewRequest(o)
 	var rest []string
@@ -131,14 +131,15 @@ func Score(c *topology.Cluster, o Observation) float64 {
 			}
 			replicas = append(replicas, hosts)
 		}
-		if one := placement.Score(c, LevelsOf(sg.Spec.Topology), replicas); one != placement.Unscored && (least == placement.Unscored || one < least) {
+		if one := placement.Score(c, LevelsOf(sg.Spec.Topology), replicas); one != placement.Unscored && (least == placement.Unscored ||
+			one < least) {
 			least = one
 		}
 	}
 	return least
 }
 
-// WillBeFollowed says that the replica of a pod that is gone will be recreated. pods are those of the group that are left.
+// WillBeFollowed reports whether the replica of a pod that is gone will be recreated. pods are those of the group that are left.
 func WillBeFollowed(sg *trellisv1alpha1.ScalingGroup, gone *corev1.Pod, pods []*corev1.Pod) bool {
 	ordinal, _, ok := render.ReplicaOf(gone)
 	if !ok {

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package gang is what lies between the objects of a graph and the planner: it turns the one into the other's question, and the planner's
-// answer into pods to release, capacity to reserve and a scheduling result. It decides and does nothing else: no clients, no caches, no clock.
+// answer into pods to release, capacity to reserve and a scheduling result. It decides and does nothing else: no clients, no caches, no
+// clock.
 //
 //	Observation ──NewRequest──> Request ──placement.PlanGraph──> placement.Result ──Answer──> what is placed, what waits and why
 //	                                                                                  └──Releases──> pods with their pins

@@ -24,8 +24,8 @@ type Place struct {
 	Shape *topology.Shape
 }
 
-// Elsewhere looks for free capacity for a gang that is released and not bound, as if it waited again, and changes nothing. It returns a place for
-// each of the gang's pods by name; nil when there is no capacity without a preemption, and what would have to change for some.
+// Elsewhere looks for free capacity for a gang that is released and not bound, as if it waited again, and changes nothing. It returns a
+// place for each of the gang's pods by name; nil when there is no capacity without a preemption, and what would have to change for some.
 func Elsewhere(c *topology.Cluster, o Observation, gang string) (map[types.NamespacedName]Place, *placement.Unmet) {
 	again := o
 	again.Pods, again.Releasing = slices.Clone(o.Pods), maps.Clone(o.Releasing)
@@ -102,8 +102,8 @@ func regated(sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod) *corev1.Pod {
 	return out
 }
 
-// unnameNodes takes the names of nodes out of a pod's affinity, and the alternatives that were nothing else. A template that names nodes itself has
-// its own affinity.
+// unnameNodes takes the names of nodes out of a pod's affinity, and the alternatives that were nothing else. A template that names nodes
+// itself has its own affinity.
 func unnameNodes(pod, template *corev1.Pod) {
 	required := requiredNodeTerms(pod)
 	if required == nil {

@@ -36,5 +36,6 @@ func NotEnding(pod *corev1.Pod, now time.Time, ready func(node string) bool) str
 			where += ", which is not ready,"
 		}
 	}
-	return fmt.Sprintf("pod %s%s has been terminating since %s, beyond its grace period", pod.Name, where, clock(topology.LeavingOf(pod).Since))
+	return fmt.Sprintf("pod %s%s has been terminating since %s, beyond its grace period", pod.Name, where,
+		clock(topology.LeavingOf(pod).Since))
 }

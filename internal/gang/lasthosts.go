@@ -10,7 +10,8 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
-// lastAfter is how often the kubelet of a host rejects pods of a replica before the host comes last for the replica: once may be a moment's.
+// lastAfter is how often the kubelet of a host rejects pods of a replica before the host comes last for the replica: once may be a
+// moment's.
 const lastAfter = 2
 
 // LastHosts are the hosts that come last for a failed replica, the worst first.
@@ -35,13 +36,14 @@ func lastHostsOf(sg *trellisv1alpha1.ScalingGroup) map[int32][]string {
 	return out
 }
 
-// avoid has a replica keep off the hosts that come last for it, and off those that others have not left in time. Where a host has rejected its pods the
-// replica does not return to its former domain first, either.
+// avoid has a replica keep off the hosts that come last for it, and off those that others have not left in time. Where a host has rejected
+// its pods the replica does not return to its former domain first, either.
 func (r *Request) avoid(g *groupView, component string, ordinal int) (hosts []string) {
 	last := g.last[int32(ordinal)]
 	if len(last) > 0 {
 		key := Key{component, ordinal}
-		r.left[key] = left{from: g.hints[int32(ordinal)], why: fmt.Sprintf("node %s has rejected its pods and comes last for it", last[0])}
+		r.left[key] = left{from: g.hints[int32(ordinal)], host: last[0], why: fmt.Sprintf("node %s has rejected its pods and comes last for it",
+			last[0])}
 	}
 	hosts = slices.Clone(last)
 	for _, host := range r.stayed[replicaName(g.sg, ordinal)] {

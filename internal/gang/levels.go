@@ -30,7 +30,8 @@ func LevelsOfProfile(profile *grovev1alpha1.ClusterTopology) topology.Levels {
 	return levels
 }
 
-// lostLevels are the required levels of one component that the ClusterTopology does not offer any more (docs/placement.md#when-something-breaks); "" when it still does.
+// lostLevels are the required levels of one component that the ClusterTopology does not offer any more
+// (docs/placement.md#when-something-breaks); "" when it still does.
 type lostLevels struct {
 	graph, component, spread string
 }

@@ -84,7 +84,8 @@ func namesOf(list []Waiting) string {
 	return b.String()
 }
 
-// leading is the cause that says most: one that no waiting ends before all others, and a real shortage before a wait that only follows from another.
+// leading is the cause that says most: one that no waiting ends before all others, and a real shortage before a wait that only follows
+// from another.
 func leading(waiting []Waiting) Waiting {
 	if i := slices.IndexFunc(waiting, func(w Waiting) bool { return w.Code == placement.CodeNeverFits }); i >= 0 {
 		return waiting[i]

@@ -13,19 +13,24 @@ import (
 // left is the former domain of a replica that does not return there first, and why.
 type left struct {
 	from topology.Path
+	// host has rejected its pods. It tells where the replica was when its pods ended before the status said it.
+	host string
 	why  string
 }
 
-// Moved says from where to where a replica moves, and why it does not go back; "" when it does, or has no domain of its own. The replica has its
-// new capacity on the cluster.
+// Moved says from where to where a replica moves, and why it does not go back; "" when it does, or has no domain of its own. The replica
+// has its new capacity on the cluster.
 func (r *Request) Moved(c *topology.Cluster, replica placement.ReplicaResult) string {
 	component, waiting := r.waiting(replica)
 	if waiting == nil {
 		return ""
 	}
 	left, leaves := r.left[Key{replica.Component, replica.Ordinal}]
-	if !leaves {
+	switch {
+	case !leaves:
 		left.from = waiting.Hint
+	case len(left.from) == 0:
+		left.from = r.levelsOf(replica.Component).PathOf(c.NodeLabels(left.host))
 	}
 	level := max(component.Required, component.Preferred, r.Graph.Required, r.Graph.Preferred)
 	from, to := left.from.Truncate(level), PinnedDomain(c, r.levelsOf(replica.Component), replica).Truncate(level)

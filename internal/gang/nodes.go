@@ -10,8 +10,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Bounds of naming nodes to the kube-scheduler: what a name in a pod costs everybody who reads and writes the pod, against what a node costs
-// that the kube-scheduler has to look at (docs/performance.md).
+// Bounds of naming nodes to the kube-scheduler: what a name in a pod costs everybody who reads and writes the pod, against what a node
+// costs that the kube-scheduler has to look at (docs/performance.md).
 const (
 	// maxNamedNodes is how many are named at most.
 	maxNamedNodes = 20
@@ -19,13 +19,13 @@ const (
 	namedShare = 32
 )
 
-// namedNodes are the nodes that the pods of a replica name to the kube-scheduler, which then looks at these only; by labels alone it finds them
-// among all nodes of the cluster, for every pod.
+// namedNodes are the nodes that the pods of a replica name to the kube-scheduler, which then looks at these only; by labels alone it finds
+// them among all nodes of the cluster, for every pod.
 type namedNodes struct {
 	// domain lists all nodes of a small domain; any of them will do for any of the pods.
 	domain []string
-	// planned: each pod names the host that it is planned on. Each of the pods fills a host, so they could only change places, and so could pods
-	// of their kind that name no host. With one node left a kube-scheduler compares nothing, either.
+	// planned: each pod names the host that it is planned on. Each of the pods fills a host, so they could only change places, and so could
+	// pods of their kind that name no host. With one node left a kube-scheduler compares nothing, either.
 	planned bool
 }
 
@@ -46,7 +46,8 @@ func (r *Request) nodesToName(c *topology.Cluster, domain topology.Path, replica
 		return namedNodes{}
 	}
 	small := tree.Size(d) <= maxNamedNodes
-	if hosts := plannedHosts(replica); len(hosts) == len(replica.Pods) && (!small || len(hosts) == tree.Size(d)) && r.filled(c, hosts, replica) {
+	if hosts := plannedHosts(replica); len(hosts) == len(replica.Pods) && (!small || len(hosts) == tree.Size(d)) &&
+		r.filled(c, hosts, replica) {
 		return namedNodes{planned: true}
 	}
 	if !small || tree.Size(d)*namedShare > c.Size() {
@@ -70,7 +71,7 @@ func plannedHosts(replica placement.ReplicaResult) []string {
 	return slices.Compact(names)
 }
 
-// filled says that none of the hosts has capacity for one more of the replica's pods, which are alike.
+// filled reports whether none of the hosts has capacity for one more of the replica's pods, which are alike.
 func (r *Request) filled(c *topology.Cluster, hosts []string, replica placement.ReplicaResult) bool {
 	shape := topology.ShapeOf(r.Gated[replica.Pods[0].ID])
 	return !slices.ContainsFunc(hosts, func(host string) bool {

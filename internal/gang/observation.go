@@ -15,8 +15,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Observation is all that one decision about a graph is made from. The scheduler fills in all of it; a what-if has no released pods, and leaves
-// out what is about those.
+// Observation is all that one decision about a graph is made from. The scheduler fills in all of it; a what-if has no released pods, and
+// leaves out what is about those.
 type Observation struct {
 	DGD *nvidiav1beta1.DynamoGraphDeployment
 	// Groups are the graph's scaling groups, Pods their pods, owned by UID.
@@ -26,6 +26,8 @@ type Observation struct {
 	Profile *grovev1alpha1.ClusterTopology
 	// Admission is what the API server's admission looks at for pods that are still to be made: RuntimeClasses, LimitRanges.
 	Admission newpod.Objects
+	// Creations are the replicas that are to be made in their places.
+	Creations Creations
 	// Releasing are the domains of pods that are being released but may still look gated, by pod ID.
 	Releasing map[string]topology.Path
 	// Idle are released pods that nothing tries to bind, by pod ID, and why.
@@ -38,7 +40,7 @@ type Observation struct {
 	Avoid map[string][]string
 	// Refused are the places that a scheduler refused pods in, by the key of their shape.
 	Refused map[string][]placement.RefusedPlace
-	// Failing is why releases of the graph fail time and again; "" when they do not.
+	// Failing is why releases of the graph fail repeatedly; "" when they do not.
 	Failing string
 	// Bars is why nothing of the graph is released now; "" when it may be. Objections are what the scheduler that is to bind the pods holds
 	// against released ones.

@@ -15,8 +15,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/rollout"
 )
 
-// Ordinals lists the replicas of a group that are there or will be made, as the operator will decide from its pods. Of those to be made there
-// are at most as many as the API allows a component.
+// Ordinals lists the replicas of a group that are there or will be made, as the operator will decide from its pods. Of those to be made
+// there are at most as many as the API allows a component.
 func Ordinals(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod) []int {
 	ordinals, _ := ordinalsOf(sg, podsByOrdinal(pods), nvidiav1beta1.MaxReplicas)
 	return ordinals
@@ -60,7 +60,7 @@ func (r *Request) markSurplus(sg *trellisv1alpha1.ScalingGroup, states []replica
 	r.Wanted += beyond - min(beyond, max(0, surplus))
 	surplus -= beyond
 	for _, state := range slices.Backward(states) {
-		if surplus > 0 && len(state.open) == 0 && len(state.leaving) == 0 {
+		if surplus > 0 && !state.sits() && len(state.leaving) == 0 {
 			r.surplus[Key{sg.Spec.Service, state.ordinal}] = true
 			surplus--
 		}

@@ -13,9 +13,9 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
-// An API server stores objects of up to 1.5 MiB. A path of domains may have 1,023 bytes (16 levels with labels of 63), and a group 65,536 replicas: in
-// full they are 64 MiB. So the lowest ordinals are listed one by one, and the others by domain, each list within its budget; where the second would
-// pass it, its paths end at a broader level.
+// An API server stores objects of up to 1.5 MiB. A path of domains may have 1,023 bytes (16 levels with labels of 63), and a group 65,536
+// replicas: in full they are 64 MiB. So the lowest ordinals are listed one by one, and the others by domain, each list within its budget;
+// where the second would pass it, its paths end at a broader level.
 
 // PlacementBudget is how many bytes of a status the places of replicas may take, as JSON.
 type PlacementBudget struct {
@@ -28,7 +28,8 @@ var DefaultPlacementBudget = PlacementBudget{Listed: 128 << 10, Further: 256 << 
 
 const (
 	// listedCost is what an entry costs beyond its path: its fields in the status, and in the metadata that say who owns them.
-	listedCost = len(`{"replica":65535,"domain":"","bound":true},`) + len(`"k:{\"replica\":65535}":{".":{},"f:bound":{},"f:domain":{},"f:replica":{}},`)
+	listedCost = len(`{"replica":65535,"domain":"","bound":true},`) +
+		len(`"k:{\"replica\":65535}":{".":{},"f:bound":{},"f:domain":{},"f:replica":{}},`)
 	// furtherCost is what a domain costs beyond its path and its ordinals.
 	furtherCost = len(`{"domain":"","replicas":"","former":""},`)
 )
@@ -37,8 +38,8 @@ const (
 type CutPlacements struct {
 	Listed  []trellisv1alpha1.ReplicaPlacement
 	Further []trellisv1alpha1.DomainPlacements
-	// Depth is at how many levels the paths of Further end; 0: they are whole. Dropped is how many replicas, those of the highest ordinals, have no place
-	// in it.
+	// Depth is at how many levels the paths of Further end; 0: they are whole. Dropped is how many replicas, those of the highest ordinals,
+	// have no place in it.
 	Depth, Dropped int
 }
 

@@ -33,12 +33,13 @@ func Leaving(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
 }
 
-// WaitsForScheduler says that a pod is released and not bound yet.
+// WaitsForScheduler reports whether a pod is released and not bound yet.
 func WaitsForScheduler(pod *corev1.Pod) bool {
 	return pod.Annotations[render.AnnotationGang] != "" && pod.Spec.NodeName == "" && !render.GateClosed(pod) && !Leaving(pod)
 }
 
-// WhyUnschedulable is what a scheduler says against a pod, whatever its reason; "" when it has said nothing. A closed gate is no scheduler's word.
+// WhyUnschedulable is what a scheduler says against a pod, whatever its reason; "" when it has said nothing. A closed gate is no
+// scheduler's word.
 func WhyUnschedulable(pod *corev1.Pod) string {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason != corev1.PodReasonSchedulingGated {

@@ -39,7 +39,8 @@ func (r *Request) PreemptsBelow() int32 {
 // maxVictims is how many replicas a message names.
 const maxVictims = 5
 
-// Victims names the replicas that have to free capacity, in a few words. Pods of others are counted: their names say nothing about who loses what.
+// Victims names the replicas that have to free capacity, in a few words. Pods of others are counted: their names say nothing about who
+// loses what.
 func Victims(p *placement.Preemption) string {
 	var names []string
 	others := 0

@@ -38,7 +38,8 @@ func TriedFor(groups []*trellisv1alpha1.ScalingGroup, pod *corev1.Pod) (Tried, b
 	return t, len(t.Hosts) > 0 || len(t.Domain) > 0
 }
 
-// hostsNamed are the nodes that a pod's required affinity names, when each of its alternatives names some. A pin comes after what the pod names itself.
+// hostsNamed are the nodes that a pod's required affinity names, when each of its alternatives names some. A pin comes after what the pod
+// names itself.
 func hostsNamed(pod *corev1.Pod) (hosts []string) {
 	terms := requiredNodeTerms(pod)
 	if terms == nil {
@@ -60,8 +61,8 @@ func hostsNamed(pod *corev1.Pod) (hosts []string) {
 	return slices.Compact(hosts)
 }
 
-// RefusedEverywhere plans a graph of which replicas were refused once more, as if no scheduler had refused anything, and changes nothing. It returns
-// the answers to the refused replicas: those that are placed have capacity only where a scheduler refused them.
+// RefusedEverywhere plans a graph of which replicas were refused once more, as if no scheduler had refused anything, and changes nothing.
+// It returns the answers to the refused replicas: those that are placed have capacity only where a scheduler refused them.
 func (r *Request) RefusedEverywhere(c *topology.Cluster, planned *placement.Result) map[Key]placement.ReplicaResult {
 	out := map[Key]placement.ReplicaResult{}
 	if len(r.Graph.Refused) == 0 || planned.Placed() {

@@ -14,10 +14,12 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Release is one pod that is to be released.
+// Release is where one pod goes, and how: a gated pod is patched, and one that does not exist yet is created.
 type Release struct {
 	Pod *corev1.Pod
 	Pin Pin
+	// New: the pod does not exist. It is created with its pins and without Trellis' gate. Pod is what stands for it in plans; see [Creation].
+	New bool
 	// Domain that the pod is pinned to.
 	Domain topology.Path
 	// Base: of the gang that a graph in one domain begins with.
@@ -72,7 +74,9 @@ func (r *Request) Releases(c *topology.Cluster, replica placement.ReplicaResult,
 		if replica.PinHosts {
 			pin.Node = planned.Node
 		}
-		out = append(out, Release{Pod: r.Gated[planned.ID], Pin: pin, Domain: domain, Base: replica.Base && gang == base})
+		out = append(out, Release{
+			Pod: r.Gated[planned.ID], Pin: pin, New: r.Creation(replica) != nil, Domain: domain, Base: replica.Base && gang == base,
+		})
 	}
 	return out
 }
@@ -87,8 +91,8 @@ func (r *Request) component(name string) *placement.Component {
 }
 
 // widest is the domain that a preempting replica has to be pinned to whatever its scheduler knows of domains: the graph's, which other
-// replicas are in, the one that it is spread to, and that of a single-node component, all of whose replicas share it. Its pods' pins are where
-// these are read from.
+// replicas are in, the one that it is spread to, and that of a single-node component, all of whose replicas share it. Its pods' pins are
+// where these are read from.
 func (r *Request) widest(s *placement.Component, replica placement.ReplicaResult) topology.Path {
 	switch {
 	case !s.Multinode:

@@ -24,22 +24,26 @@ type replicaState struct {
 	absent       int
 	path         topology.Path // where its open pods are pinned
 	releasing    bool          // the release of some of the open pods is under way
+	creation     *Creation     // how it is made in its place; nil when it is not
 }
 
 // replicaStates sorts a group's pods into replicas. A pod whose release is under way counts as released.
-func (r *Request) replicaStates(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod, releasing map[string]topology.Path) []replicaState {
+func (r *Request) replicaStates(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod, o *Observation) []replicaState {
 	byOrdinal := podsByOrdinal(pods)
 	ordinals, beyond := ordinalsOf(sg, byOrdinal, aheadOf(sg))
 	states, levels := make([]replicaState, 0, len(ordinals)), LevelsOf(sg.Spec.Topology)
 	for _, ordinal := range ordinals {
-		state := replicaState{ordinal: ordinal, absent: int(render.PodsPerReplica(sg))}
+		state := replicaState{ordinal: ordinal, absent: int(render.PodsPerReplica(sg)), creation: o.Creations.of(sg, ordinal)}
 		for _, pod := range byOrdinal[ordinal] {
 			if !Leaving(pod) && !superseded(sg, pod) {
 				state.absent = render.ReplicaSize(sg, pod)
 			}
 		}
 		for _, pod := range byOrdinal[ordinal] {
-			r.sortPod(&state, sg, levels, pod, releasing)
+			r.sortPod(&state, sg, levels, pod, o.Releasing)
+		}
+		if state.beingCreated() {
+			state.absent, state.path = 0, state.creation.Domain
 		}
 		states = append(states, state)
 	}
@@ -85,8 +89,8 @@ func (state replicaState) replaced() bool {
 	return len(state.leaving) > 0 || (state.absent > 0 && len(state.open) > 0)
 }
 
-// neverWhole says that the gated pods were there when the open ones were bound: none of them is the successor of a lost member. All times are
-// of whole seconds.
+// neverWhole reports whether the gated pods were there when the open ones were bound: none of them is the successor of a lost member. All
+// times are of whole seconds.
 func (state replicaState) neverWhole() bool {
 	for _, pod := range state.open {
 		if pod.Spec.NodeName == "" {
@@ -150,11 +154,13 @@ func (r *Request) notePods(component string, state replicaState, pods []*corev1.
 
 // noteUnbound notes what keeps a replica that is released from being bound, if anything is known.
 func (r *Request) noteUnbound(component string, state replicaState) bool {
-	return r.noteFailing(component, state) || r.noteObjection(component, state) || r.noteIdle(component, state) || r.notePreempting(component, state)
+	return r.noteFailing(component, state) || r.noteObjection(component, state) || r.noteIdle(component, state) ||
+		r.notePreempting(component, state)
 }
 
 func (r *Request) addReplica(g *groupView, component *placement.Component, state replicaState) {
-	r.unbound = r.unbound || state.replaced() || slices.ContainsFunc(state.open, func(pod *corev1.Pod) bool { return pod.Spec.NodeName == "" })
+	unbound := func(pod *corev1.Pod) bool { return pod.Spec.NodeName == "" }
+	r.unbound = r.unbound || state.replaced() || state.beingCreated() || slices.ContainsFunc(state.open, unbound)
 	if state.replaced() {
 		r.noteNotEnding(component.Name, state)
 		return
@@ -166,37 +172,51 @@ func (r *Request) addReplica(g *groupView, component *placement.Component, state
 		}
 		return
 	}
-	replica := placement.Replica{Ordinal: state.ordinal, Avoid: r.avoid(g, component.Name, state.ordinal)}
-	if _, leaves := r.left[Key{component.Name, state.ordinal}]; !leaves {
+	replica := r.unplaced(g, component.Name, state)
+	if level := g.lost.blocks(r.Graph.Anchor != nil, component.Anchor != nil || len(state.open) > 0, len(state.open) > 0); level != "" {
+		r.Blocked = append(r.Blocked, Waiting{
+			Component: component.Name, Ordinal: state.ordinal, Code: placement.CodeLevelGone,
+			Message: fmt.Sprintf("level '%s' is not available in ClusterTopology %q; nothing is placed without it, so it waits until the level "+
+				"is back", level, g.sg.Spec.Topology.Profile),
+		})
+		return
+	}
+	r.addPods(g, component.Name, &replica, state)
+	if why := AdmissionWait(state.closed); why != "" {
+		r.awaiting[Key{component.Name, state.ordinal}] = why
+	}
+	slices.SortFunc(replica.Pods, func(a, b placement.Pod) int { return cmp.Compare(a.Name, b.Name) })
+	component.Waiting = append(component.Waiting, replica)
+}
+
+// unplaced is a replica of which pods are to be placed: where it was, and where those of its pods are that have their places.
+func (r *Request) unplaced(g *groupView, component string, state replicaState) placement.Replica {
+	replica := placement.Replica{Ordinal: state.ordinal, Avoid: r.avoid(g, component, state.ordinal)}
+	if _, leaves := r.left[Key{component, state.ordinal}]; !leaves {
 		replica.Hint = g.hints[int32(state.ordinal)]
 	}
-	if len(state.open) > 0 {
+	if state.sits() {
 		replica.Anchor = state.path
 		for _, pod := range state.open {
 			replica.On = append(replica.On, topology.PodID(pod))
 		}
-		r.halves[Key{component.Name, state.ordinal}] = state
+		r.halves[Key{component, state.ordinal}] = state
 	}
-	if level := g.lost.blocks(r.Graph.Anchor != nil, component.Anchor != nil || len(state.open) > 0, len(state.open) > 0); level != "" {
-		r.Blocked = append(r.Blocked, Waiting{
-			Component: component.Name, Ordinal: state.ordinal, Code: placement.CodeLevelGone,
-			Message: fmt.Sprintf("level '%s' is not available in ClusterTopology %q; nothing is placed without it, so it waits until the level is back", level, g.sg.Spec.Topology.Profile),
-		})
-		return
-	}
+	return replica
+}
+
+// addPods adds the pods of a replica that are to be placed, those that do not exist yet included.
+func (r *Request) addPods(g *groupView, component string, replica *placement.Replica, state replicaState) {
 	for _, pod := range state.closed {
 		r.lowerPriority(pod)
 		id := topology.PodID(pod)
 		r.Gated[id] = pod
 		replica.Pods = append(replica.Pods, placement.Pod{ID: id, Name: pod.Name, Shape: topology.ShapeOf(pod)})
 	}
-	if state.absent > 0 {
-		r.incomplete[Key{component.Name, state.ordinal}] = true
-		g.addWanted(&replica, state)
+	if creation := state.asked(); creation != nil && r.inPlace {
+		r.addCreation(Key{component, state.ordinal}, replica, creation)
+	} else if state.absent > 0 {
+		r.incomplete[Key{component, state.ordinal}] = true
+		g.addWanted(replica, state)
 	}
-	if why := AdmissionWait(state.closed); why != "" {
-		r.awaiting[Key{component.Name, state.ordinal}] = why
-	}
-	slices.SortFunc(replica.Pods, func(a, b placement.Pod) int { return cmp.Compare(a.Name, b.Name) })
-	component.Waiting = append(component.Waiting, replica)
 }

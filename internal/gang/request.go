@@ -33,8 +33,8 @@ type Request struct {
 	Gated map[string]*corev1.Pod
 	// Blocked replicas are not planned at all, because a level they need is gone.
 	Blocked []Waiting
-	// Refused replicas are released and not bound: the scheduler that is to bind them refuses, or nothing tries. Or they cannot be recreated yet,
-	// because a pod of them does not end.
+	// Refused replicas are released and not bound: the scheduler that is to bind them refuses, or nothing tries. Or they cannot be recreated
+	// yet, because a pod of them does not end.
 	Refused []Waiting
 	// Unadmitted replicas are not planned, because pods of theirs, or of others that are placed with them, have scheduling gates of other
 	// controllers.
@@ -66,6 +66,9 @@ type Request struct {
 	// awaiting is what replicas wait for whose pods have scheduling gates of other controllers; held are the gated pods of Unadmitted, by ID.
 	awaiting map[Key]string
 	held     map[string]*corev1.Pod
+	// creations are the replicas that are planned to be made in their places; inPlace: that may be done.
+	creations map[Key]*Creation
+	inPlace   bool
 	// unbound says that some replica is being replaced, or has a released pod without a node.
 	unbound bool
 	// ranked says that the graph's priority is that of some pod by now.
@@ -75,8 +78,9 @@ type Request struct {
 // NewRequest translates an observation for the planner. Only gated groups are planned; the pods of others are the kube-scheduler's alone.
 func NewRequest(o Observation) *Request {
 	r := &Request{
-		Gated: map[string]*corev1.Pod{}, incomplete: map[Key]bool{}, gangs: map[Key]string{}, replacing: map[string]bool{}, surplus: map[Key]bool{},
-		halves: map[Key]replicaState{}, left: map[Key]left{}, awaiting: map[Key]string{}, held: map[string]*corev1.Pod{},
+		Gated: map[string]*corev1.Pod{}, incomplete: map[Key]bool{}, gangs: map[Key]string{}, replacing: map[string]bool{},
+		surplus: map[Key]bool{},
+		halves:  map[Key]replicaState{}, left: map[Key]left{}, awaiting: map[Key]string{}, held: map[string]*corev1.Pod{},
 		objections: o.Objections, idle: o.Idle, failing: o.Failing, preempting: o.Preempting, notEnding: o.NotEnding, stayed: o.Avoid,
 		Graph: placement.Demand{Name: o.DGD.Name, Required: topology.NoLevel, Preferred: topology.NoLevel, Refused: o.Refused},
 	}
@@ -89,10 +93,11 @@ func NewRequest(o Observation) *Request {
 	states := map[string][]replicaState{}
 	for _, sg := range groups {
 		if render.Gated(sg) {
-			states[sg.Spec.Service] = r.replicaStates(sg, byGroup[string(sg.UID)], o.Releasing)
+			states[sg.Spec.Service] = r.replicaStates(sg, byGroup[string(sg.UID)], &o)
 		}
 	}
 	r.anchorGraph(states)
+	r.allowCreations(states)
 	for _, sg := range groups {
 		if render.Gated(sg) {
 			r.addComponent(sg, states[sg.Spec.Service], &o)
@@ -110,7 +115,8 @@ func (r *Request) HasWaiting() bool {
 	})
 }
 
-// AllBound reports whether every wanted replica is whole and all its pods have a node. Pods on their way out do not count: their replica is not whole.
+// AllBound reports whether every wanted replica is whole and all its pods have a node. Pods on their way out do not count: their replica
+// is not whole.
 func (r *Request) AllBound() bool {
 	return !r.Creating && !r.unbound && len(r.Blocked)+len(r.Unadmitted) == 0 && !r.HasWaiting()
 }
@@ -128,12 +134,13 @@ func (r *Request) AllWaiting(code, message string) []Waiting {
 	return out
 }
 
-// Surplus reports whether a replica is more than the component wants for good, for the time of an update: no one is notified when it is not placed.
+// Surplus reports whether a replica is more than the component wants for good, for the time of an update: no one is notified when it is
+// not placed.
 func (r *Request) Surplus(component string, ordinal int) bool {
 	return r.surplus[Key{component, ordinal}]
 }
 
-// MissingGroups says that a component with replicas has no scaling group yet: the cache may lag behind the graph controller.
+// MissingGroups reports whether a component with replicas has no scaling group yet: the cache may lag behind the graph controller.
 func MissingGroups(dgd *nvidiav1beta1.DynamoGraphDeployment, groups []*trellisv1alpha1.ScalingGroup) bool {
 	have := map[string]bool{}
 	for _, sg := range groups {
@@ -169,7 +176,7 @@ func (r *Request) anchorGraph(states map[string][]replicaState) {
 	}
 	for _, component := range slices.Sorted(maps.Keys(states)) {
 		for _, state := range states[component] {
-			if len(state.open) > 0 && len(state.path) > r.Graph.Required {
+			if state.sits() && len(state.path) > r.Graph.Required {
 				r.Graph.Anchor = state.path.Truncate(r.Graph.Required)
 				return
 			}
@@ -190,7 +197,7 @@ func (r *Request) addComponent(sg *trellisv1alpha1.ScalingGroup, states []replic
 	component.Place = r.placeOf(sg.Spec.Topology)
 	component.Spread = r.spreadOf(sg.Spec.Topology, states)
 	for _, state := range states {
-		if len(state.open) == 0 {
+		if !state.sits() {
 			continue
 		}
 		component.InUse = append(component.InUse, state.path)

@@ -28,12 +28,13 @@ const (
 	CodePreempting = "PreemptionPending"
 	// CodePodsNotEnding means that the replica is recreated, which has to wait: a pod of it was deleted and does not end.
 	CodePodsNotEnding = "PodsNotEnding"
-	// CodeWaitingForAdmission means that pods of the gang have scheduling gates of other controllers, such as Kueue's: it is planned when those
-	// are gone.
+	// CodeWaitingForAdmission means that pods of the gang have scheduling gates of other controllers, such as Kueue's: it is planned when
+	// those are gone.
 	CodeWaitingForAdmission = "WaitingForAdmission"
-	// CodeReleaseRefused means that the replica has capacity, and that the API server refuses what its release writes, time and again.
+	// CodeReleaseRefused means that the replica has capacity, and that the API server refuses what its release writes, repeatedly.
 	CodeReleaseRefused = "ReleaseRefused"
-	// CodeRefusedEverywhere means that domains have capacity for the replica by Trellis' count, and that a scheduler refused it in each of them.
+	// CodeRefusedEverywhere means that domains have capacity for the replica by Trellis' count, and that a scheduler refused it in each of
+	// them.
 	CodeRefusedEverywhere = "RefusedEverywhere"
 )
 
@@ -52,6 +53,16 @@ type Waiting struct {
 	Note string
 	// Gang is what messages call the replicas that are placed together with it, the same for each of them; "" when it is placed alone.
 	Gang string
+}
+
+// Blocked says what keeps the replica, or the gang that it follows, off every node whatever is free; "" when capacity may do.
+func (w *Waiting) Blocked() string {
+	for r := w.Refusal; r != nil; r = r.Cause {
+		if r.Blocked != "" {
+			return r.Blocked
+		}
+	}
+	return ""
 }
 
 // Noted adds what is done for a waiting replica meanwhile.

@@ -13,8 +13,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// placeOf is where a component is placed that has another topology than the graph, or none: components without a constraint follow the default
-// topologies of their nodes.
+// placeOf is where a component is placed that has another topology than the graph, or none: components without a constraint follow the
+// default topologies of their nodes.
 func (r *Request) placeOf(t *trellisv1alpha1.ResolvedTopology) *placement.Place {
 	var selector map[string]string
 	if t != nil {
@@ -32,15 +32,15 @@ func (r *Request) levelsOf(component string) topology.Levels {
 	return r.Graph.PlaceOf(component).Levels
 }
 
-// spreadOf says how the replicas of a component are spread, and where those are that stay; nil when they are not spread. One that is recreated is counted
-// where it goes next, and one that is released in part by the planner.
+// spreadOf says how the replicas of a component are spread, and where those are that stay; nil when they are not spread. One that is
+// recreated is counted where it goes next, and one that is released in part by the planner.
 func (r *Request) spreadOf(t *trellisv1alpha1.ResolvedTopology, states []replicaState) *placement.Spread {
 	if !constraint.Spread(t) {
 		return nil
 	}
 	spread := &placement.Spread{Required: LevelsOf(t).Index(t.SpreadDomain), Preferred: LevelsOf(t).Index(t.PreferredSpreadDomain)}
 	for _, state := range states {
-		if len(state.open) > 0 && len(state.closed) == 0 && state.absent == 0 && !state.replaced() {
+		if state.sits() && len(state.closed) == 0 && state.absent == 0 && !state.replaced() {
 			spread.At = append(spread.At, state.path)
 		}
 	}

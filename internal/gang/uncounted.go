@@ -55,8 +55,8 @@ func UncountedOf(c *topology.Cluster, o Observation) []Uncounted {
 	return out
 }
 
-// UncountedClaims says why the resource claims of components that are placed are not counted, by component. why judges the pods of a component; "" when
-// theirs are.
+// UncountedClaims says why the resource claims of components that are placed are not counted, by component. why judges the pods of a
+// component; "" when theirs are.
 func UncountedClaims(o Observation, why func(*corev1.Pod) string) map[string]string {
 	var out map[string]string
 	for _, sg := range o.Groups {
@@ -77,7 +77,7 @@ func UncountedClaims(o Observation, why func(*corev1.Pod) string) map[string]str
 	return out
 }
 
-// claims says that a pod's node does not offer what it asks for.
+// claims reports whether a pod's node does not offer what it asks for.
 func claims(c *topology.Cluster, pod *corev1.Pod, resource string) bool {
 	return !Leaving(pod) && slices.ContainsFunc(NodesOf(c, topology.PodID(pod)), func(node string) bool { return !c.Offers(node, resource) })
 }

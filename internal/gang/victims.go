@@ -14,7 +14,8 @@ import (
 
 // Preempts says who has to free capacity for a replica that was just placed.
 func Preempts(replica placement.ReplicaResult) string {
-	return fmt.Sprintf("goes to %s once pods of lower priority have left: %d of %s", OrCluster(replica.Domain), replica.Preempts.Pods, Victims(replica.Preempts))
+	return fmt.Sprintf("goes to %s once pods of lower priority have left: %d of %s", OrCluster(replica.Domain), replica.Preempts.Pods,
+		Victims(replica.Preempts))
 }
 
 // WaitsForPreemption says that a pod waits until the kube-scheduler has others leave a node.

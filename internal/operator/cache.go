@@ -51,7 +51,8 @@ func cacheOptions(namespaces []string) cache.Options {
 	}
 	everywhere := map[string]cache.Config{cache.AllNamespaces: {}}
 	o.ByObject[&corev1.Pod{}] = cache.ByObject{Namespaces: everywhere, Transform: disown(o.DefaultNamespaces)}
-	o.ByObject[&storagev1.CSIStorageCapacity{}] = cache.ByObject{Namespaces: everywhere}                              // they are in the namespaces of drivers
+	// they are in the namespaces of drivers
+	o.ByObject[&storagev1.CSIStorageCapacity{}] = cache.ByObject{Namespaces: everywhere}
 	o.ByObject[&resourcev1.ResourceClaim{}] = cache.ByObject{Namespaces: everywhere, Transform: scheduler.StripClaim} // all take devices
 	return o
 }
@@ -59,12 +60,14 @@ func cacheOptions(namespaces []string) cache.Options {
 // extras are common kinds of which only what Trellis made is kept.
 func extras() []client.Object {
 	return []client.Object{
-		&corev1.ServiceAccount{}, &corev1.ConfigMap{}, &rbacv1.Role{}, &rbacv1.RoleBinding{}, &networkingv1.Ingress{}, &appsv1.ControllerRevision{},
+		&corev1.ServiceAccount{}, &corev1.ConfigMap{}, &rbacv1.Role{}, &rbacv1.RoleBinding{}, &networkingv1.Ingress{},
+		&appsv1.ControllerRevision{},
 	}
 }
 
-// disown makes every pod outside the managed namespaces another owner's, that is: it takes capacity and nothing more. There may be pods of ours,
-// from a time when their namespace was managed, and whoever followed them to their scaling group would ask for what is not in the cache.
+// disown makes every pod outside the managed namespaces another owner's, that is: it takes capacity and nothing more. There may be pods of
+// ours, from a time when their namespace was managed, and a controller that followed them to their scaling group would ask for what is not
+// in the cache.
 func disown(managed map[string]cache.Config) toolscache.TransformFunc {
 	return func(obj any) (any, error) {
 		if pod, ok := obj.(*corev1.Pod); ok {

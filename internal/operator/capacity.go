@@ -21,14 +21,15 @@ import (
 )
 
 const (
-	// capacityNodes is the largest cluster that admission looks at: it counts all nodes for each deployment. On a larger one Placed says it later.
+	// capacityNodes is the largest cluster that admission looks at: it counts all nodes for each deployment. On a larger one Placed says it
+	// later.
 	capacityNodes = 20_000
 	// capacityWithin bounds the reads of one look.
 	capacityWithin = time.Second
 )
 
-// capacity says for admission what of a deployment no domain of today's nodes could hold. Nothing is said before the caches of nodes and topologies are
-// there, and when something cannot be read: only what is certain.
+// capacity says for admission what of a deployment no domain of today's nodes could hold. Nothing is said before the caches of nodes and
+// topologies are there, and when something cannot be read: only what is certain.
 type capacity struct {
 	cached, live client.Reader
 	synced       []func() bool

@@ -31,12 +31,17 @@ const DefaultCapacityMaxPods = 64
 // addCapacityFlags makes the settings of asking for capacity flags.
 func (o *Options) addCapacityFlags(f *pflag.FlagSet) {
 	c := &o.Capacity
-	f.StringSliceVar(&c.Kinds, "capacity-requests", nil, "how autoscalers are asked for nodes when gangs wait: "+strings.Join(asked.Kinds, ", ")+"; empty: they are not")
-	f.StringVar(&c.Preset, "capacity-default", asked.KindNone, "how they are asked for deployments without the annotation "+asked.AnnotationKind)
-	f.IntVar(&c.MaxPods, "capacity-max-pods", DefaultCapacityMaxPods, "for how many pods capacity is asked for at once; a gang of more is not asked for")
-	f.StringArrayVar(&o.nodeShapes, "node-shapes", nil, "what pods can use of a node that an autoscaler can add, e.g. cpu=190,memory=1900Gi,nvidia.com/gpu=8; "+
-		"repeated for each kind of node. Nothing is asked for pods that none of them holds")
-	f.StringSliceVar(&c.NewNodeLabels, "new-node-labels", asked.NewNodeLabels, "labels of which an autoscaler knows the values that a new node can have")
+	f.StringSliceVar(&c.Kinds, "capacity-requests", nil, "how autoscalers are asked for nodes when gangs wait: "+strings.Join(asked.Kinds,
+		", ")+"; empty: they are not")
+	f.StringVar(&c.Preset, "capacity-default", asked.KindNone, "how they are asked for deployments without the annotation "+
+		asked.AnnotationKind)
+	f.IntVar(&c.MaxPods, "capacity-max-pods", DefaultCapacityMaxPods,
+		"for how many pods capacity is asked for at once; a gang of more is not asked for")
+	f.StringArrayVar(&o.nodeShapes, "node-shapes", nil,
+		"what pods can use of a node that an autoscaler can add, e.g. cpu=190,memory=1900Gi,nvidia.com/gpu=8; "+
+			"repeated for each kind of node. Nothing is asked for pods that none of them holds")
+	f.StringSliceVar(&c.NewNodeLabels, "new-node-labels", asked.NewNodeLabels,
+		"labels of which an autoscaler knows the values that a new node can have")
 	f.StringVar(&c.Image, "placeholder-image", asked.PlaceholderImage, "what placeholders run")
 }
 
@@ -81,7 +86,8 @@ func newAsker(mgr ctrl.Manager, writer client.Client, o Options, results *schedu
 		return nil
 	}
 	a := &asker{changed: make(chan event.GenericEvent, 1), Reconciler: &capacitycontroller.Reconciler{
-		Client: writer, Results: results, Recorder: record.Bounded(mgr.GetEventRecorder("trellis")), Namespace: o.Namespace, Options: o.Capacity, Clock: clock.RealClock{},
+		Client: writer, Results: results, Recorder: record.Bounded(mgr.GetEventRecorder("trellis")), Namespace: o.Namespace, Options: o.Capacity,
+		Clock:    clock.RealClock{},
 		Promises: promises,
 	}}
 	results.OnChange(func() {

@@ -39,7 +39,7 @@ func (d deployments) List(ctx context.Context, list client.ObjectList, opts ...c
 	}
 	out, ok := list.(*nvidiav1beta1.DynamoGraphDeploymentList)
 	if !ok {
-		return fmt.Errorf("cannot list %T before the cache is there", list)
+		return fmt.Errorf("cannot list %T before the cache is synced", list)
 	}
 	namespaces := d.namespaces
 	if len(namespaces) == 0 {

@@ -38,9 +38,9 @@ const (
 	validatingWebhook = "trellis-validating-webhook-configuration"
 )
 
-// front is what the API server and the kubelet call: webhooks, their certificate, probes. It is a manager of its own, without leader election
-// and without caches of deployments, because those of the operator proper cannot be filled before /convert is served: the API server asks it
-// for every object that is stored in another version than the one listed. So the front runs first and ends last.
+// front is what the API server and the kubelet call: webhooks, their certificate, probes. It is a manager of its own, without leader
+// election and without caches of deployments, because those of the operator proper cannot be filled before /convert is served: the API
+// server asks it for every object that is stored in another version than the one listed. So the front runs first and ends last.
 type front struct {
 	ctrl.Manager
 	// served is closed once the API server trusts what is served.
@@ -56,7 +56,8 @@ func newFront(ctx context.Context, restConfig *rest.Config, o Options, mgr ctrl.
 		Metrics:                metricsserver.Options{BindAddress: "0"}, // the operator's own serves all metrics of the program
 		HealthProbeBindAddress: o.ProbeAddress,
 		Controller:             ctrlconfig.Controller{SkipNameValidation: ptr.To(o.NewClient != nil)},
-		WebhookServer:          webhookserver.NewServer(webhookserver.Options{Port: o.WebhookPort, TLSOpts: []func(*tls.Config){webhook.OldestTLS, certificate.ServeWith}}),
+		WebhookServer: webhookserver.NewServer(webhookserver.Options{Port: o.WebhookPort, TLSOpts: []func(*tls.Config){webhook.OldestTLS,
+			certificate.ServeWith}}),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the cluster: %w", err)
@@ -73,7 +74,8 @@ func newFront(ctx context.Context, restConfig *rest.Config, o Options, mgr ctrl.
 	}
 	f.served, err = webhook.SetupCertRotation(own, webhook.CertOptions{
 		Namespace: o.Namespace, SecretName: webhookSecret, ServiceName: o.WebhookService, CertDir: o.WebhookCertDir, Certificate: certificate,
-		MutatingWebhookConfig: mutatingWebhook, ValidatingWebhookConfig: validatingWebhook, Definitions: slices.Sorted(maps.Values(convert.Definitions)),
+		MutatingWebhookConfig: mutatingWebhook, ValidatingWebhookConfig: validatingWebhook,
+		Definitions: slices.Sorted(maps.Values(convert.Definitions)),
 	})
 	if err != nil {
 		return nil, err
@@ -122,8 +124,9 @@ func userName(restConfig *rest.Config) (string, error) {
 
 // runBefore runs the front and, once it serves, mgr, until ctx or one of them ends.
 //
-// After ctx has ended the front still serves for a while: the API server continues calling this replica until the Service does not lead to it any
-// more and no connection is left, and a conversion that is not answered fails a read. Each answer ends its connection then (see webhook.Options).
+// After ctx has ended the front still serves for a while: the API server continues calling this replica until the Service does not lead to
+// it any more and no connection is left, and a conversion that is not answered fails a read. Each answer ends its connection then (see
+// webhook.Options).
 func (f *front) runBefore(ctx context.Context, mgr ctrl.Manager) error {
 	group, running := errgroup.WithContext(context.WithoutCancel(ctx))
 	frontCtx, stopFront := context.WithCancel(running)

@@ -19,9 +19,9 @@ import (
 // +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
 
-// metricsOptions say how metrics are served: over HTTPS to who may get the path /metrics (the ClusterRole trellis-metrics-reader), or over plain
-// HTTP to everybody. The certificate is that of the webhooks, which the Secret's ca.crt verifies for the name of their Service; without
-// webhooks it is made by the server itself, and nothing verifies it.
+// metricsOptions say how metrics are served: over HTTPS to who may get the path /metrics (the ClusterRole trellis-metrics-reader), or over
+// plain HTTP to everybody. The certificate is that of the webhooks, which the Secret's ca.crt verifies for the name of their Service;
+// without webhooks it is made by the server itself, and nothing verifies it.
 func metricsOptions(o Options, certificate *webhook.Certificate) metricsserver.Options {
 	options := metricsserver.Options{BindAddress: o.MetricsAddress}
 	if !o.MetricsSecure || o.MetricsAddress == "0" {
@@ -52,7 +52,7 @@ func withLogin(config *rest.Config, httpClient *http.Client) (metricsserver.Filt
 	}, nil
 }
 
-// login is where the library answers who is not let in. Its header waits for its text, which says why.
+// login is where the library answers who is not let in. Its header waits for its text, which explains why.
 type login struct {
 	http.ResponseWriter
 	code int

@@ -35,6 +35,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/controller/scalinggroup"
 	"github.com/trellis-k8s/trellis/internal/controller/storageversion"
 	"github.com/trellis-k8s/trellis/internal/preflight"
+	"github.com/trellis-k8s/trellis/internal/provider"
 	quotas "github.com/trellis-k8s/trellis/internal/quota"
 	"github.com/trellis-k8s/trellis/internal/record"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
@@ -68,17 +69,10 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 	restConfig = rest.CopyConfig(restConfig)
 	restConfig.QPS, restConfig.Burst = o.QPS, o.Burst
 	certificate := &webhook.Certificate{}
-	mgr, err := ctrl.NewManager(restConfig, managerOptions(o, certificate))
+	mgr, err := newManager(ctx, restConfig, o, certificate)
 	if err != nil {
-		return fmt.Errorf("connecting to the cluster: %w", err)
-	}
-	if err := preflight.Check(ctx, mgr.GetAPIReader()); err != nil {
 		return err
 	}
-	if err := addIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
-		return err
-	}
-
 	changed := make(chan event.GenericEvent, 4096)
 	checks := newChecks(mgr)
 	results := newResults(changed, &checks)
@@ -90,28 +84,30 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 	if err != nil {
 		return fmt.Errorf("connecting to the cluster: %w", err)
 	}
+	creations, placed := newCreations(o)
 	asker := newAsker(mgr, writer, o, results, checks.Promises)
-	loop := scheduler.New(mgr.GetCache(), providers, record.Bounded(mgr.GetEventRecorder("trellis-scheduler")), results, scheduler.Options{
-		RequeueAfter: o.RequeueAfter, HoldFor: o.HoldFor, ReserveDomainAfter: o.ReserveDomainAfter, ReserveDomainFor: o.ReserveDomainFor, ReserveShare: o.ReserveShare,
-		MetricResources: o.MetricResources, MetricGraphs: o.GraphMetrics, IgnoredResources: o.IgnoredResources, Mapper: mgr.GetRESTMapper(), Namespace: o.Namespace,
-		Clear: asker.clear(), Promises: checks.Promises,
-	})
+	loop := scheduler.New(mgr.GetCache(), providers, record.Bounded(mgr.GetEventRecorder("trellis-scheduler")), results,
+		schedulerOptions(mgr, o, asker, checks.Promises, creations))
 	for _, add := range []func() error{
 		func() error { return errors.Join(mgr.Add(loop), mgr.Add(providers)) },
 		withOwnWrites(mgr, o, func(own client.Client) error {
 			return (&graphcontroller.Reconciler{
-				Client: writer, Deployments: own, Live: mgr.GetAPIReader(), Recorder: record.Bounded(mgr.GetEventRecorder("trellis")), Results: results, Changed: changed,
-				Providers: providers, Provider: o.Provider, Platform: o.Platform, MaxPods: o.MaxPodsPerGraph, Retries: o.retries, ChecksDenied: checks.Denied,
+				Client: writer, Deployments: own, Live: mgr.GetAPIReader(), Recorder: record.Bounded(mgr.GetEventRecorder("trellis")), Results: results,
+				Changed:   changed,
+				Providers: providers, Provider: o.Provider, Platform: o.Platform, MaxPods: o.MaxPodsPerGraph, Retries: o.retries,
+				ChecksDenied: checks.Denied,
 			}).SetupWithManager(ctx, mgr)
 		}),
 		withOwnWrites(mgr, o, func(own client.Client) error {
-			return (&scalingadapter.Reconciler{Client: own, Live: mgr.GetAPIReader(), Recorder: record.Bounded(mgr.GetEventRecorder("trellis")), Clock: clock.RealClock{}, MaxPods: o.MaxPodsPerGraph}).SetupWithManager(mgr)
+			return (&scalingadapter.Reconciler{Client: own, Live: mgr.GetAPIReader(), Recorder: record.Bounded(mgr.GetEventRecorder("trellis")),
+				Clock: clock.RealClock{}, MaxPods: o.MaxPodsPerGraph}).SetupWithManager(mgr)
 		}),
 		withOwnWrites(mgr, o, func(own client.Client) error {
-			return (&scalinggroup.Reconciler{Client: own, Live: mgr.GetAPIReader(), Providers: providers, MaxPods: o.MaxPodsPerGraph, HoldFor: o.HoldFor, Retries: o.retries}).SetupWithManager(ctx, mgr)
+			return newScalingGroups(mgr, own, writer, providers, creations, placed, o).SetupWithManager(ctx, mgr)
 		}),
 		withOwnWrites(mgr, o, func(own client.Client) error {
-			return (&clustertopology.Reconciler{Client: own, Recorder: record.Bounded(mgr.GetEventRecorder("trellis")), Providers: providers, Topologies: topologies}).SetupWithManager(mgr)
+			return (&clustertopology.Reconciler{Client: own, Recorder: record.Bounded(mgr.GetEventRecorder("trellis")), Providers: providers,
+				Topologies: topologies}).SetupWithManager(mgr)
 		}),
 		func() error { return quota.SetupWithManager(mgr, writer, providers, checks, o.retries) },
 		func() error { return asker.setUp(mgr, loop, providers, o) },
@@ -129,6 +125,41 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 	return front.runBefore(ctx, mgr)
 }
 
+// newManager connects to the cluster, and looks whether its definitions are those of Trellis.
+func newManager(ctx context.Context, restConfig *rest.Config, o Options, certificate *webhook.Certificate) (ctrl.Manager, error) {
+	mgr, err := ctrl.NewManager(restConfig, managerOptions(o, certificate))
+	if err != nil {
+		return nil, fmt.Errorf("connecting to the cluster: %w", err)
+	}
+	if err := preflight.Check(ctx, mgr.GetAPIReader()); err != nil {
+		return nil, err
+	}
+	return mgr, addIndexes(ctx, mgr.GetFieldIndexer())
+}
+
+func schedulerOptions(mgr ctrl.Manager, o Options, asker *asker, promises *quotas.Promises,
+	creations *scheduler.Creations) scheduler.Options {
+	return scheduler.Options{
+		RequeueAfter: o.RequeueAfter, HoldFor: o.HoldFor, ReserveDomainAfter: o.ReserveDomainAfter, ReserveDomainFor: o.ReserveDomainFor,
+		ReserveShare:    o.ReserveShare,
+		MetricResources: o.MetricResources, MetricGraphs: o.GraphMetrics, IgnoredResources: o.IgnoredResources, Mapper: mgr.GetRESTMapper(),
+		Namespace: o.Namespace,
+		Clear:     asker.clear(), Promises: promises, Creations: creations,
+	}
+}
+
+// newCreations are the replicas that are made in their places, and whose groups have an answer; nil where all are made behind the gate.
+func newCreations(o Options) (*scheduler.Creations, chan event.GenericEvent) {
+	if !o.InPlace {
+		return nil, nil
+	}
+	placed := make(chan event.GenericEvent, 4096)
+	return scheduler.NewCreations(func(group types.NamespacedName) {
+		about := &trellisv1alpha1.ScalingGroup{ObjectMeta: metav1.ObjectMeta{Namespace: group.Namespace, Name: group.Name}}
+		placed <- event.GenericEvent{Object: about}
+	}), placed
+}
+
 // newChecks is what AdmissionChecks of Kueue are decided with; newResults adds the scheduler's results.
 func newChecks(mgr ctrl.Manager) quota.Checks {
 	return quota.Checks{
@@ -137,7 +168,8 @@ func newChecks(mgr ctrl.Manager) quota.Checks {
 	}
 }
 
-// newResults are the scheduler's results, which checks get, too. New ones are told to the controller of graphs, and to the one that decides AdmissionChecks where these wait.
+// newResults are the scheduler's results, which checks get, too. New ones are told to the controller of graphs, and to the one that
+// decides AdmissionChecks where these wait.
 func newResults(changed chan<- event.GenericEvent, checks *quota.Checks) *scheduler.Results {
 	results := scheduler.NewResults(func(name types.NamespacedName) {
 		about := &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}
@@ -167,6 +199,16 @@ func withOwnWrites(mgr ctrl.Manager, o Options, setUp func(client.Client) error)
 			return fmt.Errorf("connecting to the cluster: %w", err)
 		}
 		return setUp(patient{Client: c, wait: cmp.Or(o.ownWritesWithin, ownWritesWithin)})
+	}
+}
+
+// newScalingGroups returns the controller of scaling groups. own reads its own writes.
+func newScalingGroups(mgr ctrl.Manager, own client.Client, writer client.Writer, providers *provider.Registry,
+	creations *scheduler.Creations,
+	placed <-chan event.GenericEvent, o Options) *scalinggroup.Reconciler {
+	return &scalinggroup.Reconciler{
+		Client: own, Live: mgr.GetAPIReader(), Domains: writer, Providers: providers, MaxPods: o.MaxPodsPerGraph, HoldFor: o.HoldFor,
+		Retries: o.retries, Creations: creations, Placed: placed,
 	}
 }
 

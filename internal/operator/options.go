@@ -36,7 +36,8 @@ type Options struct {
 	MetricsAddress, ProbeAddress string
 	// MetricsSecure serves metrics over HTTPS, to who may get the path /metrics; else everybody reads them over plain HTTP.
 	MetricsSecure bool
-	// MetricResources are the resources that the metrics by topology level count. GraphMetrics is how many graphs have metrics of their own; 0: none.
+	// MetricResources are the resources that the metrics by topology level count. GraphMetrics is how many graphs have metrics of their own;
+	// 0: none.
 	MetricResources []string
 	GraphMetrics    int
 	// LeaderElect runs one active replica of several.
@@ -68,6 +69,10 @@ type Options struct {
 	// RequeueAfter, HoldFor, ReserveDomainAfter, ReserveDomainFor and ReserveShare are the scheduler's (see scheduler.Options).
 	RequeueAfter, HoldFor, ReserveDomainAfter, ReserveDomainFor time.Duration
 	ReserveShare                                                float64
+	// InPlace creates a gang whose place is known there, without a gate (docs/architecture.md#how-a-gang-is-placed).
+	InPlace bool
+	// gateAll is the flag that switches InPlace off.
+	gateAll bool
 	// Capacity is how autoscalers are asked for nodes, and nodeShapes the text of its shapes.
 	Capacity   capacitycontroller.Options
 	nodeShapes []string
@@ -90,28 +95,39 @@ type Options struct {
 // AddFlags makes every setting a flag, with its default.
 func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.MetricsAddress, "metrics-bind-address", ":8443", "address of the metrics endpoint; 0 turns it off")
-	f.BoolVar(&o.MetricsSecure, "metrics-secure", true, "serve metrics over HTTPS, to who may get the path /metrics; false: over plain HTTP, to everybody")
-	f.StringSliceVar(&o.MetricResources, "metrics-resources", []string{"nvidia.com/gpu"}, "resources that the metrics by topology level count, at most 8")
+	f.BoolVar(&o.MetricsSecure, "metrics-secure", true,
+		"serve metrics over HTTPS, to clients that may get the path /metrics; false: over plain HTTP, to all clients")
+	f.StringSliceVar(&o.MetricResources, "metrics-resources", []string{"nvidia.com/gpu"},
+		"resources that the metrics by topology level count, at most 8")
 	f.IntVar(&o.GraphMetrics, "graph-metrics", 0, "how many graphs have metrics of their own, at most 10000; 0: none")
 	f.StringVar(&o.ProbeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
 	f.BoolVar(&o.LeaderElect, "leader-elect", false, "run one active replica of several")
 	f.StringVar(&o.Namespace, "namespace", os.Getenv("POD_NAMESPACE"), "the operator's own namespace (default: $POD_NAMESPACE)")
-	f.StringSliceVar(&o.WatchNamespaces, "watch-namespaces", nil, "namespaces whose deployments are managed (default: all); capacity is always counted cluster-wide")
+	f.StringSliceVar(&o.WatchNamespaces, "watch-namespaces", nil,
+		"namespaces whose deployments are managed (default: all); capacity is always counted cluster-wide")
 	f.BoolVar(&o.Webhooks, "webhooks", true, "serve the admission webhooks")
-	f.BoolVar(&o.Conversion, "conversion", true, "serve the conversion between API versions, which reads and writes of the version that is not stored need")
+	f.BoolVar(&o.Conversion, "conversion", true, "serve the conversion between API versions, which reads and writes of the version that is "+
+		"not stored need")
 	f.IntVar(&o.WebhookPort, "webhook-port", 9443, "port of the webhooks")
-	f.StringVar(&o.WebhookCertDir, "webhook-cert-dir", "/tmp/trellis/serving-certs", "directory where the Secret of the webhooks' certificate is mounted")
-	f.StringVar(&o.WebhookService, "webhook-service", "trellis-webhook-service", "name of the webhooks' Service, which the certificate is made for")
-	f.DurationVar(&o.ShutdownDelay, "shutdown-delay", 5*time.Second, "how long the webhooks are still served after the end was asked for, until the API server calls another replica")
+	f.StringVar(&o.WebhookCertDir, "webhook-cert-dir", "/tmp/trellis/serving-certs",
+		"directory where the Secret of the webhooks' certificate is mounted")
+	f.StringVar(&o.WebhookService, "webhook-service", "trellis-webhook-service",
+		"name of the webhooks' Service, which the certificate is made for")
+	f.DurationVar(&o.ShutdownDelay, "shutdown-delay", 5*time.Second,
+		"how long the webhooks are served after shutdown was requested, until the API server calls another replica")
 	f.Float32Var(&o.QPS, "kube-api-qps", 500, "requests per second to the API server")
 	f.IntVar(&o.Burst, "kube-api-burst", 1000, "requests to the API server in one burst")
-	f.StringSliceVar(&o.ScalingUsers, "scaling-users", nil, "users who may write the replicas of a deployment that a scaling adapter owns, besides the operator itself, "+
-		"e.g. system:serviceaccount:dynamo:planner-serviceaccount")
-	f.StringSliceVar(&o.IgnoredResources, "ignored-resources", nil, "resources that do not keep pods off nodes, as the kube-scheduler is configured: names, "+
-		"e.g. example.com/gpumem, and groups, e.g. example.com, for all names in one")
-	f.Int64Var(&o.MaxPodsPerGraph, "max-pods-per-graph", podlimit.Default, "how many pods one deployment may have: replicas x nodeCount, summed over its components")
-	f.StringVar(&o.Provider, "provider", specs.Auto, "what gets gangs onto nodes, of deployments that do not name it: "+strings.Join(specs.Names(), ", "))
-	f.DurationVar(&o.RequeueAfter, "requeue-after", scheduler.DefaultRequeueAfter, "how long a released pod may be unschedulable before its gang is evicted and requeued")
+	f.StringSliceVar(&o.ScalingUsers, "scaling-users", nil,
+		"users who may write the replicas of a deployment that a scaling adapter owns, besides the operator itself, "+
+			"e.g. system:serviceaccount:dynamo:planner-serviceaccount")
+	f.StringSliceVar(&o.IgnoredResources, "ignored-resources", nil,
+		"resources that do not keep pods off nodes, as the kube-scheduler is configured: names, "+
+			"e.g. example.com/gpumem, and groups, e.g. example.com, for all names in one")
+	f.Int64Var(&o.MaxPodsPerGraph, "max-pods-per-graph", podlimit.Default,
+		"how many pods one deployment may have: replicas x nodeCount, summed over its components")
+	f.StringVar(&o.Provider, "provider", specs.Auto, "provider of deployments that name none: "+strings.Join(specs.Names(), ", "))
+	f.DurationVar(&o.RequeueAfter, "requeue-after", scheduler.DefaultRequeueAfter,
+		"how long a released pod may be unschedulable before its gang is evicted and requeued")
 	f.StringVar(&o.Platform.NATS, "nats-server", "", "address of NATS for the pods of all graphs, as NATS_SERVER")
 	f.StringVar(&o.Platform.ETCD, "etcd-endpoints", "", "endpoints of etcd for the pods of all graphs, as ETCD_ENDPOINTS")
 	f.StringVar(&o.Platform.ModelExpress, "model-express-url", "", "address of Model Express for the pods of all graphs, as MODEL_EXPRESS_URL")
@@ -122,6 +138,8 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.DurationVar(&o.ReserveDomainFor, "reserve-domain-for", scheduler.DefaultReserveDomainFor, "how long these hosts are reserved")
 	f.Float64Var(&o.ReserveShare, "reserve-share", scheduler.DefaultReserveShare,
 		"the largest share of a topology's nodes that is reserved, more than 0 and at most 1; a gang that needs more gets no reservation")
+	f.BoolVar(&o.gateAll, "gate-all-pods", true,
+		"create the pods of every gang behind the gate; false: create a gang whose place is known there, without the gate and without a patch")
 	o.addCapacityFlags(f)
 	o.addFormer(f)
 }
@@ -142,7 +160,21 @@ func (o *Options) Complete() error {
 			return err
 		}
 	}
+	for _, entry := range o.IgnoredResources {
+		if !nameOrGroup(entry) {
+			return fmt.Errorf("--ignored-resources=%s: use the name of a resource, e.g. example.com/gpumem, or a group, e.g. example.com", entry)
+		}
+	}
 	o.Provider = cmp.Or(o.Provider, specs.Auto)
+	if err := o.checkBounds(); err != nil {
+		return err
+	}
+	o.InPlace = !o.gateAll
+	return o.completeCapacity()
+}
+
+// checkBounds refuses values outside their bounds.
+func (o *Options) checkBounds() error {
 	if !slices.Contains(specs.Names(), o.Provider) {
 		return fmt.Errorf("--provider=%s: use one of %s", o.Provider, strings.Join(specs.Names(), ", "))
 	}
@@ -161,15 +193,10 @@ func (o *Options) Complete() error {
 	if len(o.MetricResources) > maxMetricResources {
 		return fmt.Errorf("--metrics-resources names %d resources, and at most %d are counted", len(o.MetricResources), maxMetricResources)
 	}
-	for _, entry := range o.IgnoredResources {
-		if !nameOrGroup(entry) {
-			return fmt.Errorf("--ignored-resources=%s: use the name of a resource, e.g. example.com/gpumem, or a group, e.g. example.com", entry)
-		}
-	}
 	if o.ShutdownDelay < 0 {
 		return errors.New("--shutdown-delay must not be negative")
 	}
-	return o.completeCapacity()
+	return nil
 }
 
 // nameOrGroup reports whether a text is the name of an extended resource, or what comes before the slash in some.

@@ -38,10 +38,11 @@ func newProviders(mgr ctrl.Manager, writer client.Client, o Options) (*provider.
 	return providers, topologies, nil
 }
 
-// allProviders constructs what package specs describes. A new provider is a line here and one there. ready reports whether a provider works in this
-// cluster.
+// allProviders constructs what package specs describes. A new provider is a line here and one there. ready reports whether a provider
+// works in this cluster.
 func allProviders(
-	writer client.Client, live client.Reader, served discovery.ServerResourcesInterface, namespace string, ready func(ctx context.Context, name string) bool,
+	writer client.Client, live client.Reader, served discovery.ServerResourcesInterface, namespace string, ready func(ctx context.Context,
+		name string) bool,
 ) (provider.All, []clustertopology.ProviderTopology) {
 	pods := gates.Placer{Client: writer, Live: live}
 	gated := pods

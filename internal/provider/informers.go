@@ -106,7 +106,7 @@ func (e *Registry) open(ctx context.Context, one Provider) (*informers, error) {
 	defer enough()
 	if !own.WaitForCacheSync(first) {
 		running.stop()
-		return nil, fmt.Errorf("the first list of %s's kinds did not come", one.Name())
+		return nil, fmt.Errorf("the first list of %s's kinds was not received", one.Name())
 	}
 	return running, nil
 }

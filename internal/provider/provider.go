@@ -3,8 +3,8 @@
 
 // Package provider is the seam between deciding where a gang goes and getting it there.
 //
-// The planner decides under every provider whose pods are Trellis' own: it chooses the graph domain, looks ahead, anchors, and pins each pod
-// to its domain. A Placer makes it so. Pods wait behind the gate trellis.dev/placement until their gang is placed; then
+// The planner decides under every provider whose pods are Trellis' own: it chooses the graph domain, looks ahead, anchors, and pins each
+// pod to its domain. A Placer makes it so. Pods wait behind the gate trellis.dev/placement until their gang is placed; then
 //
 //	Prepare   before a pod is created   what only a new pod can be given     (PodGroup: the name of its group)
 //	Form      before a gang is released   objects that hold the gang together  (PodGroup: the gang's groups)
@@ -41,16 +41,16 @@ import (
 	"github.com/trellis-k8s/trellis/internal/gang"
 )
 
-// ErrPodGone says that the pod a decision was about is no longer there: deleted, replaced by another of the same name, or terminating.
+// ErrPodGone states that the pod a decision was about is no longer there: deleted, replaced by another of the same name, or terminating.
 var ErrPodGone = errors.New("the pod is gone")
 
-// ErrElsewhere says that the pod was released before, to another place.
+// ErrElsewhere states that the pod was released before, to another place.
 var ErrElsewhere = errors.New("the pod was released to another place")
 
-// ErrStale says that objects of an earlier gang, which cannot be changed, block forming this one with these pods.
+// ErrStale states that objects of an earlier gang, which cannot be changed, block forming this one with these pods.
 var ErrStale = errors.New("objects of an earlier gang are in the way")
 
-// ErrDropped says that the API server did not keep all of an object that was written.
+// ErrDropped states that the API server did not keep all of an object that was written.
 var ErrDropped = errors.New("the API server dropped what was sent")
 
 // Provider is one way of getting gangs onto nodes.
@@ -60,7 +60,7 @@ type Provider interface {
 	// Probe finds out whether the cluster serves all that the provider needs and keeps every field it writes. An error means that it could
 	// not be found out, and leaves what was known.
 	Probe(ctx context.Context) (State, error)
-	// Unsuited says why the provider cannot hold this graph together, and the fix; "" when it can. It looks at the graph alone.
+	// Unsuited explains why the provider cannot hold this graph together, and the fix; "" when it can. It looks at the graph alone.
 	Unsuited(groups []*trellisv1alpha1.ScalingGroup) string
 	// Watches are the provider's own kinds whose changes concern a graph.
 	Watches() []Watch
@@ -83,7 +83,7 @@ func TopologyOf(o client.Object) (types.NamespacedName, bool) {
 // State is whether a provider works in this cluster.
 type State struct {
 	Ready bool
-	// Reason is one of the reasons of the condition ProviderReady. Message says what is missing and the fix; "" when nothing is.
+	// Reason is one of the reasons of the condition ProviderReady. Message describes what is missing and the fix; "" when nothing is.
 	Reason, Message string
 }
 
@@ -111,8 +111,14 @@ type Placer interface {
 	Objections(ctx context.Context, own client.Reader, unbound, all []*corev1.Pod) map[types.UID]gang.Objection
 }
 
-// Router is a Placer whose scheduler places the pods without any constraint, too. They are no gangs and have no gate, and are made whether or
-// not the provider is ready.
+// Pinner is a Placer whose gangs are created in their places, where its specs.Spec says InPlace.
+type Pinner interface {
+	// Pin gives a pod that is about to be created its place, and takes Trellis' gate from it: what Release does to one that exists.
+	Pin(pod *corev1.Pod, pin gang.Pin)
+}
+
+// Router is a Placer whose scheduler places the pods without any constraint, too. They are no gangs and have no gate, and are made whether
+// or not the provider is ready.
 type Router interface {
 	// Route sends pods of a group that is not gated, about to be created, to the provider's scheduler.
 	Route(sg *trellisv1alpha1.ScalingGroup, fresh []*corev1.Pod)
@@ -151,8 +157,8 @@ type Maker interface {
 	Provider
 	// Sets are the objects of a group by ordinal. own reads them from the cache; nil while they are not watched.
 	Sets(ctx context.Context, own client.Reader, sg *trellisv1alpha1.ScalingGroup) (map[int32]client.Object, error)
-	// Make makes the objects of replicas. prepare completes the pods in them as the placer wants them. An object that is there already is left as it is.
-	// It returns ErrDropped when the API server did not keep all of one; then that is deleted again.
+	// Make makes the objects of replicas. prepare completes the pods in them as the placer wants them. An object that is there already is
+	// left as it is. It returns ErrDropped when the API server did not keep all of one; then that is deleted again.
 	Make(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, ordinals []int32, prepare func(ordinal int32, pod *corev1.Pod)) error
 	// Unmake deletes the object of a replica, and with it its pods. It returns false when there is none.
 	Unmake(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, ordinal int32) (bool, error)

@@ -101,12 +101,13 @@ func (e *Registry) OnChange(f func(graph types.NamespacedName)) { e.watchers = a
 // changesBuffered is how many changes wait for a controller that is busy.
 const changesBuffered = 4096
 
-// Changes delivers an event for every change that [Registry.OnState] and [Registry.OnChange] report, for a controller to watch; [GraphOf] reads
-// it. Call it before Start.
+// Changes delivers an event for every change that [Registry.OnState] and [Registry.OnChange] report, for a controller to watch; [GraphOf]
+// reads it. Call it before Start.
 func (e *Registry) Changes() <-chan event.GenericEvent {
 	changes := make(chan event.GenericEvent, changesBuffered)
 	deliver := func(graph types.NamespacedName) {
-		changes <- event.GenericEvent{Object: &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: graph.Namespace, Name: graph.Name}}}
+		changes <- event.GenericEvent{Object: &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: graph.Namespace,
+			Name: graph.Name}}}
 	}
 	e.OnState(func(string) { deliver(types.NamespacedName{}) })
 	e.OnChange(func(graph types.NamespacedName) {
@@ -237,11 +238,13 @@ func (e *Registry) notify(name string) {
 func (e *Registry) probe(ctx context.Context, name string) (State, error) {
 	one := e.byName[name]
 	if one == nil {
-		return State{Reason: nvidiav1beta1.ReasonProviderUnsupported, Message: fmt.Sprintf("this version of Trellis has no provider %q", name)}, nil
+		return State{Reason: nvidiav1beta1.ReasonProviderUnsupported, Message: fmt.Sprintf("this version of Trellis has no provider %q", name)},
+			nil
 	}
 	state, err := one.Probe(ctx)
 	if err != nil {
-		return State{Reason: nvidiav1beta1.ReasonProviderNotChecked, Message: "the cluster could not be asked what it serves: " + err.Error()}, err
+		return State{Reason: nvidiav1beta1.ReasonProviderNotChecked, Message: "the cluster could not be asked what it serves: " + err.Error()},
+			err
 	}
 	return state, nil
 }

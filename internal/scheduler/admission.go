@@ -21,8 +21,8 @@ import (
 // +kubebuilder:rbac:groups="",resources=limitranges,verbs=list;watch
 // +kubebuilder:rbac:groups=node.k8s.io,resources=runtimeclasses,verbs=list;watch
 
-// admission reads what the API server's admission looks at when a pod is made. Plans reckon with pods that are still to be made; nothing is released
-// by it. So it is not waited for, and an operator without the right to read it plans such pods by their template.
+// admission reads what the API server's admission looks at when a pod is made. Plans reckon with pods that are still to be made; nothing
+// is released by it. So it is not waited for, and an operator without the right to read it plans such pods by their template.
 type admission struct {
 	runtimes, limits toolscache.InformerSynced
 }
@@ -42,7 +42,8 @@ func (a *admission) watch(ctx context.Context, c cache.Cache) error {
 }
 
 // of reads what concerns the pods of some groups of one namespace.
-func (a *admission) of(ctx context.Context, c client.Reader, namespace string, groups []*trellisv1alpha1.ScalingGroup) (o newpod.Objects, err error) {
+func (a *admission) of(ctx context.Context, c client.Reader, namespace string, groups []*trellisv1alpha1.ScalingGroup) (o newpod.Objects,
+	err error) {
 	if a.limits != nil && a.limits() {
 		list := &corev1.LimitRangeList{}
 		if err := c.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {

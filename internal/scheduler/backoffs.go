@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Back-off of a graph whose gangs were requeued: doubled each time, from the first to the last. It begins anew when nothing was requeued for as
-// long as the last after a pause: a graph of which a replica waits for ever is never all bound.
+// Back-off of a graph whose gangs were requeued: doubled each time, from the first to the last. It begins anew when nothing was requeued
+// for as long as the last after a pause: a graph of which a replica waits for ever is never all bound.
 const (
 	firstBackoff = time.Second
 	lastBackoff  = 5 * time.Minute

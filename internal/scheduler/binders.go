@@ -27,8 +27,8 @@ import (
 // +kubebuilder:rbac:groups="",resources=namespaces;persistentvolumeclaims;persistentvolumes,verbs=list;watch
 // +kubebuilder:rbac:groups=storage.k8s.io,resources=csidrivers;csinodes;csistoragecapacities;storageclasses,verbs=list;watch
 
-// bindersWithin bounds the wait for the first lists of the objects that binders read. Without the right to read them, or until they come, what they would
-// say is not counted.
+// bindersWithin bounds the wait for the first lists of the objects that binders read. Without the right to read them, or until they come,
+// what they would say is not counted.
 const bindersWithin = 10 * time.Second
 
 // binders are what the cluster cache counts beyond what each node has.
@@ -43,7 +43,8 @@ type binders struct {
 }
 
 func newBinders() binders {
-	b := binders{affinity: &affinity.Binder{Namespaces: map[string]map[string]string{}}, volumes: volumes.NewStore(), allocator: allocator.New()}
+	b := binders{affinity: &affinity.Binder{Namespaces: map[string]map[string]string{}}, volumes: volumes.NewStore(),
+		allocator: allocator.New()}
 	b.claims = claims.NewStore(b.allocator)
 	b.volumes.Partial, b.claims.Partial = true, true
 	return b

@@ -44,7 +44,7 @@ func TestPodsWaitForTheirClaim(t *testing.T) {
 	if b.look(); len(b.s.queue.waiting) != 1 {
 		t.Fatal("pods are placed without their claim")
 	}
-	b.expect("the claim is named", all["g1"], "needs 2 pods x 1 gpu in one rack; z/a holds 0 of 2 (2 hosts volume claim models does not exist); 1 other rack holds no more")
+	b.expect("the claim is named", all["g1"], "volume claim models does not exist; needs 2 pods x 1 gpu in one rack")
 
 	claim := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "models", Annotations: map[string]string{volumes.AnnBindCompleted: "yes"}},

@@ -71,16 +71,17 @@ func TestPodsWaitForTheirDevices(t *testing.T) {
 	known = true
 	b.s.ledger.devicesKnown(func() bool { return known })
 	all := withDevices(b, 1)
+	const needs = "needs 2 pods x 1 gpu in one rack"
 	waits := func(why string) {
 		t.Helper()
 		b.look()
-		b.expect("what it waits for", all["g1"], "needs 2 pods x 1 gpu in one rack; z/a holds 0 of 2 (2 hosts "+why+"); 1 other rack holds no more")
+		b.expect("what it waits for", all["g1"], why)
 	}
-	waits("resource claim template gpus does not exist")
+	waits("resource claim template gpus does not exist; " + needs)
 	b.s.queue.wakeUp(b.s.ledger.claimSet(pairTemplate()))
-	waits("device class gpu of resource claim of template gpus does not exist")
+	waits("device class gpu of resource claim of template gpus does not exist; " + needs)
 	b.s.queue.wakeUp(b.s.ledger.claimSet(gpuClass()))
-	waits("resource claim of template gpus: 0 of 2 devices of class gpu free")
+	waits(needs + "; z/a holds 0 of 2 (2 hosts resource claim of template gpus: 0 of 2 devices of class gpu free); 1 other rack holds no more")
 	b.s.queue.wakeUp(b.s.ledger.claimSet(used("b0")))
 	for _, host := range []string{"b0", "b1"} {
 		b.s.queue.wakeUp(b.s.ledger.claimSet(devicesOf(host)))

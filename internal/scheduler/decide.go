@@ -30,34 +30,43 @@ const (
 // decide plans and reserves what it decides.
 func (l *ledger) decide(ctx context.Context, o gang.Observation) decision {
 	d := decision{graph: client.ObjectKeyFromObject(o.DGD)}
+	l.takeCreations(&o, &d)
+	l.decideAbout(ctx, &o, &d)
+	l.settleCreations(&o, &d)
+	return d
+}
+
+func (l *ledger) decideAbout(ctx context.Context, of *gang.Observation, d *decision) {
+	o := *of
 	d.promised = l.promise(&o, d.graph)
-	r, failed := l.request(&o, &d)
+	r, failed := l.request(&o, d)
 	gang.Reserve(l.cluster, o)
 	d.result = gang.Result{
-		UID: o.DGD.UID, Creating: r.Creating, Wanted: r.Wanted, Placed: r.Placed, Domain: r.Graph.Anchor, Waiting: slices.Concat(r.Blocked, r.Refused),
+		UID: o.DGD.UID, Creating: r.Creating, Wanted: r.Wanted, Placed: r.Placed, Domain: r.Graph.Anchor, Waiting: slices.Concat(r.Blocked,
+			r.Refused),
 	}
-	l.awaitAdmission(r, &d)
-	l.endRefused(r, failed, &d)
-	if l.findElsewhere(o, &d); len(d.evicted) > 0 {
-		return d
+	l.awaitAdmission(r, d)
+	l.endRefused(r, failed, d)
+	if l.findElsewhere(o, d); len(d.evicted) > 0 {
+		return
 	}
 	if !r.HasWaiting() {
 		if r.AllBound() {
 			l.backoffs.end(d.graph)
 		}
 		d.wakeWaiting(l.reserver.leave(d.graph, false, l.clock.Now()))
-		return d
+		return
 	}
-	if code, why := l.pauses(o, failed, &d); code != "" {
+	if code, why := l.pauses(o, failed, d); code != "" {
 		l.reserver.pause(d.graph)
 		d.result.Waiting = append(d.result.Waiting, r.AllWaiting(code, why)...)
-		return d
+		return
 	}
-	l.plan(ctx, o, r, &d)
-	return d
+	l.plan(ctx, o, r, d)
 }
 
-// request adds what is remembered to what is observed of a graph, and makes the planner's question of it. It returns the failures of its releases, too.
+// request adds what is remembered to what is observed of a graph, and makes the planner's question of it. It returns the failures of its
+// releases, too.
 func (l *ledger) request(o *gang.Observation, d *decision) (*gang.Request, backoff) {
 	l.endIdleReservations(*o, d)
 	l.pods.resume(o.Pods)
@@ -69,9 +78,9 @@ func (l *ledger) request(o *gang.Observation, d *decision) (*gang.Request, backo
 	return r, l.failureOf(*o, r)
 }
 
-// awaitAdmission notes which replicas wait for the scheduling gates of other controllers. Nothing is held for their pods, since the controller that
-// admits them decides which pods get the capacity. The exception is a pod that only Kueue's gate holds: a recreated pod joins the Workload of the lost
-// one, which has quota, and Kueue removes the gate in a moment. Pods that Kueue evicted have no hold.
+// awaitAdmission notes which replicas wait for the scheduling gates of other controllers. Nothing is held for their pods, since the
+// controller that admits them decides which pods get the capacity. The exception is a pod that only Kueue's gate holds: a recreated pod
+// joins the Workload of the lost one, which has quota, and Kueue removes the gate in a moment. Pods that Kueue evicted have no hold.
 func (l *ledger) awaitAdmission(r *gang.Request, d *decision) {
 	if len(r.Unadmitted) == 0 {
 		return
@@ -119,6 +128,7 @@ func (l *ledger) plan(ctx context.Context, o gang.Observation, r *gang.Request, 
 		l.cluster.Rollback()
 		l.holds.restore(l.cluster)
 		l.reserver.pause(d.graph) // whether there is capacity is not known
+		d.undecided = allOf(r.PlannedReplicas())
 		d.result.Waiting = append(d.result.Waiting, r.AllWaiting(gang.CodeCreating, gang.BeingCreated)...)
 		return
 	}
@@ -129,6 +139,7 @@ func (l *ledger) plan(ctx context.Context, o gang.Observation, r *gang.Request, 
 			l.cluster.Forget(pod.ID)
 		}
 	}
+	d.undecided = undecided(r, &planned, answer.Unmade)
 	d.parted = r.Parted(answer)
 	l.place(ctx, o, r, &planned, d.promised.split(answer.Placed), d)
 	l.noteRefusals(r, trial, answer.Waiting, d)
@@ -144,9 +155,10 @@ func (l *ledger) plan(ctx context.Context, o gang.Observation, r *gang.Request, 
 	if d.result.Domain == nil && o.Failing == "" {
 		d.result.Domain = planned.Domain
 	}
-	if len(d.releases) > 0 {
+	if len(d.releases)+len(d.creations) > 0 {
 		placementScore.Observe(planned.Score)
-		logger(ctx, o.DGD).Info("placed", "domain", d.result.Domain.String(), "pods", len(d.releases), "replicas", d.result.Placed, "waiting", len(d.result.Waiting))
+		logger(ctx, o.DGD).Info("placed", "domain", d.result.Domain.String(), "pods", len(d.releases), "inPlace", len(d.creations),
+			"replicas", d.result.Placed, "waiting", len(d.result.Waiting))
 	}
 	slices.SortStableFunc(d.result.Waiting, func(a, b gang.Waiting) int {
 		return cmp.Or(cmp.Compare(a.Component, b.Component), cmp.Compare(a.Ordinal, b.Ordinal))
@@ -154,7 +166,8 @@ func (l *ledger) plan(ctx context.Context, o gang.Observation, r *gang.Request, 
 }
 
 // place decides the releases of replicas that the planner has found capacity for, and reports what is remarkable about them.
-func (l *ledger) place(ctx context.Context, o gang.Observation, r *gang.Request, planned *placement.Result, placed []placement.ReplicaResult, d *decision) {
+func (l *ledger) place(ctx context.Context, o gang.Observation, r *gang.Request, planned *placement.Result,
+	placed []placement.ReplicaResult, d *decision) {
 	base, baseReported := r.BaseName(planned), false
 	_, again := l.failures[d.graph] // what is tried again was reported and measured before
 	for _, replica := range placed {
@@ -167,14 +180,22 @@ func (l *ledger) place(ctx context.Context, o gang.Observation, r *gang.Request,
 			}
 			d.reportMove(ctx, o.DGD, replica, r.Moved(l.cluster, replica))
 		}
-		for _, release := range r.Releases(l.cluster, replica, base) {
+		releases := r.Releases(l.cluster, replica, base)
+		if r.Creation(replica) != nil {
+			d.creations = append(d.creations, plannedCreation{
+				key: gang.Key{Component: replica.Component, Ordinal: replica.Ordinal}, gang: releases[0].Pin.Gang, domain: releases[0].Domain,
+				releases: releases,
+			})
+			continue
+		}
+		for _, release := range releases {
 			l.pods.begin(release, l.clock.Now())
 			d.releases = append(d.releases, release)
 		}
 	}
 }
 
-// countPlaced counts a replica as placed, or, when releases of its graph fail time and again, as waiting until one works.
+// countPlaced counts a replica as placed, or, when releases of its graph fail repeatedly, as waiting until one works.
 func (d *decision) countPlaced(o gang.Observation, r *gang.Request, replica placement.ReplicaResult) {
 	surplus := r.Surplus(replica.Component, replica.Ordinal)
 	switch {
@@ -211,6 +232,6 @@ func (d *decision) reportMove(ctx context.Context, dgd *nvidiav1beta1.DynamoGrap
 	}
 	name := fmt.Sprintf("%s-%d", replica.Component, replica.Ordinal)
 	replicasMoved.Inc()
-	logger(ctx, dgd).Info("moving a replica as a whole", "replica", name, "move", move)
-	d.report(EventMoved, "%s moves as a whole %s", name, move)
+	logger(ctx, dgd).Info("moving a replica as a unit", "replica", name, "move", move)
+	d.report(EventMoved, "%s moves as a unit %s", name, move)
 }

@@ -22,7 +22,12 @@ import (
 type decision struct {
 	graph    types.NamespacedName
 	releases []gang.Release
-	result   gang.Result
+	// creations are the replicas that are to be created in their places, undecided those of which that is to be seen, and answered the groups
+	// for which it is.
+	creations []plannedCreation
+	undecided map[gang.Key]bool
+	answered  []types.NamespacedName
+	result    gang.Result
 	// waits is what the graph waits for.
 	waits waiting
 	// evicted are gangs that are evicted and requeued, by name; nothing else is decided then.

@@ -43,8 +43,8 @@ type devices struct {
 	known func(func() bool)
 }
 
-// watch follows the kinds: a resource that a DeviceClass serves does not keep pods off nodes that do not offer it, and claims take devices. Where the API
-// server does not serve them, it may do so later.
+// watch follows the kinds: a resource that a DeviceClass serves does not keep pods off nodes that do not offer it, and claims take
+// devices. Where the API server does not serve them, it may do so later.
 func (d *devices) watch(ctx context.Context) error {
 	served, err := d.served("DeviceClass")
 	if err != nil {
@@ -94,7 +94,8 @@ func (d *devices) await(ctx context.Context, kind string, follow func(context.Co
 
 // follow returns once the first lists have been delivered, or did not come in time.
 func (d *devices) follow(ctx context.Context) error {
-	kinds := []client.Object{&resourcev1.DeviceClass{}, &resourcev1.ResourceSlice{}, &resourcev1.ResourceClaimTemplate{}, &resourcev1.ResourceClaim{}}
+	kinds := []client.Object{&resourcev1.DeviceClass{}, &resourcev1.ResourceSlice{}, &resourcev1.ResourceClaimTemplate{},
+		&resourcev1.ResourceClaim{}}
 	if served, err := d.served("DeviceTaintRule"); err != nil {
 		return err
 	} else if served { // since Kubernetes 1.37
@@ -119,7 +120,8 @@ func (d *devices) follow(ctx context.Context) error {
 	first, enough := context.WithTimeout(ctx, devicesWithin)
 	defer enough()
 	if !toolscache.WaitForCacheSync(first.Done(), synced...) && ctx.Err() == nil {
-		log.FromContext(ctx).Info("devices and their claims cannot be read yet; claims are not counted, and resources that only DeviceClasses serve count as absent")
+		log.FromContext(ctx).Info("devices and their claims cannot be read yet; claims are not counted, and resources that only DeviceClasses " +
+			"serve count as absent")
 	}
 	return nil
 }
@@ -164,8 +166,8 @@ func (d *devices) classesChanged(ctx context.Context) {
 	d.serve(topology.ServedBy(classes))
 }
 
-// StripClaim is a cache transform: of a claim of devices it keeps what it asks for while it has none, then which it has and where they can be used; of the
-// others what devices there are.
+// StripClaim is a cache transform: of a claim of devices it keeps what it asks for while it has none, then which it has and where they can
+// be used; of the others what devices there are.
 func StripClaim(obj any) (any, error) {
 	if o, is := obj.(client.Object); is {
 		o.SetManagedFields(nil)

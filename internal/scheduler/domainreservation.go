@@ -21,10 +21,10 @@ import (
 // EventDomainReserved means that hosts of a domain are reserved for a gang.
 const EventDomainReserved = "DomainReserved"
 
-// domainReservation is hosts of one domain that are reserved for a waiting graph: newcomers stay off them, so that a large gang is not starved
-// by small ones that take every host as it becomes free. They are hosts that the gang can use, as many as it needs, and at most a share of
-// the topology's nodes. What runs there stays and, when it is lost, returns there. Graphs of a higher priority, and older ones of the
-// same, may use them. The turn ends when the gang is placed, or after ReserveDomainFor.
+// domainReservation is hosts of one domain that are reserved for a waiting graph: newcomers stay off them, so that a large gang is not
+// starved by small ones that take every host as it becomes free. They are hosts that the gang can use, as many as it needs, and at most a
+// share of the topology's nodes. What runs there stays and, when it is lost, returns there. Graphs of a higher priority, and older ones of
+// the same, may use them. The turn ends when the gang is placed, or after ReserveDomainFor.
 type domainReservation struct {
 	graph    types.NamespacedName
 	priority int32
@@ -37,7 +37,8 @@ type domainReservation struct {
 
 // reserveDomain starts, renews, reports or ends the domain reservation of a graph that has just been planned.
 func (r *domainReserver) reserveDomain(
-	ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, request *gang.Request, planned *placement.Result, d *decision, now time.Time,
+	ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, request *gang.Request, planned *placement.Result, d *decision,
+	now time.Time,
 ) {
 	name := d.graph
 	if r.after == 0 {
@@ -89,10 +90,11 @@ func refused(result *placement.Result) bool {
 	return false
 }
 
-// start gives a graph its turn, which a graph of lower priority may have to end. A graph for which nothing can be reserved waits as long again, and the
-// next one in line has its turn.
+// start gives a graph its turn, which a graph of lower priority may have to end. A graph for which nothing can be reserved waits as long
+// again, and the next one in line has its turn.
 func (r *domainReserver) start(
-	ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, request *gang.Request, planned *placement.Result, d *decision, now time.Time,
+	ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, request *gang.Request, planned *placement.Result, d *decision,
+	now time.Time,
 ) {
 	r.lift()
 	entry := r.line[d.graph]
@@ -124,8 +126,8 @@ func (r *domainReserver) start(
 		r.current.what(), r.current.until.UTC().Format("15:04 MST"), waited.Round(time.Second))
 }
 
-// renew chooses the hosts of the reserved domain again: some may have become free meanwhile, and the graph may need others. It returns whether others
-// are reserved now.
+// renew chooses the hosts of the reserved domain again: some may have become free meanwhile, and the graph may need others. It returns
+// whether others are reserved now.
 func (r *domainReserver) renew(request *gang.Request, planned *placement.Result) (changed bool) {
 	r.lift()
 	if empty, _, _ := r.hostsWhenEmpty(request, planned, r.current.domain); empty != nil && !slices.Equal(empty.Hosts, r.current.nodes) {
@@ -136,7 +138,8 @@ func (r *domainReserver) renew(request *gang.Request, planned *placement.Result)
 	return changed
 }
 
-func (r *domainReserver) hostsWhenEmpty(request *gang.Request, planned *placement.Result, in topology.Path) (empty *placement.EmptyHosts, most, needs int) {
+func (r *domainReserver) hostsWhenEmpty(request *gang.Request, planned *placement.Result, in topology.Path) (empty *placement.EmptyHosts,
+	most, needs int) {
 	g := request.Graph
 	most = r.most(r.cluster.Tree(g.Levels, g.NodeSelector).Size(topology.Root))
 	empty, needs = placement.WhenEmpty(r.cluster, g, planned, in, most, placement.Options{})

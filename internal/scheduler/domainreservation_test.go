@@ -286,7 +286,7 @@ func TestMoveIsReported(t *testing.T) {
 	o := asking(1, 2, 0)
 	o.Groups[0].Status.Placements = []trellisv1alpha1.ReplicaPlacement{{Replica: 0, Domain: "z/a"}}
 	b.expect("its rack is half taken", o, "rack b")
-	if said := <-b.said.Events; !strings.Contains(said, "work-0 moves as a whole from z/a to z/b: needs 2 pods x 1 gpu") || !strings.Contains(said, "holds 1 of 2") {
+	if said := <-b.said.Events; !strings.Contains(said, "work-0 moves as a unit from z/a to z/b: needs 2 pods x 1 gpu") || !strings.Contains(said, "holds 1 of 2") {
 		t.Error(said)
 	}
 	if !topology.Path([]string{"z", "b"}).Equal(b.s.ledger.pods.of(topology.PodID(o.Pods[0])).domain) {

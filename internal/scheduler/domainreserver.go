@@ -12,9 +12,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// domainReserver decides whose turn it is to have hosts of a domain reserved. One graph has them at a time. Among the graphs that have waited
-// long enough the highest priority comes first, then the oldest. A namespace that did not use its reservation rests for as long again, so
-// that no tenant can hold hosts all the time.
+// domainReserver decides whose turn it is to have hosts of a domain reserved. One graph has them at a time. Among the graphs that have
+// waited long enough the highest priority comes first, then the oldest. A namespace that did not use its reservation rests for as long
+// again, so that no tenant can hold hosts all the time.
 type domainReserver struct {
 	cluster *topology.Cluster
 	// after is how long a graph waits for its turn, 0 for never; lasts is how long a turn lasts.

@@ -49,6 +49,7 @@ func (l *ledger) podChanged(pod *corev1.Pod) {
 	id, now := topology.PodID(pod), l.clock.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.takeOver(pod)
 	l.holds.trackPreempted(pod, now)
 	switch {
 	case pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed:
@@ -109,8 +110,8 @@ func (l *ledger) volumeGone(gone client.Object) wake {
 	return wake{ruled: true}
 }
 
-// claimSet takes in an object that says what devices there are, or who has them, and claimGone that there is none any more. Selectors are compiled before
-// the lock is taken.
+// claimSet takes in an object that says what devices there are, or who has them, and claimGone that there is none any more. Selectors are
+// compiled before the lock is taken.
 func (l *ledger) claimSet(now client.Object) wake {
 	l.binders.allocator.Compile(now)
 	l.mu.Lock()
@@ -138,8 +139,8 @@ func (l *ledger) bindersKnown(known func() bool) {
 	l.binders.known = known
 }
 
-// objected notes since when the provider's scheduler has objected to a pod: when it stays so, stuckGangs has the gang evicted. A pod that is gone
-// meanwhile has no record, and none is made for it.
+// objected notes since when the provider's scheduler has objected to a pod: when it stays so, stuckGangs has the gang evicted. A pod that
+// is gone meanwhile has no record, and none is made for it.
 func (l *ledger) objected(o gang.Observation) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -162,6 +163,7 @@ func (l *ledger) graphGone(name types.NamespacedName) wake {
 	delete(l.avoided, name)
 	delete(l.refusals, name)
 	l.holds.drop(l.cluster, name)
+	l.dropCreations(l.options.Creations.takeEnded(name, true))
 	return wake{waiting: l.reserver.leave(name, false, l.clock.Now())}
 }
 
@@ -186,8 +188,8 @@ func (l *ledger) recovered(observe func() (gang.Observation, error), reserve fun
 	return err
 }
 
-// requeued notes that gangs of a graph are evicted and requeued, by name, and has the graph pause. It returns the gangs for which that is new, and the
-// pods that are still to be evicted.
+// requeued notes that gangs of a graph are evicted and requeued, by name, and has the graph pause. It returns the gangs for which that is
+// new, and the pods that are still to be evicted.
 //
 // The cache may show evicted pods for a while. Their gang is counted and announced once, however often it is looked at until they are gone.
 func (l *ledger) requeued(o gang.Observation, gangs map[string]eviction) (announced []string, evict []*corev1.Pod) {
@@ -216,8 +218,8 @@ func (l *ledger) evicted(pod *corev1.Pod) {
 	}
 }
 
-// gangBegun notes that a pod of a gang is released: from now on the others keep their capacity until they are released too, or it would be lost to
-// others, and what is released would wait for the rest for good.
+// gangBegun notes that a pod of a gang is released: from now on the others keep their capacity until they are released too, or it would be
+// lost to others, and what is released would wait for the rest for good.
 func (l *ledger) gangBegun(rest []gang.Release) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -235,8 +237,8 @@ func (l *ledger) gangContinues(pods []gang.Release) bool {
 	return true
 }
 
-// notReleased ends a release that failed. In a gang that has begun the pod keeps its capacity until the gang is planned again, unless it has no
-// use for it.
+// notReleased ends a release that failed. In a gang that has begun the pod keeps its capacity until the gang is planned again, unless it
+// has no use for it.
 func (l *ledger) notReleased(pod *corev1.Pod, begun bool, err error) {
 	id := topology.PodID(pod)
 	l.mu.Lock()

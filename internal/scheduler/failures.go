@@ -27,7 +27,7 @@ func (f failures) note(name types.NamespacedName, err error, now time.Time) back
 	if now.Before(last.until) {
 		return last
 	}
-	message := limit.Text("it has capacity, but its release is refused, and tried again: "+err.Error(), limit.Condition)
+	message := limit.Text("it has capacity, but its release is refused, and retried: "+err.Error(), limit.Condition)
 	if last.since.IsZero() {
 		last.since = now
 	}
@@ -58,8 +58,8 @@ func (l *ledger) failureOf(o gang.Observation, r *gang.Request) backoff {
 	return l.failures[name]
 }
 
-// endRefused has gangs requeued of which a part is released, when the release of the rest has been refused for long: what is bound of them would keep
-// its capacity for good.
+// endRefused has gangs requeued of which a part is released, when the release of the rest has been refused for long: what is bound of them
+// would keep its capacity for good.
 func (l *ledger) endRefused(r *gang.Request, failed backoff, d *decision) {
 	now := l.clock.Now()
 	if !failed.repeated() || now.Sub(failed.since) < servedPatience*l.options.RequeueAfter {
@@ -72,7 +72,7 @@ func (l *ledger) endRefused(r *gang.Request, failed backoff, d *decision) {
 	l.failures[d.graph] = failed
 }
 
-// scored is the part of a graph that its score is about: without what is not released time and again, or each try would say something new.
+// scored is the part of a graph that its score is about: without what is repeatedly not released, or each try would say something new.
 func (l *ledger) scored(o gang.Observation) gang.Observation {
 	if l.failures[client.ObjectKeyFromObject(o.DGD)].repeated() {
 		o.Pods = slices.DeleteFunc(slices.Clone(o.Pods), render.GateClosed)

@@ -79,8 +79,8 @@ func (h *holds) restore(c *topology.Cluster) {
 	}
 }
 
-// end ends the holds of pods that have been planned; whether placed or not, they have had their turn. The first pods of a replica that is still
-// being made have not. A hold ends once, so that a graph's plan wakes the graph itself once at most.
+// end ends the holds of pods that have been planned; whether placed or not, they have had their turn. The first pods of a replica that is
+// still being made have not. A hold ends once, so that a graph's plan wakes the graph itself once at most.
 func (h *holds) end(c *topology.Cluster, pods map[string]*corev1.Pod) {
 	for _, pod := range pods {
 		name := client.ObjectKeyFromObject(pod)
@@ -180,7 +180,8 @@ func (l *ledger) holdCapacityOf(pod *corev1.Pod) {
 	l.wakeLoop() // the loop sets its timer by the holds
 }
 
-// promised says that others had to free capacity for a released pod: the plan said so, or, before this operator started, the kube-scheduler.
+// promised reports whether others had to free capacity for a released pod: the plan said so, or, before this operator started, the
+// kube-scheduler.
 func (l *ledger) promised(pod *corev1.Pod) bool {
 	return l.pods.of(topology.PodID(pod)).preempting || pod.Status.NominatedNodeName != ""
 }

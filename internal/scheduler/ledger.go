@@ -23,23 +23,27 @@ import (
 // maxFreed is how many nodes are compared with what the waiting graphs ask for. When more have changed, all of these are planned again.
 const maxFreed = 32
 
-// ledger is all that the scheduler keeps in memory of the cluster, and what decides by it. What is decided is in the ledger before the API shows it.
+// ledger is all that the scheduler keeps in memory of the cluster, and what decides by it. What is decided is in the ledger before the API
+// shows it.
 //
-// Events change the ledger and return the graphs that they concern. It knows neither the queue nor the API server nor the writers: what has to be read
-// it is given, as functions. Its methods in this file and in events.go take the lock; all others are called with the lock held.
+// Events change the ledger and return the graphs that they concern. It knows neither the queue nor the API server nor the writers: what
+// has to be read it is given, as functions. Its methods in this file and in events.go take the lock; all others are called with the lock
+// held.
 type ledger struct {
 	options Options
 	clock   clock.Clock
 	// wakeLoop has the loop look at what was freed, and at when holds end. It is called with the lock held.
 	wakeLoop func()
-	// followed returns the graph that recreates a pod which is gone, as the API's objects show it; false when none does. It is called with the lock held.
+	// followed returns the graph that recreates a pod which is gone, as the API's objects show it; false when none does. It is called with
+	// the lock held.
 	followed func(*corev1.Pod) (graph types.NamespacedName, is bool)
 
 	// mu guards all that follows.
 	mu sync.Mutex
 	// binders are what the cluster counts beyond what each node has.
 	binders binders
-	// cluster has the nodes and what is taken of them: bound pods, reservations, holds, reserved hosts. It knows what was freed since it was asked.
+	// cluster has the nodes and what is taken of them: bound pods, reservations, holds, reserved hosts. It knows what was freed since it was
+	// asked.
 	cluster *topology.Cluster
 	// pods are the released pods.
 	pods releasedPods
@@ -66,7 +70,8 @@ func newLedger(o Options, wakeLoop func(), followed func(*corev1.Pod) (types.Nam
 	b := newBinders()
 	l := &ledger{
 		options: o, clock: o.Clock, wakeLoop: wakeLoop, followed: followed, binders: b,
-		cluster: gang.NewCluster(b.all()...), pods: newReleasedPods(), served: newServedSchedulers(), holds: newHolds(o.HoldFor), avoided: avoided{},
+		cluster: gang.NewCluster(b.all()...), pods: newReleasedPods(), served: newServedSchedulers(), holds: newHolds(o.HoldFor),
+		avoided:  avoided{},
 		backoffs: backoffs{}, failures: failures{}, waits: waits{}, refusals: refusals{}, refusalsEnded: map[types.NamespacedName]bool{},
 	}
 	l.reserver = newDomainReserver(o, l.cluster)
@@ -75,12 +80,12 @@ func newLedger(o Options, wakeLoop func(), followed func(*corev1.Pod) (types.Nam
 	return l
 }
 
-// decideNow reads a graph and decides, both under the lock. The API cache sees every event before the cluster cache does, so what is read while the
-// cluster cache stands still is not older than it. An older list would show pods as waiting, or as bound nowhere, that the cluster cache has on a node
-// already, and they would be given capacity a second time.
+// decideNow reads a graph and decides, both under the lock. The API cache sees every event before the cluster cache does, so what is read
+// while the cluster cache stands still is not older than it. An older list would show pods as waiting, or as bound nowhere, that the
+// cluster cache has on a node already, and they would be given capacity a second time.
 //
-// again: the graph was decided about since this operator started. decided is told the decision under the same lock, so that no change of the cluster
-// comes in between.
+// again: the graph was decided about since this operator started. decided is told the decision under the same lock, so that no change of
+// the cluster comes in between.
 func (l *ledger) decideNow(
 	ctx context.Context, observe func() (gang.Observation, error), again bool, decided func(*decision),
 ) (gang.Observation, decision, error) {
@@ -101,8 +106,9 @@ func (l *ledger) decideNow(
 	return o, d, nil
 }
 
-// stuckGangs are the gangs of a graph that have a pod stuck for too long, by name, and why they are evicted (docs/providers.md#when-a-gang-is-not-bound).
-// A look too early asks for the next one: a look at an earlier time, wanted for something else, stands for all that were asked for.
+// stuckGangs are the gangs of a graph that have a pod stuck for too long, by name, and why they are evicted
+// (docs/providers.md#when-a-gang-is-not-bound). A look too early asks for the next one: a look at an earlier time, wanted for something
+// else, stands for all that were asked for.
 func (l *ledger) stuckGangs(o gang.Observation) (gangs map[string]eviction, w wake) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -124,8 +130,8 @@ func (l *ledger) stuckGangs(o gang.Observation) (gangs map[string]eviction, w wa
 	return gangs, w
 }
 
-// keepTrees drops the trees of levels that are not in use. Each takes memory by the number of nodes, and is kept up to date with every one of them.
-// What is in use is read under the lock, so that no tree is dropped that is made meanwhile.
+// keepTrees drops the trees of levels that are not in use. Each takes memory by the number of nodes, and is kept up to date with every one
+// of them. What is in use is read under the lock, so that no tree is dropped that is made meanwhile.
 func (l *ledger) keepTrees(inUse func() (func(topology.Levels, map[string]string) bool, error)) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -136,8 +142,8 @@ func (l *ledger) keepTrees(inUse func() (func(topology.Levels, map[string]string
 	return err
 }
 
-// eachFreed tells of the nodes on which capacity has become free since the last time, by the cluster cache's own word, and which waiting graphs may be
-// placed for it. It returns false, and tells of none, when there are too many to compare.
+// eachFreed tells of the nodes on which capacity has become free since the last time, by the cluster cache's own word, and which waiting
+// graphs may be placed for it. It returns false, and tells of none, when there are too many to compare.
 func (l *ledger) eachFreed(tell func(node string, mayUse func(types.NamespacedName, waiting) bool)) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -159,7 +165,8 @@ func (l *ledger) mayUseAny(name types.NamespacedName, w waiting, nodes []string)
 	return slices.ContainsFunc(nodes, func(node string) bool { return l.mayUse(holds, w, node) })
 }
 
-// waitsByReason counts the gangs that wait, and returns since when the first gang of each graph has been waiting for anything but admission.
+// waitsByReason counts the gangs that wait, and returns since when the first gang of each graph has been waiting for anything but
+// admission.
 func (l *ledger) waitsByReason(now time.Time) (counts map[string]int, first map[types.NamespacedName]time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

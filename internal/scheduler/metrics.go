@@ -14,8 +14,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/placement"
 )
 
-// No metric carries the name of an object: their number must not grow with use. What is read from the cluster when metrics are gathered is in
-// gather.go.
+// No metric carries the name of an object: their number must not grow with use. What is read from the cluster when metrics are gathered is
+// in gauges.go.
 var (
 	planSeconds = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name:    "trellis_plan_duration_seconds",
@@ -43,7 +43,7 @@ var (
 	})
 	replicasRefused = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "trellis_replicas_refused_total",
-		Help: "Replicas (gangs) that began to wait, or to wait for another reason, by reason. Looking again counts nothing.",
+		Help: "Replicas (gangs) that began to wait, or to wait for another reason, by reason. Further evaluations are not counted.",
 	}, []string{"reason"})
 	gangEvictions = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "trellis_gang_evictions_total",
@@ -59,11 +59,11 @@ var (
 	})
 	replicasMoved = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "trellis_replicas_moved_total",
-		Help: "Replicas that came back in another domain than they had been in.",
+		Help: "Replicas that were recreated in another domain than before.",
 	})
 	domainReserved = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "trellis_domain_reserved",
-		Help: "1 while hosts of a domain are reserved for a gang that has waited for long, else 0.",
+		Help: "1 while hosts of a domain are reserved for a gang that has waited for a long time, else 0.",
 	})
 	graphsWaiting = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "trellis_graphs_waiting",
@@ -81,8 +81,8 @@ const (
 	ReasonElsewhere = "CapacityElsewhere"
 	// ReasonStaleObjects: objects of an earlier gang blocked forming this one.
 	ReasonStaleObjects = "StaleObjects"
-	// ReasonEvicted: Trellis evicted the gang; ReasonPreempted: pods of a higher priority took its capacity; ReasonReplaced: its pods were replaced
-	// after a loss, an update or a restart.
+	// ReasonEvicted: Trellis evicted the gang; ReasonPreempted: pods of a higher priority took its capacity; ReasonReplaced: its pods were
+	// replaced after a loss, an update or a restart.
 	ReasonEvicted   = "Evicted"
 	ReasonPreempted = "Preempted"
 	ReasonReplaced  = "Replaced"
@@ -90,8 +90,10 @@ const (
 
 // waitReasons are the reasons of a gang that waits.
 var waitReasons = []string{
-	placement.CodeInsufficientCapacity, placement.CodeNeverFits, placement.CodeNoDomain, placement.CodeDomainGone, placement.CodeBudgetExhausted, placement.CodeBaseGangWaits,
-	placement.CodeAnchorConflict, placement.CodeLevelGone, gang.CodeRequeued, gang.CodeProviderNotReady, gang.CodeSchedulerRefuses, gang.CodeSchedulingBlocked, gang.CodeReleaseRefused,
+	placement.CodeInsufficientCapacity, placement.CodeNeverFits, placement.CodeNoDomain, placement.CodeDomainGone,
+	placement.CodeBudgetExhausted, placement.CodeBaseGangWaits,
+	placement.CodeAnchorConflict, placement.CodeLevelGone, gang.CodeRequeued, gang.CodeProviderNotReady, gang.CodeSchedulerRefuses,
+	gang.CodeSchedulingBlocked, gang.CodeReleaseRefused,
 	gang.CodePreempting, gang.CodePodsNotEnding, gang.CodeRefusedEverywhere, gang.CodeWaitingForAdmission, gang.CodeCreating,
 }
 
@@ -111,7 +113,8 @@ func init() {
 			replicasRefused.WithLabelValues(reason)
 		}
 	}
-	for _, reason := range []string{ReasonUnschedulable, gang.CodeSchedulerRefuses, ReasonVictimsStayed, ReasonElsewhere, gang.CodeReleaseRefused, ReasonStaleObjects} {
+	for _, reason := range []string{ReasonUnschedulable, gang.CodeSchedulerRefuses, ReasonVictimsStayed, ReasonElsewhere,
+		gang.CodeReleaseRefused, ReasonStaleObjects} {
 		gangEvictions.WithLabelValues(reason)
 	}
 	for _, reason := range []string{ReasonEvicted, ReasonPreempted, ReasonReplaced} {

@@ -54,7 +54,8 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 }
 
 // GroupsOf lists the scaling groups that the deployment with a UID owns, by the index that AddIndexes adds.
-func GroupsOf(ctx context.Context, c client.Reader, namespace string, uid types.UID, options ...client.ListOption) ([]*trellisv1alpha1.ScalingGroup, error) {
+func GroupsOf(ctx context.Context, c client.Reader, namespace string, uid types.UID,
+	options ...client.ListOption) ([]*trellisv1alpha1.ScalingGroup, error) {
 	list := &trellisv1alpha1.ScalingGroupList{}
 	options = append(options, client.InNamespace(namespace), client.MatchingFields{IndexGroupsByGraph: string(uid)})
 	if err := c.List(ctx, list, options...); err != nil {
@@ -67,8 +68,8 @@ func GroupsOf(ctx context.Context, c client.Reader, namespace string, uid types.
 	return groups, nil
 }
 
-// objects reads the API's objects from the cache. They are the cache's own, to be looked at only: every event of a pod has its graph read, and copying
-// what is read would be most of the loop's work.
+// objects reads the API's objects from the cache. They are the cache's own, to be looked at only: every event of a pod has its graph read,
+// and copying what is read would be most of the loop's work.
 type objects struct {
 	reader client.Reader
 	// admission is what pods that are still to be made go through.
@@ -96,7 +97,8 @@ func (c *objects) observe(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDep
 // pods lists the pods of a graph, by the value of its label.
 func (c *objects) pods(ctx context.Context, namespace, label string) ([]*corev1.Pod, error) {
 	list := &corev1.PodList{}
-	if err := c.reader.List(ctx, list, client.InNamespace(namespace), client.MatchingFields{IndexPodsByGraph: label}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := c.reader.List(ctx, list, client.InNamespace(namespace), client.MatchingFields{IndexPodsByGraph: label},
+		client.UnsafeDisableDeepCopy); err != nil {
 		return nil, err
 	}
 	var out []*corev1.Pod
@@ -172,8 +174,8 @@ type treeUse struct {
 	selector map[string]string
 }
 
-// treesInUse reports which trees are in use: of levels that a ClusterTopology has, or that a graph was created with. The one without levels, of graphs
-// without a topology, always is.
+// treesInUse reports which trees are in use: of levels that a ClusterTopology has, or that a graph was created with. The one without
+// levels, of graphs without a topology, always is.
 func (c *objects) treesInUse(ctx context.Context) (func(topology.Levels, map[string]string) bool, error) {
 	used := []treeUse{{}}
 	profiles, groups := &grovev1alpha1.ClusterTopologyList{}, &trellisv1alpha1.ScalingGroupList{}

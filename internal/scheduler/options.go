@@ -16,10 +16,11 @@ import (
 
 // Defaults of Options.
 const (
-	// DefaultRequeueAfter is how long a released pod may be unschedulable before its gang is requeued (docs/providers.md#when-a-gang-is-not-bound).
+	// DefaultRequeueAfter is how long a released pod may be unschedulable before its gang is requeued
+	// (docs/providers.md#when-a-gang-is-not-bound).
 	DefaultRequeueAfter = 30 * time.Second
-	// DefaultReserveDomainFor is how long hosts of a domain are reserved for a gang, where that is asked for, and DefaultReserveShare the share
-	// of a topology's nodes that may be reserved.
+	// DefaultReserveDomainFor is how long hosts of a domain are reserved for a gang, where that is asked for, and DefaultReserveShare the
+	// share of a topology's nodes that may be reserved.
 	DefaultReserveDomainFor = 30 * time.Minute
 	DefaultReserveShare     = 0.1
 	// DefaultHoldFor is how long the capacity of a lost replica is held for its successor (docs/placement.md#when-something-breaks).
@@ -44,8 +45,11 @@ type Options struct {
 	Clock  clock.Clock
 	// Namespace is the operator's own: placeholders there take nothing from anybody (package internal/capacity). "": there are none.
 	Namespace string
-	// Clear deletes the placeholders of a deployment, by UID, and those on hosts, before a gang of the deployment is released to them; nil: there are none.
+	// Clear deletes the placeholders of a deployment, by UID, and those on hosts, before a gang of the deployment is released to them; nil:
+	// there are none.
 	Clear func(ctx context.Context, graph types.UID, hosts []string)
+	// Creations are the replicas that are to be made in their places; nil: all are made behind the gate.
+	Creations *Creations
 	// Promises are Workloads of Kueue whose place is reserved before they are admitted; nil for none.
 	Promises *quota.Promises
 }

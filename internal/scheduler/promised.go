@@ -72,8 +72,8 @@ func (p *promised) has(replica *placement.ReplicaResult) bool {
 	return slices.ContainsFunc(replica.Pods, func(pod placement.PodResult) bool { return p.workloads[pod.ID] != "" })
 }
 
-// reservePromised holds the places of replicas that are not released, for as long as the capacity of lost pods is held, and looks at the graph again
-// before that ends. It says in the result which Workloads have their place.
+// reservePromised holds the places of replicas that are not released, for as long as the capacity of lost pods is held, and looks at the
+// graph again before that ends. It says in the result which Workloads have their place.
 func (l *ledger) reservePromised(r *gang.Request, d *decision) {
 	p := &d.promised
 	if len(p.workloads) == 0 {

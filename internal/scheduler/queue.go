@@ -36,8 +36,8 @@ type cause struct {
 	nodes  []string
 }
 
-// maxCauses is how many nodes are a cause of their own. A graph that more have become free for is looked at in any case: one may be in line for long
-// while many nodes come and go.
+// maxCauses is how many nodes are a cause of their own. A graph that more have become free for is looked at in any case: one may be in
+// line for long while many nodes come and go.
 const maxCauses = 64
 
 // freed adds a node that has become free.
@@ -187,7 +187,8 @@ func (q *queue) waitingFor(name types.NamespacedName) (w waiting, waits bool) {
 	return w, waits
 }
 
-// wakeAbove asks for a look, at a time, at every waiting graph that would preempt a pod of the priority, or that rules about other pods bind.
+// wakeAbove asks for a look, at a time, at every waiting graph that would preempt a pod of the priority, or that rules about other pods
+// bind.
 func (q *queue) wakeAbove(priority int32, at time.Time) {
 	q.mu.Lock()
 	some := false

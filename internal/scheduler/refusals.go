@@ -22,19 +22,22 @@ import (
 )
 
 const (
-	// lastRefusal is the longest time that a place is left out for after a scheduler refused a gang there. The first one is Options.RequeueAfter, and each
-	// further refusal at the place doubles it. For as long again after that time the place comes last, and then it is forgotten.
+	// lastRefusal is the longest time that a place is left out for after a scheduler refused a gang there. The first one is
+	// Options.RequeueAfter, and each further refusal at the place doubles it. For as long again after that time the place comes last, and
+	// then it is forgotten.
 	lastRefusal = time.Hour
 	// maxRefusals is how many places are remembered of one shape of pods. The one that has been refused least often is dropped first.
 	maxRefusals = 256
-	// wholeFrom and wholeShare are how many hosts of a domain, and which part of them, a scheduler refuses before the whole domain is left out.
+	// wholeFrom and wholeShare are how many hosts of a domain, and which part of them, a scheduler refuses before the whole domain is left
+	// out.
 	wholeFrom, wholeShare = 3, 4
 	// maxRefusalText bounds what is kept of a scheduler's message, in bytes.
 	maxRefusalText = 256
 )
 
 // refusals are the places that a scheduler refused pods in, by graph and by the key of the pods' shape before their release
-// (docs/placement.md#places-that-a-scheduler-refused). The planner does not place such pods there for a while, and then only for want of others.
+// (docs/placement.md#places-that-a-scheduler-refused). The planner does not place such pods there for a while, and then only for want of
+// others.
 type refusals map[types.NamespacedName]map[string][]refusal
 
 // refusal is one place that a scheduler refused pods in.
@@ -42,14 +45,30 @@ type refusal struct {
 	place topology.Refused
 	// name is what messages call the place, said what the scheduler said last.
 	name, said string
-	// path is the domain of a host, for counting the hosts that are refused in it.
+	// path is the place's domain: of a host the narrowest one that it is in.
 	path topology.Path
-	// times is how often it was refused in succession, until when the place is left out.
+	// times is how often it was refused in succession, until when the place is left out. Refusals of a domain and of hosts in it count
+	// together: one gang is pinned to a domain by its labels at one time, and to its hosts at another.
 	times int
 	until time.Time
 }
 
-// forgotten says that the place is like any other again.
+// within reports whether a refusal of one of two places is one of the other: they are the same, or one holds the other.
+func (r *refusal) within(other *refusal) bool {
+	switch {
+	case r.place.Equal(other.place):
+		return true
+	case r.place.Host != "" && other.place.Host != "" || len(r.path) == 0 || len(other.path) == 0:
+		return false
+	case other.place.Host != "":
+		return r.path.Contains(other.path)
+	case r.place.Host != "":
+		return other.path.Contains(r.path)
+	}
+	return r.path.Contains(other.path) || other.path.Contains(r.path)
+}
+
+// forgotten reports whether the place is like any other again.
 func (r *refusal) forgotten(now time.Time) bool { return now.Sub(r.until) >= lastRefusal }
 
 // refused notes one refusal, and leaves the place out for twice as long as the last time.
@@ -58,11 +77,12 @@ func (l *ledger) refused(graph types.NamespacedName, shape string, now refusal) 
 		l.refusals[graph] = map[string][]refusal{}
 	}
 	list, at := l.refusals[graph][shape], l.clock.Now()
-	known := slices.IndexFunc(list, func(one refusal) bool { return one.place.Equal(now.place) })
-	if known >= 0 {
-		now.times = list[known].times
-		list = slices.Delete(list, known, known+1)
+	for i := range list {
+		if list[i].within(&now) && !list[i].forgotten(at) {
+			now.times = max(now.times, list[i].times)
+		}
 	}
+	list = slices.DeleteFunc(list, func(one refusal) bool { return one.place.Equal(now.place) })
 	now.until = at.Add(doubled(l.options.RequeueAfter, lastRefusal, now.times))
 	now.times++
 	if len(list) >= maxRefusals {
@@ -130,7 +150,8 @@ func (r refusals) leftOut(now time.Time) (n int) {
 	return n
 }
 
-// said lists, place by place, what a scheduler said to pods of some shapes, nil for all: "zone-a/rack-1 (left out until 12:00:30Z): no device".
+// said lists, place by place, what a scheduler said to pods of some shapes, nil for all: "zone-a/rack-1 (left out until 12:00:30Z): no
+// device".
 func (r refusals) said(graph types.NamespacedName, shapes map[string]bool, now time.Time) string {
 	var lines []string
 	for shape, list := range r[graph] {
@@ -144,9 +165,9 @@ func (r refusals) said(graph types.NamespacedName, shapes map[string]bool, now t
 	return strings.Join(slices.Compact(lines), "; ")
 }
 
-// nodeDiffers forgets the refusals that a change of a node may be the end of, and has their graphs evaluated again: for a host any change, and for a domain
-// a node that came to it or takes pods that it did not take before. Among many nodes one changes all the time. old is nil for a new node, and now for one
-// that is gone.
+// nodeDiffers forgets the refusals that a change of a node may be the end of, and has their graphs evaluated again: for a host any change,
+// and for a domain a node that came to it or takes pods that it did not take before. Among many nodes one changes all the time. old is nil
+// for a new node, and now for one that is gone.
 func (l *ledger) nodeDiffers(old, now *corev1.Node) {
 	l.endRefusals(func(_ types.NamespacedName, one *refusal) bool {
 		was, is := coversNode(one.place, old), coversNode(one.place, now)
@@ -181,8 +202,9 @@ func takesMore(old, now *corev1.Node) bool {
 	return false
 }
 
-// podLeft ends the time that a host is left out for other graphs than the pod's own. It comes last from then on: pods that come and go are no sign that the
-// scheduler would not refuse the gang again. In a domain they come and go all the time: it is left out until its time is over.
+// podLeft ends the time that a host is left out for other graphs than the pod's own. It comes last from then on: pods that come and go are
+// no sign that the scheduler would not refuse the gang again. In a domain they come and go all the time: it is left out until its time is
+// over.
 func (l *ledger) podLeft(pod *corev1.Pod) {
 	if len(l.refusals) == 0 || pod.Spec.NodeName == "" {
 		return
@@ -223,7 +245,7 @@ func (l *ledger) endedRefusals() []types.NamespacedName {
 	return graphs
 }
 
-// capacityFor says that a plan without refusals places a replica that is refused with them.
+// capacityFor reports whether a plan without refusals places a replica that is refused with them.
 func capacityFor(trial map[gang.Key]placement.ReplicaResult) bool {
 	for _, one := range trial {
 		if one.Refusal == nil {
@@ -233,8 +255,8 @@ func capacityFor(trial map[gang.Key]placement.ReplicaResult) bool {
 	return false
 }
 
-// noteRefusals has replicas say that a scheduler refused them wherever they have capacity, place by place. trial is what a plan without refusals answers
-// to them: where that has no capacity either, its numbers are those that count.
+// noteRefusals has replicas say that a scheduler refused them wherever they have capacity, place by place. trial is what a plan without
+// refusals answers to them: where that has no capacity either, its numbers are those that count.
 func (l *ledger) noteRefusals(r *gang.Request, trial map[gang.Key]placement.ReplicaResult, waiting []gang.Waiting, d *decision) {
 	now := l.clock.Now()
 	for i := range waiting {

@@ -78,8 +78,8 @@ func (p *picky) bind(o *gang.Observation, releases []gang.Release) bool {
 	for _, r := range releases {
 		pod := pinned(r)
 		place := pod.Spec.NodeSelector["r"]
-		if r.Pin.Node != "" {
-			place = r.Pin.Node
+		if hosts := hostsIn(r.Pin); len(hosts) > 0 {
+			place = strings.Join(hosts, "+")
 		}
 		places[place] = true
 		why := p.refuses(place)
@@ -105,14 +105,22 @@ func pinned(r gang.Release) *corev1.Pod {
 	pod := r.Pod.DeepCopy()
 	pod.Spec.SchedulingGates, pod.Spec.NodeSelector = nil, r.Pin.Labels
 	pod.Annotations = map[string]string{render.AnnotationGang: r.Pin.Gang}
-	if r.Pin.Node != "" {
+	if nodes := hostsIn(r.Pin); len(nodes) > 0 {
 		pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
 			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{{
-				Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{r.Pin.Node},
+				Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: nodes,
 			}}}},
 		}}}
 	}
 	return pod
+}
+
+// hostsIn are the hosts that a pin names.
+func hostsIn(pin gang.Pin) []string {
+	if pin.Node != "" {
+		return []string{pin.Node}
+	}
+	return pin.Nodes
 }
 
 const noDevice = "0/4 nodes are available: 4 cannot allocate all claims"
@@ -155,6 +163,41 @@ func TestRefusedGangsGoElsewhere(t *testing.T) {
 	p.s.forgetGraph(types.NamespacedName{Namespace: "ns", Name: "g1"})
 	if len(p.s.ledger.refusals) > 0 {
 		t.Error("a graph that is gone has refusals")
+	}
+}
+
+// Where a cluster grows and shrinks, one gang is pinned to a rack at one time, and to its hosts at another. Both are the same place, so that the gang
+// waits after as many tries as if it were always pinned alike.
+func TestRefusalsOfDomainsAndHostsCountTogether(t *testing.T) {
+	p := newPicky(t, nil)
+	tries := 0
+	p.refuses = func(place string) string {
+		return map[bool]string{true: noDevice}[strings.HasSuffix(place, "0") || len(place) == 1]
+	}
+	p.live(func() gang.Observation {
+		for i := range 40 { // in another rack, and of no use for the gang
+			if name := fmt.Sprint("c", i); tries/2%2 == 1 {
+				p.host(name, "c", 0)
+			} else {
+				p.s.ledger.cluster.DeleteNode(name)
+			}
+		}
+		tries++
+		return asking(1, 2, 0)
+	}, 3*time.Minute)
+	var tried []string
+	for _, line := range p.log {
+		if _, place, is := strings.Cut(line, " in "); is {
+			tried = append(tried, place)
+		}
+	}
+	t.Log(strings.Join(p.log, "\n"))
+	if !slices.Contains(tried, "a") || !slices.Contains(tried, "a0 a1") {
+		t.Fatalf("the gang was not pinned in both ways: %v", tried)
+	}
+	want := "2m15s waits: " + gang.CodeRefusedEverywhere
+	if !slices.ContainsFunc(p.log, func(line string) bool { return strings.HasPrefix(line, want) }) {
+		t.Errorf("no line begins with %q:\n%s", want, strings.Join(p.log, "\n"))
 	}
 }
 

@@ -95,9 +95,10 @@ func (w *writers) finish() {
 
 // release forms a gang and then releases its pods. It returns when the gang has its turn.
 //
-// The oldest pod goes first and alone: whoever opens its gate decides where the gang goes. A leader that was replaced and continues, with a plan of
-// its own, finds it open and leaves the rest to the other. The oldest, since a pod that was released and that one of them still takes for gated is
-// older than those that are recreated alongside it; of one second the first by name, since both leaders have to begin with the same.
+// The oldest pod goes first and alone: the leader that removes its gate decides where the gang goes. A leader that was replaced and
+// continues, with a plan of its own, finds it open and leaves the rest to the other. The oldest, since a pod that was released and that
+// one of them still takes for gated is older than those that are recreated alongside it; of one second the first by name, since both
+// leaders have to begin with the same.
 func (w *writers) release(ctx context.Context, g *gangRelease) {
 	slices.SortFunc(g.pods, func(a, b gang.Release) int {
 		return cmp.Or(a.Pod.CreationTimestamp.Compare(b.Pod.CreationTimestamp.Time), cmp.Compare(a.Pod.Name, b.Pod.Name))
@@ -173,8 +174,8 @@ func (w *writers) tryAgain(g *gangRelease, err error) {
 	}
 }
 
-// formFailed gives the capacity of a gang that has not begun back and has the graph evaluated again. Pods that cannot be of the gang any more (stale
-// objects block it) are deleted, to be recreated.
+// formFailed gives the capacity of a gang that has not begun back and has the graph evaluated again. Pods that cannot be of the gang any
+// more (stale objects block it) are deleted, to be recreated.
 func (w *writers) formFailed(ctx context.Context, g *gangRelease, err error) {
 	stale := errors.Is(err, provider.ErrStale)
 	if ctx.Err() == nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// released is what is remembered of one pod from the decision to release it until it is bound, and of pods of a gang that is evicted until they are
-// gone. Of a pod with the zero value nothing is remembered.
+// released is what is remembered of one pod from the decision to release it until it is bound, and of pods of a gang that is evicted until
+// they are gone. Of a pod with the zero value nothing is remembered.
 type released struct {
 	// releasing: the release is under way, and the pod may still look gated in the cache. domain is where it goes.
 	releasing bool
@@ -25,8 +25,8 @@ type released struct {
 	at time.Time
 	// preempting: others have to free capacity for it.
 	preempting bool
-	// begun: another pod of its gang is released, so a release that fails does not cost it its capacity. failed: its release has failed, and is not
-	// tried again yet.
+	// begun: another pod of its gang is released, so a release that fails does not cost it its capacity. failed: its release has failed, and
+	// is not tried again yet.
 	begun, failed bool
 	// stuck: it is unschedulable, as its scheduler reports on it. objected: the provider's scheduler objects to it in objects of its own.
 	stuck, objected against

@@ -14,8 +14,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// requeueAt says when the gang of a pod is requeued, and why; without a reason when nothing is known against the pod. While others have to leave
-// for it, that is not before the last of them had its grace period and victimsPatience.
+// requeueAt says when the gang of a pod is requeued, and why; without a reason when nothing is known against the pod. While others have to
+// leave for it, that is not before the last of them had its grace period and victimsPatience.
 func (l *ledger) requeueAt(o gang.Observation, pod *corev1.Pod) (time.Time, eviction) {
 	since, why := l.stuckSince(o, pod)
 	if why == "" {
@@ -32,8 +32,8 @@ func (l *ledger) requeueAt(o gang.Observation, pod *corev1.Pod) (time.Time, evic
 	return due, eviction{reason: ReasonVictimsStayed, why: pod.Name + " could not be bound: " + gang.VictimsStayed(node, victims)}
 }
 
-// stuckSince says since when a released pod, or the rest of its replica, cannot be bound where it is to go, and why; "" when nothing is known against
-// it, or nothing that another place would change.
+// stuckSince says since when a released pod, or the rest of its replica, cannot be bound where it is to go, and why; "" when nothing is
+// known against it, or nothing that another place would change.
 func (l *ledger) stuckSince(o gang.Observation, pod *corev1.Pod) (since time.Time, why string) {
 	id := topology.PodID(pod)
 	if o.Objections[pod.UID].Anywhere {
@@ -66,8 +66,8 @@ func (l *ledger) evictionReason(pod *corev1.Pod) string {
 	return gang.CodeSchedulerRefuses
 }
 
-// toEvict notes that the pods of gangs are requeued, and returns those that are not evicted yet. A pod that is gone meanwhile takes no capacity and has no
-// record, and none is made for it.
+// toEvict notes that the pods of gangs are requeued, and returns those that are not evicted yet. A pod that is gone meanwhile takes no
+// capacity and has no record, and none is made for it.
 func (l *ledger) toEvict(pods []*corev1.Pod, gangs map[string]eviction) (evict []*corev1.Pod) {
 	for _, pod := range pods {
 		id := topology.PodID(pod)

@@ -19,7 +19,8 @@ func (l *ledger) liftRest(r *gang.Request) {
 	}
 }
 
-// trackParted notes since when the plan has refused the rest of replicas that were never whole: when it stays so, stuckGangs has their gang evicted.
+// trackParted notes since when the plan has refused the rest of replicas that were never whole: when it stays so, stuckGangs has their
+// gang evicted.
 func (l *ledger) trackParted(o gang.Observation, d *decision) {
 	now := l.clock.Now()
 	for _, pod := range o.Pods {
@@ -56,8 +57,8 @@ func (l *ledger) reserveRest(o gang.Observation) {
 	}
 }
 
-// uncount ends what a pod takes of its node, if anything: it has ended, or is gone. Its capacity is held from the first of both on, and only
-// once: when an ended pod is deleted, others may have the capacity.
+// uncount ends what a pod takes of its node, if anything: it has ended, or is gone. Its capacity is held from the first of both on, and
+// only once: when an ended pod is deleted, others may have the capacity.
 func (l *ledger) uncount(pod *corev1.Pod, id string) {
 	if len(gang.NodesOf(l.cluster, id)) > 0 {
 		l.holdCapacityOf(pod)

@@ -13,8 +13,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/gang"
 )
 
-// Results holds the last scheduling result of every graph, for the graph reconciler. They live in memory only, and are decided again after a
-// restart.
+// Results holds the last scheduling result of every graph, for the graph reconciler. They live in memory only, and are decided again after
+// a restart.
 type Results struct {
 	mu     sync.Mutex
 	byName map[types.NamespacedName]gang.Result

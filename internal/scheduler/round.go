@@ -19,12 +19,12 @@ import (
 // treesEvery is how often the cluster cache drops the trees that nothing uses any more.
 const treesEvery = 10 * time.Minute
 
-// roundGraphs is how many graphs one round looks at. What becomes due meanwhile joins the line after it, so a graph of a higher priority, or the
-// first one of a namespace, waits for no more than one round, however long the line is.
+// roundGraphs is how many graphs one round looks at. What becomes due meanwhile joins the line after it, so a graph of a higher priority,
+// or the first one of a namespace, waits for no more than one round, however long the line is.
 const roundGraphs = 32
 
-// refreshAfter is how long after a change of a node the graphs that cannot use it are looked at nevertheless, so that what they say about the
-// closest domain is of today.
+// refreshAfter is how long after a change of a node the graphs that cannot use it are looked at nevertheless, so that what they say about
+// the closest domain is of today.
 const refreshAfter = 10 * time.Second
 
 // round puts graphs in line and looks at the first ones. The line holds what is due: higher priority first, and within one priority the

@@ -42,8 +42,17 @@ func (s *Scheduler) schedule(ctx context.Context, dgd *nvidiav1beta1.DynamoGraph
 		g.hosts, g.clear = s.ledger.hostsOf(g.pods), s.options.Clear
 		s.writers.release(ctx, g)
 	}
+	s.answer(ctx, dgd, d)
 	if s.results.set(name, d.result) {
 		s.announce(ctx, dgd, o.Pods, d.result)
+	}
+}
+
+// answer answers the groups that asked for places.
+func (s *Scheduler) answer(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, d decision) {
+	if creations := s.options.Creations; creations != nil {
+		s.writers.offer(ctx, dgd, creations, d.creations, s.options.Clear)
+		creations.tellAll(d.answered)
 	}
 }
 
@@ -52,8 +61,8 @@ func (s *Scheduler) notRead(ctx context.Context, name types.NamespacedName, err 
 	s.queue.retry(name, s.options.Clock.Now())
 }
 
-// requeueStuck evicts every gang that has a pod stuck for too long, bound members included. Such a gang was never whole: a bound pod is never unbound,
-// and the successor of a lost member goes with a gang of its own.
+// requeueStuck evicts every gang that has a pod stuck for too long, bound members included. Such a gang was never whole: a bound pod is
+// never unbound, and the successor of a lost member goes with a gang of its own.
 func (s *Scheduler) requeueStuck(ctx context.Context, o gang.Observation) bool {
 	gangs, w := s.ledger.stuckGangs(o)
 	s.queue.wakeUp(w)
@@ -66,7 +75,8 @@ func (s *Scheduler) requeue(ctx context.Context, o gang.Observation, gangs map[s
 	for _, of := range announced {
 		gangEvictions.WithLabelValues(gangs[of].reason).Inc()
 		logger(ctx, o.DGD).Info("evicting and requeueing a gang that cannot be bound", "gang", of, "why", gangs[of].why)
-		s.recorder.Eventf(o.DGD, nil, corev1.EventTypeWarning, gang.CodeRequeued, "Requeue", "gang %s is evicted and requeued: %s", of, gangs[of].why)
+		s.recorder.Eventf(o.DGD, nil, corev1.EventTypeWarning, gang.CodeRequeued, "Requeue", "gang %s is evicted and requeued: %s", of,
+			gangs[of].why)
 	}
 	for _, pod := range evict {
 		s.evict(ctx, o, pod)
@@ -84,8 +94,8 @@ func (s *Scheduler) evict(ctx context.Context, o gang.Observation, pod *corev1.P
 	s.ledger.evicted(pod)
 }
 
-// decideNow has the ledger decide about a graph, which is read again for that, and reports what it decided. The provider was asked before: its answer
-// may take long.
+// decideNow has the ledger decide about a graph, which is read again for that, and reports what it decided. The provider was asked before:
+// its answer may take long.
 func (s *Scheduler) decideNow(ctx context.Context, o *gang.Observation) (decision, error) {
 	name := client.ObjectKeyFromObject(o.DGD)
 	_, again := s.results.Get(name, o.DGD.UID)
@@ -123,7 +133,8 @@ func (s *Scheduler) announce(ctx context.Context, dgd *nvidiav1beta1.DynamoGraph
 		}
 		if !logged {
 			logged = true
-			logger(ctx, dgd).Info("waiting", "service", w.Component, "replica", w.Ordinal, "reason", w.Code, "message", w.Message, "replicas", len(result.Waiting))
+			logger(ctx, dgd).Info("waiting", "service", w.Component, "replica", w.Ordinal, "reason", w.Code, "message", w.Message, "replicas",
+				len(result.Waiting))
 		}
 		if pod := first[gang.Key{Component: render.LabelValue(w.Component), Ordinal: w.Ordinal}]; pod != nil {
 			s.recorder.Eventf(pod, dgd, eventType(w), w.Code, "Place", "%s", w.Message)

@@ -1,7 +1,8 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package scheduler is the loop that places gangs: it watches the whole cluster, plans waiting gangs and has the graph's provider release them.
+// Package scheduler is the loop that places gangs: it watches the whole cluster, plans waiting gangs and has the graph's provider release
+// them.
 //
 // One goroutine plans, on an in-memory cluster cache in which every released pod holds its capacity until it is bound;
 // writers outside it send one patch a pod. What was decided but is not yet visible in the API lives in the ledger only, and is rebuilt from
@@ -78,6 +79,9 @@ func New(c cache.Cache, providers *provider.Registry, recorder events.EventRecor
 	providers.OnChange(s.queue.add)
 	if o.Promises != nil {
 		o.Promises.OnChange(s.queue.add)
+	}
+	if o.Creations != nil {
+		o.Creations.look = s.queue.add
 	}
 	return s
 }

@@ -17,13 +17,13 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// victimsPatience is how long a gang waits for a pod that has to leave for it, beyond the end of that pod's grace period: its kubelet may be slow.
-// A pod with a finalizer, or on a dead kubelet, may never leave.
+// victimsPatience is how long a gang waits for a pod that has to leave for it, beyond the end of that pod's grace period: its kubelet may
+// be slow. A pod with a finalizer, or on a dead kubelet, may never leave.
 const victimsPatience = time.Minute
 
-// victimsOf lists the pods that have to leave before a released pod can be bound, the last to go first, and the node that they are on: the one
-// that the pod is nominated for, or on which the plan has others free capacity for it. Pods whose deletion began long after something stood against
-// the pod are no victims of it: on a node where pods come and go the wait would have no end.
+// victimsOf lists the pods that have to leave before a released pod can be bound, the last to go first, and the node that they are on: the
+// one that the pod is nominated for, or on which the plan has others free capacity for it. Pods whose deletion began long after something
+// stood against the pod are no victims of it: on a node where pods come and go the wait would have no end.
 func (l *ledger) victimsOf(pod *corev1.Pod) (node string, victims []topology.Leaving) {
 	id := topology.PodID(pod)
 	record := l.pods.of(id)
@@ -83,8 +83,8 @@ func (l *ledger) notEnding(pods []*corev1.Pod, d *decision) map[string]string {
 	return out
 }
 
-// avoided are hosts that others have not left in time for a gang, by graph and replica (see [gang.Of]). The replica is placed elsewhere while there is
-// other capacity, until nothing on the host is leaving any more.
+// avoided are hosts that others have not left in time for a gang, by graph and replica (see [gang.Of]). The replica is placed elsewhere
+// while there is other capacity, until nothing on the host is leaving any more.
 type avoided map[types.NamespacedName]map[string][]string
 
 func (a avoided) add(graph types.NamespacedName, replica, node string) {
@@ -115,8 +115,8 @@ func (a avoided) of(graph types.NamespacedName, c *topology.Cluster) map[string]
 	return a[graph]
 }
 
-// findElsewhere looks for free capacity for the gangs that wait for others to leave. The first one that has some now is requeued at once, and the
-// capacity is held for it until it is back.
+// findElsewhere looks for free capacity for the gangs that wait for others to leave. The first one that has some now is requeued at once,
+// and the capacity is held for it until it is back.
 func (l *ledger) findElsewhere(o gang.Observation, d *decision) {
 	now := l.clock.Now()
 	if _, pauses := l.backoffs.of(d.graph, now); pauses || o.Bars != "" || o.Failing != "" {

@@ -3,9 +3,10 @@
 
 // Package adoption gives objects without an owner to the object that would make them anew.
 //
-// An owner that is deleted with --cascade=orphan leaves what it owned. What is created under its name later wants the same objects, whose names are
-// taken. As the controllers of Kubernetes do, ours adopt them: objects that carry their labels and names, have no other controller and are not being
-// deleted. The owner is looked up past the cache first, since one that is being deleted would take back what the garbage collector has just orphaned.
+// An owner that is deleted with --cascade=orphan leaves what it owned. What is created under its name later wants the same objects, whose
+// names are taken. As the controllers of Kubernetes do, ours adopt them: objects that carry their labels and names, have no other
+// controller and are not being deleted. The owner is looked up past the cache first, since one that is being deleted would take back what
+// the garbage collector has just orphaned.
 package adoption
 
 import (
@@ -65,13 +66,14 @@ type Adopter struct {
 	Kind  schema.GroupVersionKind
 }
 
-// Current asks the API server whether the owner still exists under its UID and is not being deleted. Nothing may be adopted for it otherwise.
+// Current asks the API server whether the owner still exists under its UID and is not being deleted. Nothing may be adopted for it
+// otherwise.
 func (a Adopter) Current(ctx context.Context) (bool, error) {
 	return leftovers.Current(ctx, a.Live, a.Owner)
 }
 
-// Adopt makes the owner the controller of an object as it was read. One that has changed since, or is gone, is left as it is: the event of the change
-// brings the next reconcile. The caller has asked Current.
+// Adopt makes the owner the controller of an object as it was read. One that has changed since, or is gone, is left as it is: the event of
+// the change brings the next reconcile. The caller has asked Current.
 func (a Adopter) Adopt(ctx context.Context, object client.Object) error {
 	adopted := object.DeepCopyObject().(client.Object)
 	adopted.SetOwnerReferences(append(adopted.GetOwnerReferences(), *metav1.NewControllerRef(a.Owner, a.Kind)))

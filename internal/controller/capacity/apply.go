@@ -34,7 +34,8 @@ func (r *Reconciler) create(ctx context.Context, steps capacity.Steps, all deplo
 		err := r.ask(ctx, ask)
 		switch dgd := all[ask.Gang.UID]; {
 		case err == nil && ask.Fresh:
-			log.FromContext(ctx).Info("asking for capacity", "graph", ask.Gang.Graph, "gang", ask.Gang.Name, "kind", ask.Gang.Kind, "pods", ask.Gang.String())
+			log.FromContext(ctx).Info("asking for capacity", "graph", ask.Gang.Graph, "gang", ask.Gang.Name, "kind", ask.Gang.Kind, "pods",
+				ask.Gang.String())
 			r.Recorder.Eventf(dgd, nil, corev1.EventTypeNormal, EventRequested, "RequestCapacity", "%s waits for capacity: %s asked for by %s",
 				ask.Gang.Name, ask.Gang.String(), ask.Gang.Kind)
 		case apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsInternalError(err):
@@ -115,8 +116,8 @@ func (r *Reconciler) deletePlaceholder(ctx context.Context, name string, uid typ
 	return nil
 }
 
-// Clear deletes the placeholders of a deployment, and those on hosts, before a gang of the deployment is released. Where that fails the kube-scheduler
-// preempts them.
+// Clear deletes the placeholders of a deployment, and those on hosts, before a gang of the deployment is released. Where that fails the
+// kube-scheduler preempts them.
 func (r *Reconciler) Clear(ctx context.Context, graph types.UID, hosts []string) {
 	pods, err := r.placeholderPods(ctx)
 	for i := range pods {

@@ -49,8 +49,8 @@ func Autoscaler(cluster addon.Cluster) provider.Provider {
 	}
 }
 
-// observeRequests reads those that exist. While that is not possible the gangs that are asked for by them are barred, with the reason; for the moment after
-// the start they are left out.
+// observeRequests reads those that exist. While that is not possible the gangs that are asked for by them are barred, with the reason; for
+// the moment after the start they are left out.
 func (r *Reconciler) observeRequests(ctx context.Context, o *capacity.Observation) error {
 	if !slices.Contains(r.Options.Kinds, capacity.KindProvisioningRequest) {
 		return nil

@@ -1,11 +1,11 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package capacity asks autoscalers for nodes when gangs wait for capacity: it makes and deletes placeholders and ProvisioningRequests (package
-// internal/capacity decides which).
+// Package capacity asks autoscalers for nodes when gangs wait for capacity: it makes and deletes placeholders and ProvisioningRequests
+// (package internal/capacity decides which).
 //
-// It runs only where --capacity-requests names a kind, and needs its rights (config/capacity) only there. One reconcile looks at everything, since the
-// bound is one for the whole cluster.
+// It runs only where --capacity-requests names a kind, and needs its rights (config/capacity) only there. One reconcile looks at
+// everything, since the bound is one for the whole cluster.
 package capacity
 
 import (
@@ -103,7 +103,8 @@ type gangKey struct {
 }
 
 // SetupWithManager registers the controller. changed is told when scheduling results have changed.
-func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, providers *provider.Registry, changed <-chan event.GenericEvent, retries blocked.Retries) error {
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, providers *provider.Registry, changed <-chan event.GenericEvent,
+	retries blocked.Retries) error {
 	r.Providers, r.planner.Limits = providers, r.Options.Limits
 	all := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request { return []reconcile.Request{{}} })
 	ours := predicate.NewPredicateFuncs(func(o client.Object) bool { return capacity.IsPlaceholder(o.(*corev1.Pod), r.Namespace) })

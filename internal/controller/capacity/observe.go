@@ -93,8 +93,9 @@ func (r *Reconciler) placeholders(ctx context.Context) ([]capacity.Placeholder, 
 	for i := range pods {
 		pod := &pods[i]
 		one := capacity.Placeholder{
-			Name: pod.Name, UID: pod.UID, Ask: pod.Labels[capacity.LabelAsk], Created: pod.CreationTimestamp.Time, Leaving: pod.DeletionTimestamp != nil,
-			Ended: pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed,
+			Name: pod.Name, UID: pod.UID, Ask: pod.Labels[capacity.LabelAsk], Created: pod.CreationTimestamp.Time,
+			Leaving: pod.DeletionTimestamp != nil,
+			Ended:   pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed,
 		}
 		if pod.Spec.NodeName != "" {
 			node := &corev1.Node{}
@@ -111,7 +112,8 @@ func (r *Reconciler) placeholders(ctx context.Context) ([]capacity.Placeholder, 
 
 func (r *Reconciler) placeholderPods(ctx context.Context) ([]corev1.Pod, error) {
 	pods := &corev1.PodList{}
-	if err := r.Client.List(ctx, pods, client.InNamespace(r.Namespace), client.HasLabels{capacity.LabelAsk}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.Client.List(ctx, pods, client.InNamespace(r.Namespace), client.HasLabels{capacity.LabelAsk},
+		client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing placeholders: %w", err)
 	}
 	return slices.DeleteFunc(slices.Clone(pods.Items), func(pod corev1.Pod) bool { return !capacity.IsPlaceholder(&pod, r.Namespace) }), nil

@@ -123,7 +123,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	users := &nvidiav1beta1.DynamoGraphDeploymentList{}
-	if err := r.Client.List(ctx, users, client.MatchingFields{graphcontroller.IndexByProfile: ct.Name}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.Client.List(ctx, users, client.MatchingFields{graphcontroller.IndexByProfile: ct.Name},
+		client.UnsafeDisableDeepCopy); err != nil {
 		return ctrl.Result{}, fmt.Errorf("listing the deployments that use the topology: %w", err)
 	}
 	topologies := &grovev1alpha1.ClusterTopologyList{}
@@ -138,12 +139,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 }
 
 // report writes the status when it changed; of a change that can wait it returns for how long, see [pace].
-func (r *Reconciler) report(ctx context.Context, ct *grovev1alpha1.ClusterTopology, status grovev1alpha1.ClusterTopologyStatus) (again time.Duration, err error) {
+func (r *Reconciler) report(ctx context.Context, ct *grovev1alpha1.ClusterTopology, status grovev1alpha1.ClusterTopologyStatus) (
+	again time.Duration, err error) {
 	if equality.Semantic.DeepEqual(ct.Status, status) {
 		return 0, nil
 	}
 	name := client.ObjectKeyFromObject(ct)
-	if again = r.written.Left(name); again > 0 && ct.Status.ObservedGeneration == status.ObservedGeneration && !pace.Turned(ct.Status.Conditions, status.Conditions) {
+	if again = r.written.Left(name); again > 0 && ct.Status.ObservedGeneration == status.ObservedGeneration &&
+		!pace.Turned(ct.Status.Conditions, status.Conditions) {
 		return again, nil
 	}
 	changed := ct.DeepCopy()

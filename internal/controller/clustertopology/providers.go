@@ -31,7 +31,8 @@ type ProviderTopology struct {
 	Keep func(ctx context.Context, ct *grovev1alpha1.ClusterTopology) (string, error)
 }
 
-// providersChanged has all topologies looked at when a provider comes or goes, or when one of its topology objects, which are of no namespace, changed.
+// providersChanged has all topologies looked at when a provider comes or goes, or when one of its topology objects, which are of no
+// namespace, changed.
 func (r *Reconciler) providersChanged() <-chan event.GenericEvent {
 	changed := make(chan event.GenericEvent, 64)
 	notify := func() {
@@ -74,7 +75,8 @@ func (r *Reconciler) keepTopologies(ctx context.Context, ct *grovev1alpha1.Clust
 	var failures []error
 	for _, topology := range r.Topologies {
 		used := slices.ContainsFunc(groups.Items, func(sg trellisv1alpha1.ScalingGroup) bool {
-			return (sg.Spec.Provider == topology.Provider || slices.Contains(topology.For, sg.Spec.Provider)) && sg.Spec.Topology != nil && sg.Spec.Topology.Profile == ct.Name
+			return (sg.Spec.Provider == topology.Provider || slices.Contains(topology.For, sg.Spec.Provider)) && sg.Spec.Topology != nil &&
+				sg.Spec.Topology.Profile == ct.Name
 		})
 		if !used || ct.DeletionTimestamp != nil || !r.Providers.State(ctx, topology.Provider).Ready {
 			continue
@@ -102,7 +104,8 @@ func setSchedulersInSync(ct *grovev1alpha1.ClusterTopology, status *grovev1alpha
 		Reason: grovev1alpha1.ReasonTopologiesAgree, Message: "the topology objects of " + strings.Join(k.providers, ", ") + " say the same",
 	}
 	if len(k.differs) > 0 {
-		c.Status, c.Reason, c.Message = metav1.ConditionFalse, grovev1alpha1.ReasonTopologiesDiffer, limit.Text(strings.Join(k.differs, "; "), limit.Condition)
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, grovev1alpha1.ReasonTopologiesDiffer, limit.Text(strings.Join(k.differs, "; "),
+			limit.Condition)
 	}
 	meta.SetStatusCondition(&status.Conditions, c)
 }

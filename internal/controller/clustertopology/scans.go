@@ -18,8 +18,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// scans caches the last scan of the nodes for each topology: every deployment that comes or goes has the status of its topology written, and the
-// nodes are many. A scan lasts until a node comes, goes or is relabelled, or the topology's spec changes.
+// scans caches the last scan of the nodes for each topology: every deployment that comes or goes has the status of its topology written,
+// and the nodes are many. A scan lasts until a node comes, goes or is relabelled, or the topology's spec changes.
 type scans struct {
 	// nodes counts the events of nodes that matter; the watch counts while others reconcile.
 	nodes atomic.Uint64

@@ -17,8 +17,9 @@ import (
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// spaced queues the topologies that objects concern: at once, and for all events within [pace.Interval] after that once more at its end. Each look goes through
-// all deployments that use a topology; without it a thousand that come at once would be gone through a thousand times.
+// spaced queues the topologies that objects concern: at once, and for all events within [pace.Interval] after that once more at its end.
+// Each look goes through all deployments that use a topology; without it a thousand that come at once would be gone through a thousand
+// times.
 func spaced(concerns handler.MapFunc) handler.EventHandler {
 	last := &pace.Writes{}
 	add := func(to queue, requests ...reconcile.Request) {

@@ -59,11 +59,12 @@ func isDefault(ct *grovev1alpha1.ClusterTopology, defaults []*grovev1alpha1.Clus
 	}
 	c := &metav1.Condition{
 		Type: grovev1alpha1.ConditionDefault, Status: metav1.ConditionTrue, Reason: grovev1alpha1.ReasonDefault,
-		Message: "multinode components of new graphs without a constraint are packed by it, as closely as goes",
+		Message: "multinode components of new graphs without a constraint are packed by it, as closely as possible",
 	}
 	if elder := constraint.Elder(ct, defaults); elder != nil {
 		c.Status, c.Reason = metav1.ConditionFalse, grovev1alpha1.ReasonSeveralDefaults
-		c.Message = fmt.Sprintf("%s counts because it is older and has the same nodeSelector; leave the annotation on one, or let them select different nodes", elder.Name)
+		c.Message = fmt.Sprintf("%s counts because it is older and has the same nodeSelector; leave the annotation on one, or let them select "+
+			"different nodes", elder.Name)
 		return c
 	}
 	var same, others []string
@@ -76,12 +77,14 @@ func isDefault(ct *grovev1alpha1.ClusterTopology, defaults []*grovev1alpha1.Clus
 		}
 	}
 	if len(others) > 0 {
-		c.Message = fmt.Sprintf("multinode components of new graphs without a constraint are packed by it, as closely as goes, if their pods can use its nodes; "+
+		c.Message = fmt.Sprintf("multinode components of new graphs without a constraint are packed by it, as closely as possible, if their "+
+			"pods can use its nodes; "+
 			"other defaults, for other nodes: %s", some(others, len(others)))
 	}
 	if len(same) > 0 {
 		c.Reason = grovev1alpha1.ReasonSeveralDefaults
-		c.Message = fmt.Sprintf("it counts because it is the oldest, but these are annotated as the default too, with the same nodeSelector: %s; "+
+		c.Message = fmt.Sprintf("it counts because it is the oldest, but these are annotated as the default too, with the same nodeSelector: "+
+			"%s; "+
 			"leave the annotation on one, or let them select different nodes", some(same, len(same)))
 	}
 	return c
@@ -93,7 +96,8 @@ func labelled(s topology.Scan) metav1.Condition {
 		Message: fmt.Sprintf("all %d nodes carry the label of every level", s.Nodes),
 	}
 	if s.Nodes == 0 {
-		c.Status, c.Reason, c.Message = metav1.ConditionFalse, grovev1alpha1.ReasonNoNodes, "no node matches spec.nodeSelector, or the cluster has no nodes"
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, grovev1alpha1.ReasonNoNodes,
+			"no node matches spec.nodeSelector, or the cluster has no nodes"
 		return c
 	}
 	var missing []string

@@ -19,8 +19,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// access is which of the graph's accounts and roles exist and were made by another client. No such Role is bound, and no such account is given
-// a Role: whoever may create objects in a namespace would otherwise have the operator grant rights for him.
+// access is which of the graph's accounts and roles exist and were made by another client. No such Role is bound, and no such account is
+// given a Role: otherwise a user who may create objects in a namespace would have the operator grant rights.
 type access struct {
 	accounts, roles map[string]origin
 	// missing says which accounts get no rights, one sentence each, where no one else has bound a Role to them.
@@ -38,8 +38,8 @@ const (
 
 func newAccess() access { return access{accounts: map[string]origin{}, roles: map[string]origin{}} }
 
-// lookForAccess reads the graph's accounts and roles. The cache holds those that Trellis made; others are seen past it only. Of the graph's own
-// ones that the cache lacks, applyExtras finds out when it creates them.
+// lookForAccess reads the graph's accounts and roles. The cache holds those that Trellis made; others are seen past it only. Of the
+// graph's own ones that the cache lacks, applyExtras finds out when it creates them.
 func (r *Reconciler) lookForAccess(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, wanted *render.Graph) (access, error) {
 	a := newAccess()
 	own := func(o client.Object) bool {
@@ -81,7 +81,7 @@ func (a *access) set(object client.Object, from origin) {
 	a.origins(object)[object.GetName()] = from
 }
 
-// isForeign says that an object of this kind and name exists and is not ours; live: also one that the cache lacks.
+// isForeign reports whether an object of this kind and name exists and is not ours; live: also one that the cache lacks.
 func (r *Reconciler) isForeign(ctx context.Context, wanted client.Object, ours func(client.Object) bool, live bool) (bool, error) {
 	existing, key := blank(wanted), client.ObjectKeyFromObject(wanted)
 	err := r.Client.Get(ctx, key, existing)
@@ -97,8 +97,8 @@ func (r *Reconciler) isForeign(ctx context.Context, wanted client.Object, ours f
 	return !ours(existing), nil
 }
 
-// addMissing says which bindings of shared accounts are not made, unless another client made one. A graph's own account or Role that is not its
-// own is said in Ready.
+// addMissing says which bindings of shared accounts are not made, unless another client made one. A graph's own account or Role that is
+// not its own is said in Ready.
 func (r *Reconciler) addMissing(ctx context.Context, a *access, wanted *render.Graph) error {
 	for _, object := range wanted.Shared() {
 		binding, ok := object.(*rbacv1.RoleBinding)
@@ -116,7 +116,8 @@ func (r *Reconciler) addMissing(ctx context.Context, a *access, wanted *render.G
 			})
 		})
 		if !bound {
-			a.missing = append(a.missing, fmt.Sprintf("ServiceAccount %s gets no rights, as it or Role %s was not made by Trellis; bind a Role to it, or delete those two",
+			a.missing = append(a.missing, fmt.Sprintf("ServiceAccount %s gets no rights, because it or Role %s was not created by Trellis; bind "+
+				"a Role to it, or delete both",
 				account.Name, binding.RoleRef.Name))
 		}
 	}
@@ -134,7 +135,7 @@ func (a *access) note(object client.Object, err error) {
 	}
 }
 
-// isUncertain says that the object is a binding, and that it is not known who made its Role or one of its accounts.
+// isUncertain reports whether the object is a binding, and that it is not known who made its Role or one of its accounts.
 func (a *access) isUncertain(object client.Object) bool {
 	binding, ok := object.(*rbacv1.RoleBinding)
 	return ok && (a.roles[binding.RoleRef.Name] == unknown ||
@@ -154,7 +155,7 @@ func (a *access) bindable(binding *rbacv1.RoleBinding) *rbacv1.RoleBinding {
 	return out
 }
 
-// any says that something is not ours. No event comes when it goes.
+// any reports whether something is not ours. No event comes when it goes.
 func (a *access) any() bool { return len(a.accounts)+len(a.roles) > 0 }
 
 // unshare deletes a binding of ours that nothing may be bound by any more.

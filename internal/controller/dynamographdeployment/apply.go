@@ -61,35 +61,19 @@ type notOurs struct{ error }
 // Unwrap returns the cause.
 func (n *notOurs) Unwrap() error { return n.error }
 
-// applyChild creates child when it is absent, and applies it when it differs, also in which labels and annotations are wanted. An orphan of its name
-// becomes the child. It never takes over an object of another owner: a create fails where there is one that the cache does not show.
-func (r *Reconciler) applyChild(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, child, existing client.Object, same func() bool) error {
-	key := client.ObjectKeyFromObject(child)
-	kind := child.GetObjectKind().GroupVersionKind().Kind
-	child.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(dgd, nvidiav1beta1.GroupVersion.WithKind("DynamoGraphDeployment"))})
+// applyChild creates child when it is absent, and applies it when it differs, also in which labels and annotations are wanted. An orphan
+// of its name becomes the child. It never takes over an object of another owner: a create fails where there is one that the cache does not
+// show.
+func (r *Reconciler) applyChild(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, child, existing client.Object,
+	same func() bool) error {
+	child.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(dgd,
+		nvidiav1beta1.GroupVersion.WithKind("DynamoGraphDeployment"))})
 	render.MarkApplied(child)
-	err := r.reader(existing).Get(ctx, key, existing)
-	switch {
-	case err == nil:
-		r.uncached.remove(dgd, child)
-	case apierrors.IsNotFound(err) && r.uncached.has(dgd, child):
-		err = r.Live.Get(ctx, key, existing)
+	created, err := r.findOrCreate(ctx, dgd, child, existing)
+	if err != nil || created {
+		return err
 	}
-	if apierrors.IsNotFound(err) {
-		refused := r.create(ctx, dgd, child)
-		if refused == nil {
-			return nil
-		}
-		// One that exists is refused for that last, after a full quota and a policy. Whose it is says what there is to do.
-		if r.Live.Get(ctx, key, existing) != nil {
-			return fmt.Errorf("creating %s %s: %w", kind, key.Name, refused)
-		}
-		r.uncached.add(dgd, child)
-		err = nil
-	}
-	if err != nil {
-		return fmt.Errorf("reading %s %s: %w", kind, key.Name, err)
-	}
+	kind := child.GetObjectKind().GroupVersionKind().Kind
 	if isLeftover(existing, dgd) {
 		return r.removeLeftover(ctx, dgd, existing, kind)
 	}
@@ -110,9 +94,38 @@ func (r *Reconciler) applyChild(ctx context.Context, dgd *nvidiav1beta1.DynamoGr
 		if orphaned && apierrors.IsInvalid(err) { // what is immutable differs
 			return orphanOf(child, err.Error())
 		}
-		return fmt.Errorf("applying %s %s: %w", kind, key.Name, err)
+		return fmt.Errorf("applying %s %s: %w", kind, child.GetName(), err)
 	}
 	return nil
+}
+
+// findOrCreate reads the object of a child's name into existing. Where there is none, it creates the child.
+func (r *Reconciler) findOrCreate(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, child,
+	existing client.Object) (created bool, err error) {
+	key, kind := client.ObjectKeyFromObject(child), child.GetObjectKind().GroupVersionKind().Kind
+	err = r.reader(existing).Get(ctx, key, existing)
+	switch {
+	case err == nil:
+		r.uncached.remove(dgd, child)
+	case apierrors.IsNotFound(err) && r.uncached.has(dgd, child):
+		err = r.Live.Get(ctx, key, existing)
+	}
+	switch {
+	case err == nil:
+		return false, nil
+	case !apierrors.IsNotFound(err):
+		return false, fmt.Errorf("reading %s %s: %w", kind, key.Name, err)
+	}
+	refused := r.create(ctx, dgd, child)
+	if refused == nil {
+		return true, nil
+	}
+	// A full quota or a policy refuses before the API server reports that the name is taken, so a refused create looks for an object with it.
+	if r.Live.Get(ctx, key, existing) != nil {
+		return false, fmt.Errorf("creating %s %s: %w", kind, key.Name, refused)
+	}
+	r.uncached.add(dgd, child)
+	return false, nil
 }
 
 // create a child. The API server does less for it than for a server-side apply, before which the object would have to be looked for, too.
@@ -134,10 +147,12 @@ func (r *Reconciler) change(ctx context.Context, child client.Object) error {
 		return err
 	}
 	delete(content, "status")
-	return r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(&unstructured.Unstructured{Object: content}), client.FieldOwner(render.FieldOwner), client.ForceOwnership)
+	return r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(&unstructured.Unstructured{Object: content}),
+		client.FieldOwner(render.FieldOwner), client.ForceOwnership)
 }
 
-// ownAsApplied makes what the operator owns by the create of an object owned by server-side apply, which takes back what it owns that way alone.
+// ownAsApplied makes what the operator owns by the create of an object owned by server-side apply, which takes back what it owns that way
+// alone.
 func (r *Reconciler) ownAsApplied(ctx context.Context, child client.Object) error {
 	object := &metav1.PartialObjectMetadata{}
 	object.SetGroupVersionKind(child.GetObjectKind().GroupVersionKind())

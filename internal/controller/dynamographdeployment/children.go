@@ -33,7 +33,8 @@ func indexChildren(ctx context.Context, indexer client.FieldIndexer) error {
 
 func childKinds() []client.Object {
 	return []client.Object{
-		&corev1.ServiceAccount{}, &corev1.ConfigMap{}, &rbacv1.Role{}, &rbacv1.RoleBinding{}, &networkingv1.Ingress{}, &corev1.Service{}, &trellisv1alpha1.ScalingGroup{},
+		&corev1.ServiceAccount{}, &corev1.ConfigMap{}, &rbacv1.Role{}, &rbacv1.RoleBinding{}, &networkingv1.Ingress{}, &corev1.Service{},
+		&trellisv1alpha1.ScalingGroup{},
 	}
 }
 
@@ -45,7 +46,8 @@ func labelOf(child client.Object) []string {
 }
 
 // labelled lists the objects of one of these kinds that have the deployment's label, regardless of who owns them.
-func (r *Reconciler) labelled(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, list client.ObjectList) ([]runtime.Object, error) {
+func (r *Reconciler) labelled(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, list client.ObjectList) ([]runtime.Object,
+	error) {
 	err := r.Client.List(ctx, list, client.InNamespace(dgd.Namespace), client.MatchingFields{indexByLabel: render.LabelValue(dgd.Name)})
 	if err != nil {
 		return nil, fmt.Errorf("listing %T: %w", list, err)

@@ -20,7 +20,8 @@ import (
 
 // createClaims makes the volume claims that a deployment asks for, once. What is in a volume is the user's, so one that is there is never
 // changed, and one that he made himself is used.
-func (r *Reconciler) createClaims(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, claims []*corev1.PersistentVolumeClaim) []error {
+func (r *Reconciler) createClaims(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment,
+	claims []*corev1.PersistentVolumeClaim) []error {
 	var failures []error
 	for _, claim := range claims {
 		existing, err := r.claim(ctx, client.ObjectKeyFromObject(claim))
@@ -28,7 +29,8 @@ func (r *Reconciler) createClaims(ctx context.Context, dgd *nvidiav1beta1.Dynamo
 		case err != nil:
 			failures = append(failures, err)
 		case existing == nil:
-			claim.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(dgd, nvidiav1beta1.GroupVersion.WithKind("DynamoGraphDeployment"))})
+			claim.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(dgd,
+				nvidiav1beta1.GroupVersion.WithKind("DynamoGraphDeployment"))})
 			err := r.Client.Create(ctx, claim, client.FieldOwner(render.FieldOwner))
 			if err != nil && !apierrors.IsAlreadyExists(err) { // the cache may lag behind
 				failures = append(failures, fmt.Errorf("creating PersistentVolumeClaim %s: %w", claim.Name, err))

@@ -4,15 +4,27 @@
 package dynamographdeployment
 
 import (
+	"fmt"
+
 	"github.com/trellis-k8s/trellis/internal/nvlink"
 )
 
 // aboutCliques says, of the NVLink domains that pods share by the claims of a ComputeDomain, which pods are in which clique.
 func aboutCliques(o observed) (text string) {
+	n := 0
 	for _, claimed := range o.result.Cliques {
-		if o.shapes.channels[claimed.Template] {
+		if !claimed.Own && !o.shapes.channels[claimed.Template] {
+			continue
+		}
+		if n++; n <= maxDomains {
 			text += ". " + nvlink.Describe("of the claims "+claimed.Template, claimed.Cliques)
 		}
 	}
+	if n > maxDomains {
+		text += fmt.Sprintf(". %d more NVLink domains", n-maxDomains)
+	}
 	return text
 }
+
+// maxDomains is how many NVLink domains a message describes.
+const maxDomains = 8

@@ -4,6 +4,8 @@
 package dynamographdeployment
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -50,5 +52,14 @@ func TestPlacedNamesCliques(t *testing.T) {
 		"decode-0 (1 pod) in clique 7.1; prefill-0 (1 pod) in clique 7.2"
 	if c := placedCondition(o, nil, nil); c == nil || c.message != want {
 		t.Errorf("Placed: %+v, want %s", c, want)
+	}
+
+	one := nvlink.CliquesOf([]nvlink.Seat{{Replica: "decode-0", Clique: "7.1"}})
+	o.result.Cliques = nil
+	for i := range 10 {
+		o.result.Cliques = append(o.result.Cliques, gang.Claimed{Template: fmt.Sprintf("own-%d", i), Cliques: one, Own: true})
+	}
+	if c := placedCondition(o, nil, nil); c == nil || !strings.HasSuffix(c.message, "own-7: decode-0 (1 pod) in clique 7.1. 2 more NVLink domains") {
+		t.Errorf("Placed with domains of replicas: %+v", c)
 	}
 }

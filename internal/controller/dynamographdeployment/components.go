@@ -4,11 +4,8 @@
 package dynamographdeployment
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -16,17 +13,9 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/limit"
 	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/replicas"
-)
-
-const (
-	// maxPlacements is how many replicas' places are listed per component.
-	maxPlacements = 64
-	// placementBytes is how much of the status the places of all components take at most. An API server stores objects of up to 1.5 MiB.
-	placementBytes = 256 << 10
 )
 
 // component is one component as it is, alongside what it should be.
@@ -57,7 +46,7 @@ func lookAt(o observed, wanted *render.Graph) []component {
 	return out
 }
 
-// behind says that the group does not count yet what the deployment asks for: its spec has not arrived there, or was not looked at.
+// behind reports whether the group does not count yet what the deployment asks for: its spec has not arrived there, or was not looked at.
 func behind(s component) bool {
 	return s.group == nil || s.group.Status.ObservedGeneration != s.group.Generation || s.group.Spec.Replicas != s.desired || s.otherRevision()
 }
@@ -153,7 +142,8 @@ func componentStatuses(o observed, components []component) (out map[string]nvidi
 		before := o.dgd.Status.Components[s.name]
 		status, p := s.status(before), places[s.name]
 		if replacing && before.RuntimeNamespace != "" {
-			status.RuntimeNamespace = before.RuntimeNamespace // until all workers are of the new generation: the planner asks for their metrics there
+			// until all workers are of the new generation: the planner asks for their metrics there
+			status.RuntimeNamespace = before.RuntimeNamespace
 		}
 		for _, one := range p.listed {
 			status.Placements = append(status.Placements, nvidiav1beta1.ReplicaPlacement{Replica: one.Replica, Domain: one.Domain})
@@ -169,51 +159,6 @@ func componentStatuses(o observed, components []component) (out map[string]nvidi
 	return out, cut
 }
 
-// places are those that a component should list, and those that it has space for.
-type places struct {
-	bound, listed []trellisv1alpha1.ReplicaPlacement
-}
-
-// placesOf shares the space among the components: those that need less than an equal share leave the rest to the others.
-func placesOf(components []component) map[string]places {
-	all := map[string][]trellisv1alpha1.ReplicaPlacement{}
-	for _, s := range components {
-		if s.group != nil {
-			all[s.name] = s.bound()
-		}
-	}
-	names := slices.SortedFunc(maps.Keys(all), func(a, b string) int {
-		return cmp.Or(cmp.Compare(gang.SizeOfPlacements(all[a]), gang.SizeOfPlacements(all[b])), strings.Compare(a, b))
-	})
-	left, out := placementBytes, map[string]places{}
-	for i, name := range names {
-		listed := gang.PlacementBudget{Listed: left / (len(names) - i)}.Cut(all[name]).Listed
-		left -= gang.SizeOfPlacements(listed)
-		out[name] = places{all[name], listed}
-	}
-	return out
-}
-
-// bound are the places to be listed: of the first replicas of which all pods are bound.
-func (s component) bound() []trellisv1alpha1.ReplicaPlacement {
-	var out []trellisv1alpha1.ReplicaPlacement
-	for _, p := range gang.Placements(&s.group.Status) {
-		if p.Bound && len(out) < maxPlacements {
-			out = append(out, p)
-		}
-	}
-	return out
-}
-
-// placementsCondition says which components list fewer places; nil when all list as many as they should.
-func placementsCondition(cut []string) *condition {
-	if len(cut) == 0 {
-		return nil
-	}
-	return no(nvidiav1beta1.ConditionPlacementsComplete, nvidiav1beta1.ReasonPlacementsShortened, fmt.Sprintf(
-		"the status has no space for the places of all replicas that it lists otherwise: %s; kubectl trellis explain has all", strings.Join(cut, ", ")))
-}
-
 // status counts the replicas. What the group counted as updated is not of today's revision while that has not arrived there; programs
 // that compare desired, updated and available must not take it for the end of a rollout.
 func (s component) status(before nvidiav1beta1.ComponentStatus) nvidiav1beta1.ComponentStatus {
@@ -221,8 +166,9 @@ func (s component) status(before nvidiav1beta1.ComponentStatus) nvidiav1beta1.Co
 	out := nvidiav1beta1.ComponentStatus{
 		ComponentKind: nvidiav1beta1.ComponentKindScalingGroup, ComponentNames: []string{sg.Name},
 		Replicas: sg.Status.Replicas, UpdatedReplicas: sg.Status.UpdatedReplicas,
-		ReadyReplicas: ptr.To(sg.Status.ReadyReplicas), AvailableReplicas: ptr.To(sg.Status.AvailableReplicas), ScheduledReplicas: ptr.To(sg.Status.ScheduledReplicas),
-		RuntimeNamespace: render.RuntimeNamespace(sg),
+		ReadyReplicas: ptr.To(sg.Status.ReadyReplicas), AvailableReplicas: ptr.To(sg.Status.AvailableReplicas),
+		ScheduledReplicas: ptr.To(sg.Status.ScheduledReplicas),
+		RuntimeNamespace:  render.RuntimeNamespace(sg),
 	}
 	switch {
 	case s.otherRevision():

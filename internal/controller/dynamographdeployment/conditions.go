@@ -17,7 +17,6 @@ import (
 	"github.com/trellis-k8s/trellis/internal/constraint"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/limit"
-	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/validation"
 )
 
@@ -66,8 +65,8 @@ var conditionOrder = []string{
 	nvidiav1beta1.ConditionReady,
 }
 
-// sortConditions sorts conditions, so that they do not stand in the order in which they happened to come up. Those of other programs stay in
-// front, as they are.
+// sortConditions sorts conditions, so that they do not stand in the order in which they happened to come up. Those of other programs stay
+// in front, as they are.
 func sortConditions(conditions []metav1.Condition) {
 	slices.SortStableFunc(conditions, func(a, b metav1.Condition) int {
 		return slices.Index(conditionOrder, a.Type) - slices.Index(conditionOrder, b.Type)
@@ -91,9 +90,11 @@ func topologyCondition(o observed) *condition {
 		}
 		return yes(kind, nvidiav1beta1.ReasonAllTopologyLevelsAvailable, "All required topology levels are available in the cluster topology")
 	case 1:
-		return no(kind, nvidiav1beta1.ReasonTopologyLevelsUnavailable, fmt.Sprintf("Topology level '%s' is no longer available in the cluster topology", lost[0]))
+		return no(kind, nvidiav1beta1.ReasonTopologyLevelsUnavailable,
+			fmt.Sprintf("Topology level '%s' is no longer available in the cluster topology", lost[0]))
 	default:
-		return no(kind, nvidiav1beta1.ReasonTopologyLevelsUnavailable, fmt.Sprintf("Topology levels '%s' are no longer available in the cluster topology", strings.Join(lost, "', '")))
+		return no(kind, nvidiav1beta1.ReasonTopologyLevelsUnavailable,
+			fmt.Sprintf("Topology levels '%s' are no longer available in the cluster topology", strings.Join(lost, "', '")))
 	}
 }
 
@@ -120,7 +121,8 @@ func driftCondition(o observed) *condition {
 		return nil
 	}
 	return no(nvidiav1beta1.ConditionTopologyConstraintInSync, nvidiav1beta1.ReasonFrozenConstraintHolds, fmt.Sprintf(
-		"the constraint taken over at creation stays in force, although changed since: %s; delete and recreate the DynamoGraphDeployment to change it, or put the annotations back",
+		"the constraint taken over at creation stays in force, although changed since: %s; delete and recreate the DynamoGraphDeployment to "+
+			"change it, or put the annotations back",
 		strings.Join(drift, ", ")))
 }
 
@@ -132,7 +134,8 @@ func lostLevels(o observed) []string {
 		if t == nil {
 			continue
 		}
-		for _, domain := range []string{t.GraphPackDomain, t.GraphPreferredPackDomain, t.PackDomain, t.PreferredPackDomain, t.SpreadDomain, t.PreferredSpreadDomain} {
+		for _, domain := range []string{t.GraphPackDomain, t.GraphPreferredPackDomain, t.PackDomain, t.PreferredPackDomain, t.SpreadDomain,
+			t.PreferredSpreadDomain} {
 			if !gang.Available(t, o.profile, domain) {
 				lost = append(lost, domain)
 			}
@@ -162,6 +165,14 @@ func placedCondition(o observed, p *problem, failure error) *condition {
 		return &condition{kind: kind, is: o.workload.Placed, reason: o.workload.Reason, message: o.workload.Message}
 	case !o.judged:
 		return nil
+	}
+	return schedulingCondition(o, failure)
+}
+
+// schedulingCondition is Placed by the scheduling result.
+func schedulingCondition(o observed, failure error) *condition {
+	const kind = nvidiav1beta1.ConditionPlaced
+	switch {
 	case o.result.Creating && len(o.result.Waiting) == 0:
 		return creatingGroups(failure)
 	case len(o.result.Waiting) > 0:
@@ -172,16 +183,19 @@ func placedCondition(o observed, p *problem, failure error) *condition {
 		}
 		return no(kind, gang.LeadingCode(waiting), aboutClaims(o, message))
 	case o.result.Placed < o.result.Wanted:
-		return no(kind, gang.CodeCreating, fmt.Sprintf("%d of %d replicas are placed; the pods of the rest are being replaced", o.result.Placed, o.result.Wanted))
+		return no(kind, gang.CodeCreating, fmt.Sprintf("%d of %d replicas are placed; the pods of the rest are being replaced", o.result.Placed,
+			o.result.Wanted))
 	case o.result.Wanted == 0:
 		return yes(kind, nvidiav1beta1.ReasonAllReplicasPlaced, "no replica is packed; the kube-scheduler places each pod on its own")
 	case len(o.result.Domain) > 0:
-		return yes(kind, nvidiav1beta1.ReasonAllReplicasPlaced, aboutClaims(o, fmt.Sprintf("all %d packed replicas are placed in %s", o.result.Wanted, o.result.Domain)))
+		return yes(kind, nvidiav1beta1.ReasonAllReplicasPlaced, aboutClaims(o, fmt.Sprintf("all %d packed replicas are placed in %s",
+			o.result.Wanted, o.result.Domain)))
 	}
 	return yes(kind, nvidiav1beta1.ReasonAllReplicasPlaced, aboutClaims(o, fmt.Sprintf("all %d packed replicas are placed", o.result.Wanted)))
 }
 
-// creatingGroups is what there is to say of a graph whose scaling groups are not all there. failure may be what keeps them from being created.
+// creatingGroups is what there is to say of a graph whose scaling groups are not all there. failure may be what keeps them from being
+// created.
 func creatingGroups(failure error) *condition {
 	const kind = nvidiav1beta1.ConditionPlaced
 	groups := allAs[*groupFailure](failure)
@@ -211,65 +225,4 @@ func withRefusals(o observed) []gang.Waiting {
 		}
 	}
 	return out
-}
-
-// readyCondition sums up what the components lack. Programs tell from the reason whether waiting helps: a shortage of capacity, pods that do not
-// start and an update in progress have reasons of their own, as long as there is only one of them.
-func readyCondition(o observed, components []component, p *problem, failure error, placed *metav1.Condition) *condition {
-	const kind = nvidiav1beta1.ConditionReady
-	switch {
-	case p != nil:
-		return no(kind, nvidiav1beta1.ReasonFailedToReconcile, p.message)
-	case waitsForLeftovers(failure):
-		return no(kind, nvidiav1beta1.ReasonSomeResourcesNotReady, "Resources not ready: "+failure.Error())
-	case failure != nil:
-		return no(kind, nvidiav1beta1.ReasonFailedToReconcile, failure.Error())
-	}
-	var missing, reasons []string
-	for _, s := range components {
-		if why := s.notReady(); why != "" {
-			missing, reasons = append(missing, why), append(reasons, notReadyReason(o, s, placed))
-		}
-	}
-	if o.overLimit != "" {
-		missing, reasons = append(missing, o.overLimit), append(reasons, nvidiav1beta1.ReasonPodLimitExceeded)
-	}
-	slices.Sort(reasons)
-	reasons = slices.Compact(reasons)
-	switch text := "Resources not ready: " + strings.Join(missing, "; "); {
-	case len(missing) == 0:
-		return yes(kind, nvidiav1beta1.ReasonAllResourcesReady, "All resources are ready")
-	case slices.Equal(reasons, []string{nvidiav1beta1.ReasonRollingUpdate}):
-		return no(kind, nvidiav1beta1.ReasonRollingUpdate, "Rolling update in progress: "+strings.Join(missing, "; "))
-	default:
-		reason := reasons[0]
-		if len(reasons) > 1 {
-			reason = nvidiav1beta1.ReasonMixedNotReady
-		}
-		return no(kind, reason, whileMissing(o, text))
-	}
-}
-
-// notReadyReason is why one component is not ready.
-func notReadyReason(o observed, s component, placed *metav1.Condition) string {
-	unplaced := slices.ContainsFunc(o.result.Waiting, func(w gang.Waiting) bool { return w.Component == s.name })
-	if !o.judged && s.group != nil { // what placed says is of before the operator started
-		unplaced = s.group.Status.ScheduledReplicas < s.desired
-	}
-	switch {
-	case behind(s), s.refused() != "":
-		return nvidiav1beta1.ReasonSomeResourcesNotReady
-	case unplaced && placed != nil && placed.Status == metav1.ConditionFalse && noCapacity(placed.Reason):
-		return nvidiav1beta1.ReasonInsufficientCapacity
-	case s.rolling():
-		return nvidiav1beta1.ReasonRollingUpdate
-	case s.unhealthy() != "", s.group.Status.ScheduledReplicas >= s.desired && s.group.Status.ReadyReplicas < s.desired:
-		return nvidiav1beta1.ReasonPodsNotReady
-	}
-	return nvidiav1beta1.ReasonSomeResourcesNotReady
-}
-
-// noCapacity says that a reason of Placed is a shortage of capacity, today's or that of all nodes there are.
-func noCapacity(reason string) bool {
-	return reason == placement.CodeInsufficientCapacity || reason == placement.CodeNeverFits
 }

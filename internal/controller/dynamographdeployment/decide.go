@@ -29,10 +29,12 @@ type problem struct {
 func decide(o observed, platform render.Platform) (*render.Graph, *problem) {
 	written := validation.FromHub(o.dgd)
 	if errs := guard(o, written); len(errs) > 0 {
-		return nil, &problem{nvidiav1beta1.ReasonInvalid, "the object would have been refused at admission: " + limit.Text(errs.In(versionOf(o.dgd)).ToAggregate().Error(), limit.Condition)}
+		return nil, &problem{nvidiav1beta1.ReasonInvalid, "the object would have been refused at admission: " +
+			limit.Text(errs.In(versionOf(o.dgd)).ToAggregate().Error(), limit.Condition)}
 	}
 	alpha := written.AlphaOnly()
-	resolved := constraint.Of(o.dgd, o.stated, constraint.Sources{Topology: o.profile, Defaults: o.defaults, Nodes: o.nodes, Frozen: o.frozen()})
+	resolved := constraint.Of(o.dgd, o.stated, constraint.Sources{Topology: o.profile, Defaults: o.defaults, Nodes: o.nodes,
+		Frozen: o.frozen()})
 	in := render.Inputs{
 		Alpha: &alpha, Constraint: &resolved, Groups: o.groups,
 		Provider: o.provider.Name, Workload: o.provider.workload, Restarts: restartsOf(o), Platform: platform, Rollback: rollbackOf(o),

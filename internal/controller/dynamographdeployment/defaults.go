@@ -22,8 +22,8 @@ const EventDefaultTopologyUndecided = "DefaultTopologyUndecided"
 
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
 
-// observeDefaults reads the default topologies for a deployment without a constraint of which not all groups are made, and where several count the nodes
-// that tell them apart.
+// observeDefaults reads the default topologies for a deployment without a constraint of which not all groups are made, and where several
+// count the nodes that tell them apart.
 func (r *Reconciler) observeDefaults(ctx context.Context, o *observed) error {
 	if len(o.groups) >= len(o.dgd.Spec.Components) || o.stated.Any() || !o.stated.Multinode {
 		return nil
@@ -50,7 +50,8 @@ func (r *Reconciler) observeDefaults(ctx context.Context, o *observed) error {
 func (r *Reconciler) reportUndecided(o observed, wanted *render.Graph) {
 	for _, u := range wanted.Undecided {
 		r.Recorder.Eventf(o.dgd, nil, corev1.EventTypeNormal, EventDefaultTopologyUndecided, "Place", "%s", limit.Text(fmt.Sprintf(
-			"component %q follows no default topology: its pods can use the nodes of %s alike; select the nodes of one of them, or name one in topologyConstraint",
+			"component %q follows no default topology: its pods can use the nodes of %s alike; select the nodes of one of them, or name one in "+
+				"topologyConstraint",
 			u.Component, strings.Join(u.Topologies, ", ")), limit.Condition))
 	}
 }

@@ -15,10 +15,6 @@ import (
 	"sync"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -35,7 +31,6 @@ import (
 	"github.com/trellis-k8s/trellis/internal/controller/blocked"
 	"github.com/trellis-k8s/trellis/internal/controller/pace"
 	"github.com/trellis-k8s/trellis/internal/controller/scalingadapter"
-	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/provider"
 	"github.com/trellis-k8s/trellis/internal/quota"
 	"github.com/trellis-k8s/trellis/internal/render"
@@ -45,19 +40,20 @@ import (
 // IndexByProfile finds deployments by the ClusterTopology they name.
 const IndexByProfile = "trellis.profile"
 
-// workers is how many deployments are reconciled at once. The first reconcile of one makes all its children, one request after the other, and
-// waits for the answers most of the time; with few workers the statuses of deployments whose pods have become Ready wait behind those of new ones.
+// workers is how many deployments are reconciled at once. The first reconcile of one makes all its children, one request after the other,
+// and waits for the answers most of the time; with few workers the statuses of deployments whose pods have become Ready wait behind those
+// of new ones.
 const workers = 32
 
 // Reconciler reconciles DynamoGraphDeployments.
 type Reconciler struct {
-	// Client reads from the cache and writes. What the cache does not show yet is created, applied or deleted once more: a create of what exists is
-	// refused, and deletes name the UID.
+	// Client reads from the cache and writes. What the cache does not show yet is created, applied or deleted once more: a create of what
+	// exists is refused, and deletes name the UID.
 	Client client.Client
-	// Deployments reads deployments from the cache and writes their status. Its reads show its writes: a status that the cache does not show yet
-	// would be announced twice.
+	// Deployments reads deployments from the cache and writes their status. Its reads show its writes: a status that the cache does not show
+	// yet would be announced twice.
 	Deployments client.Client
-	// Live reads past the cache: what it cannot show, and what turns out to exist when it is created.
+	// Live reads from the API server: what it cannot show, and what turns out to exist when it is created.
 	Live     client.Reader
 	Recorder events.EventRecorder
 	// Results of the scheduler; Changed delivers an event when one has changed.
@@ -135,46 +131,6 @@ func (r *Reconciler) concernedBy(ctx context.Context, change client.Object) []re
 	return r.deployments(ctx)
 }
 
-// observed is everything one reconcile decides from.
-type observed struct {
-	dgd *nvidiav1beta1.DynamoGraphDeployment
-	// now is when it was observed.
-	now time.Time
-	// stated is the constraint that the deployment states.
-	stated constraint.Statement
-	// profile is the ClusterTopology the deployment is packed by, nil when there is none.
-	profile *grovev1alpha1.ClusterTopology
-	// defaults are the default topologies, for a new deployment without a constraint, and nodes those of the cluster, where several count.
-	defaults []*grovev1alpha1.ClusterTopology
-	nodes    []*corev1.Node
-	// groups are the deployment's own scaling groups, by component.
-	groups map[string]*trellisv1alpha1.ScalingGroup
-	// adapters are the scaling adapters of the deployment's name.
-	adapters []nvidiav1beta1.DynamoGraphDeploymentScalingAdapter
-	// settled is the deployment with the replicas it may be given now, and overLimit says that these are fewer than it asks for, since its pods
-	// would be too many, or "": see [settle].
-	settled   *nvidiav1beta1.DynamoGraphDeployment
-	overLimit string
-	// result of the scheduler; judged is false while there is none since the operator started.
-	result gang.Result
-	judged bool
-	// provider of the deployment, and whether it works.
-	provider providerView
-	// workload is what has come of it under a provider that makes the pods itself; nil under others.
-	workload *provider.Observation
-	// orphans are objects of earlier deployments of this name that have no owner; notAdopted is what stays of them, known once children are applied.
-	orphans    []client.Object
-	notAdopted []*orphan
-	// prerequisites are what the deployment needs and Trellis does not make; known once the deployment is resolved.
-	prerequisites prerequisites
-	// history are the stored generations of its workers, the newest first.
-	history []*appsv1.ControllerRevision
-	// quota is what Kueue has given the deployment; nil when it is in no queue.
-	quota *quota.Report
-	// shapes are the GPUs of one replica of each component, known once the deployment is resolved.
-	shapes shapes
-}
-
 // Reconcile observes, decides, applies the children, and reports.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	dgd := &nvidiav1beta1.DynamoGraphDeployment{}
@@ -187,23 +143,18 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if dgd.DeletionTimestamp != nil {
 		return ctrl.Result{}, nil // ownership deletes everything
 	}
-	labelled, err := r.allLabelled(ctx, dgd)
+	orphans, err := r.separateFormer(ctx, dgd)
 	if err != nil {
-		return ctrl.Result{}, err
-	}
-	if err := r.deleteLeftovers(ctx, dgd, labelled); err != nil {
 		return ctrl.Result{}, err
 	}
 	o, err := r.observe(ctx, dgd)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if o.orphans, err = r.orphansAmong(labelled, dgd); err != nil {
-		return ctrl.Result{}, err
-	}
+	o.orphans = orphans
 	o.settled, o.overLimit = settle(o, r.MaxPods)
-	var noted error
 	wanted, problem := decide(o, r.Platform)
+	var failure, noted error
 	if problem == nil {
 		if adopting, err := r.adoptGroups(ctx, o, wanted); adopting {
 			return ctrl.Result{}, err
@@ -212,89 +163,53 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			return ctrl.Result{}, err
 		}
 		o.shapes = r.countGPUs(ctx, wanted)
-		noted = r.keepHistory(ctx, o, wanted) // before the groups change: afterwards it is not known what ran
-		if err = r.apply(ctx, o, wanted); err == nil {
-			r.reportUndecided(o, wanted)
-			r.reportAdopted(o, wanted)
-			noted = errors.Join(noted, r.noteGeneration(ctx, o, wanted))
-		}
-		o.notAdopted = notAdopted(o.orphans, wanted, err)
+		failure, noted = r.applyAndNote(ctx, o, wanted)
+		o.notAdopted = notAdopted(o.orphans, wanted, failure)
 	}
-	again, reportErr := r.report(ctx, o, statusOf(o, wanted, problem, err))
-	if reportErr != nil {
-		return ctrl.Result{}, reportErr
+	statusDue, err := r.report(ctx, o, statusOf(o, wanted, problem, failure))
+	if err != nil {
+		return ctrl.Result{}, err
 	}
-	switch {
-	case again > 0: // the rest of the status is due, long before the others
-	case waitsForLeftovers(err):
-		again = leftoversAgain
-	case err == nil && (o.prerequisites.access.any() || o.shapes.claims):
-		again = r.Retries.AfterUnwatched()
+	again := sooner(r.againAfter(o, statusDue, failure), progressDueIn(o, o.now))
+	if waitsForLeftovers(failure) {
+		failure = nil
 	}
-	if waitsForLeftovers(err) {
-		err = nil
-	}
-	return ctrl.Result{RequeueAfter: sooner(again, progressDueIn(o, o.now))}, errors.Join(err, noted)
+	return ctrl.Result{RequeueAfter: again}, errors.Join(failure, noted)
 }
 
-// observe reads what the deployment is decided by.
-func (r *Reconciler) observe(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) (observed, error) {
-	o := observed{dgd: dgd, now: time.Now()}
-	o.stated = constraint.StatementOf(dgd)
-	name := client.ObjectKeyFromObject(dgd)
-	var err error
-	if o.groups, err = r.groupsOf(ctx, dgd); err != nil {
-		return o, err
-	}
-	if o.adapters, err = scalingadapter.List(ctx, r.Client, name); err != nil {
-		return o, err
-	}
-	if err := r.observeDefaults(ctx, &o); err != nil {
-		return o, err
-	}
-	if o.profile, err = r.topologyOf(ctx, o); err != nil {
-		return o, err
-	}
-	o.provider = r.providerOf(ctx, o)
-	if o.workload, err = r.observeWorkload(ctx, o); err != nil {
-		return o, err
-	}
-	if o.quota, err = r.quotaOf(ctx, o); err != nil {
-		return o, err
-	}
-	if o.history, err = r.historyOf(ctx, dgd); err != nil {
-		return o, err
-	}
-	o.result, o.judged = r.Results.Get(name, dgd.UID)
-	return o, nil
-}
-
-// groupsOf are the deployment's own scaling groups, by component.
-func (r *Reconciler) groupsOf(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) (map[string]*trellisv1alpha1.ScalingGroup, error) {
-	list, err := scheduler.GroupsOf(ctx, r.Client, dgd.Namespace, dgd.UID)
+// separateFormer deletes what an earlier deployment of the name owned, and returns what of it has no owner.
+func (r *Reconciler) separateFormer(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) (orphans []client.Object, err error) {
+	labelled, err := r.allLabelled(ctx, dgd)
 	if err != nil {
 		return nil, err
 	}
-	groups := make(map[string]*trellisv1alpha1.ScalingGroup, len(list))
-	for _, sg := range list {
-		groups[sg.Spec.Service] = sg
+	if err := r.deleteLeftovers(ctx, dgd, labelled); err != nil {
+		return nil, err
 	}
-	return groups, nil
+	return r.orphansAmong(labelled, dgd)
 }
 
-// topologyOf is the topology that the deployment is packed by; nil where there is none.
-func (r *Reconciler) topologyOf(ctx context.Context, o observed) (*grovev1alpha1.ClusterTopology, error) {
-	name := o.profileName()
-	if name == "" {
-		return nil, nil
+// applyAndNote applies the children, and stores which generations of workers there were and are. noted is what keeps that from being
+// stored.
+func (r *Reconciler) applyAndNote(ctx context.Context, o observed, wanted *render.Graph) (failure, noted error) {
+	noted = r.keepHistory(ctx, o, wanted) // before the groups change: afterwards it is not known what ran
+	if failure = r.apply(ctx, o, wanted); failure != nil {
+		return failure, noted
 	}
-	profile := &grovev1alpha1.ClusterTopology{}
-	err := r.Client.Get(ctx, types.NamespacedName{Name: name}, profile)
+	r.reportUndecided(o, wanted)
+	r.reportAdopted(o, wanted)
+	return nil, errors.Join(noted, r.noteGeneration(ctx, o, wanted))
+}
+
+// againAfter is when the deployment is reconciled again without an event; 0 for never.
+func (r *Reconciler) againAfter(o observed, statusDue time.Duration, failure error) time.Duration {
 	switch {
-	case apierrors.IsNotFound(err):
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("reading ClusterTopology %q: %w", name, err)
+	case statusDue > 0: // long before the others
+		return statusDue
+	case waitsForLeftovers(failure):
+		return leftoversAgain
+	case failure == nil && (o.prerequisites.access.any() || o.shapes.claims):
+		return r.Retries.AfterUnwatched()
 	}
-	return profile, nil
+	return 0
 }

@@ -105,7 +105,7 @@ func blank(object client.Object) client.Object {
 	return reflect.New(reflect.TypeOf(object).Elem()).Interface().(client.Object)
 }
 
-// sameContent says that an object is as wanted, but for its metadata.
+// sameContent reports whether an object is as wanted, but for its metadata.
 func sameContent(wanted, existing client.Object) bool {
 	switch wanted := wanted.(type) {
 	case *corev1.ServiceAccount:
@@ -130,7 +130,7 @@ func sameContent(wanted, existing client.Object) bool {
 	return false
 }
 
-// within says that everything in part is in whole too; whole may have more, such as defaults.
+// within reports whether everything in part is in whole too; whole may have more, such as defaults.
 func within(part, whole any) bool {
 	switch part := part.(type) {
 	case map[string]any:
@@ -157,14 +157,16 @@ func within(part, whole any) bool {
 }
 
 // prune deletes the deployment's own objects of a kind that are wanted no longer.
-func (r *Reconciler) prune(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, list client.ObjectList, keep map[reflect.Type]map[string]bool) error {
+func (r *Reconciler) prune(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, list client.ObjectList,
+	keep map[reflect.Type]map[string]bool) error {
 	items, err := r.labelled(ctx, dgd, list)
 	if err != nil {
 		return err
 	}
 	for _, item := range items {
 		object := item.(client.Object)
-		if object.GetLabels()[render.LabelManagedBy] != render.ManagedBy || !metav1.IsControlledBy(object, dgd) || object.GetDeletionTimestamp() != nil || keep[reflect.TypeOf(object).Elem()][object.GetName()] {
+		if object.GetLabels()[render.LabelManagedBy] != render.ManagedBy || !metav1.IsControlledBy(object, dgd) ||
+			object.GetDeletionTimestamp() != nil || keep[reflect.TypeOf(object).Elem()][object.GetName()] {
 			continue
 		}
 		uid, version := object.GetUID(), object.GetResourceVersion() // it may have another controller by now

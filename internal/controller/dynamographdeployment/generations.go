@@ -21,9 +21,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/rollout"
 )
 
-// stepWorkers decides how far each worker component may go while a generation of workers replaces another one, and has all components stay as they are while
-// the update is paused. It goes by what the groups have counted of their current specs. Until all of them have, the last step stays, and where the revision
-// or the number of replicas changes, nothing is replaced.
+// stepWorkers decides how far each worker component may go while a generation of workers replaces another one, and has all components stay
+// as they are while the update is paused. It goes by what the groups have counted of their current specs. Until all of them have, the last
+// step stays, and where the revision or the number of replicas changes, nothing is replaced.
 func stepWorkers(o observed, wanted *render.Graph) {
 	control, _ := rollout.ControlOf(o.dgd)
 	workers := wanted.InStep()
@@ -101,7 +101,8 @@ func abortsInVain(o observed, wanted *render.Graph) bool {
 
 func stepOf(step rollout.Step) *trellisv1alpha1.RolloutStep {
 	out := &trellisv1alpha1.RolloutStep{
-		Keep: int32(step.Keep), Make: int32(step.Make), Paused: step.Paused, MaxUnavailable: int32(step.MaxUnavailable), MaxSurge: int32(step.MaxSurge),
+		Keep: int32(step.Keep), Make: int32(step.Make), Paused: step.Paused, MaxUnavailable: int32(step.MaxUnavailable),
+		MaxSurge: int32(step.MaxSurge),
 	}
 	for _, kept := range step.Of {
 		out.Generations = append(out.Generations, trellisv1alpha1.GenerationStep{Name: kept.Generation, Keep: int32(kept.Replicas)})
@@ -109,8 +110,8 @@ func stepOf(step rollout.Step) *trellisv1alpha1.RolloutStep {
 	return out
 }
 
-// replacing says that a group is to get another revision, has not rolled it out, or returns to the one that it last rolled out and still has replicas of
-// another generation.
+// replacing reports whether a group is to get another revision, has not rolled it out, or returns to the one that it last rolled out and
+// still has replicas of another generation.
 func replacing(sg *trellisv1alpha1.ScalingGroup, s *render.Component) bool {
 	switch {
 	case sg == nil:
@@ -125,7 +126,9 @@ func replacing(sg *trellisv1alpha1.ScalingGroup, s *render.Component) bool {
 
 // hasOthers: the group has replicas of another generation.
 func hasOthers(sg *trellisv1alpha1.ScalingGroup) bool {
-	return slices.ContainsFunc(sg.Status.Generations, func(g trellisv1alpha1.GenerationCount) bool { return g.Name != render.GenerationOf(sg) })
+	return slices.ContainsFunc(sg.Status.Generations, func(g trellisv1alpha1.GenerationCount) bool {
+		return g.Name != render.GenerationOf(sg)
+	})
 }
 
 // counted: the group has the wanted revision, and has counted its replicas since it was last written, those that serve by generation.
@@ -148,8 +151,9 @@ func repairing(sg *trellisv1alpha1.ScalingGroup, s *render.Component, c rollout.
 	return step
 }
 
-// held is the step of a component while not all groups have counted. A group that has not counted since it was written may make as many replicas as before,
-// so that its step changes with its counts only; without a step of the revision, all its replicas are taken for old ones.
+// held is the step of a component while not all groups have counted. A group that has not counted since it was written may make as many
+// replicas as before, so that its step changes with its counts only; without a step of the revision, all its replicas are taken for old
+// ones.
 func held(sg *trellisv1alpha1.ScalingGroup, s *render.Component, c rollout.Component) rollout.Step {
 	switch {
 	case sg == nil || counted(sg, s):
@@ -170,7 +174,7 @@ func all(o observed, workers []*render.Component, is func(*trellisv1alpha1.Scali
 	})
 }
 
-// workersChange says that a generation of workers is being replaced, or about to be.
+// workersChange reports whether a generation of workers is being replaced, or about to be.
 func workersChange(components []component) bool {
 	return slices.ContainsFunc(components, func(s component) bool {
 		if s.group == nil || render.GenerationOf(s.group) == "" {
@@ -193,6 +197,9 @@ func componentsOf(o observed, wanted *render.Graph, workers []*render.Component)
 		c := countsOf(o, s)
 		if !s.StatesBounds && len(workers) > 1 {
 			c.Bounds = shared[i]
+		}
+		if sg := o.groups[s.Name]; sg != nil && sg.Spec.Revision == s.Revision && rollout.InPlace(sg) {
+			c.Bounds = c.InPlace()
 		}
 		out = append(out, c)
 	}
@@ -222,8 +229,8 @@ func earlierOf(o observed, sg *trellisv1alpha1.ScalingGroup) []rollout.Earlier {
 	return out
 }
 
-// servingGeneration is the generation of workers that is rolled out and serves. It is known unless another one replaces it, or none serves; it is "" where
-// the workers have no generations.
+// servingGeneration is the generation of workers that is rolled out and serves. It is known unless another one replaces it, or none
+// serves; it is "" where the workers have no generations.
 func servingGeneration(o observed, wanted *render.Graph) (generation string, known bool) {
 	serves := false
 	for i := range wanted.Components {
@@ -240,8 +247,8 @@ func servingGeneration(o observed, wanted *render.Graph) (generation string, kno
 	return generation, serves
 }
 
-// noteGeneration writes the generation that serves into the deployment's annotation, where Dynamo's planner reads it, and removes the annotation where the
-// workers that serve have none.
+// noteGeneration writes the generation that serves into the deployment's annotation, where Dynamo's planner reads it, and removes the
+// annotation where the workers that serve have none.
 func (r *Reconciler) noteGeneration(ctx context.Context, o observed, wanted *render.Graph) error {
 	generation, known := servingGeneration(o, wanted)
 	if noted, ok := o.dgd.Annotations[render.AnnotationWorkerHash]; !known || noted == generation && (ok == (generation != "")) {

@@ -351,3 +351,35 @@ func TestWhichEarlierGenerationStays(t *testing.T) {
 		t.Errorf("without the counts of one component (-want +got):\n%s", diff)
 	}
 }
+
+// Where the queue of a component has no quota for surplus replicas, its part of a step is replaced within the quota, and the other
+// components follow.
+func TestStepsWithinQuota(t *testing.T) {
+	for name, tc := range map[string]struct {
+		inPlace []string
+		another bool
+		want    map[string][2]int32
+	}{
+		"all have quota":       {nil, false, map[string][2]int32{"prefill": {2, 1}, "decode": {4, 2}}},
+		"decode has none":      {[]string{"decode"}, false, map[string][2]int32{"prefill": {2, 1}, "decode": {3, 1}}},
+		"none has any":         {[]string{"prefill", "decode"}, false, map[string][2]int32{"prefill": {1, 1}, "decode": {2, 2}}},
+		"in a former update":   {[]string{"prefill", "decode"}, true, map[string][2]int32{"prefill": {2, 1}, "decode": {4, 2}}},
+		"prefill has no quota": {[]string{"prefill"}, false, map[string][2]int32{"prefill": {1, 1}, "decode": {2, 2}}},
+	} {
+		o := disaggregated(t)
+		edit(o)
+		written(t, &o)
+		count(o, "prefill", 2, 0)
+		count(o, "decode", 4, 0)
+		for _, component := range tc.inPlace {
+			sg := o.groups[component]
+			sg.Status.Progress = &trellisv1alpha1.RolloutProgress{Revision: sg.Spec.Revision, InPlace: true}
+			if tc.another {
+				sg.Status.Progress.Revision = "before"
+			}
+		}
+		if diff := cmp.Diff(tc.want, stepsIn(resolvedFrom(t, o))); diff != "" {
+			t.Errorf("%s: keep and make (-want +got):\n%s", name, diff)
+		}
+	}
+}

@@ -32,7 +32,8 @@ const historyLimit = 5
 // historyOf are the stored generations of a deployment's workers, the newest first.
 func (r *Reconciler) historyOf(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) ([]*appsv1.ControllerRevision, error) {
 	list := &appsv1.ControllerRevisionList{}
-	if err := r.Client.List(ctx, list, client.InNamespace(dgd.Namespace), client.MatchingLabels{render.LabelGraph: render.LabelValue(dgd.Name)}); err != nil {
+	if err := r.Client.List(ctx, list, client.InNamespace(dgd.Namespace),
+		client.MatchingLabels{render.LabelGraph: render.LabelValue(dgd.Name)}); err != nil {
 		return nil, fmt.Errorf("listing the stored generations: %w", err)
 	}
 	var out []*appsv1.ControllerRevision
@@ -47,8 +48,8 @@ func (r *Reconciler) historyOf(ctx context.Context, dgd *nvidiav1beta1.DynamoGra
 	return out, nil
 }
 
-// rollbackOf is where the workers return to while the generation that the deployment asks for is aborted: the one that was rolled out last, or else the
-// newest other one that was rolled out, or else the newest other one. It is nil when none is aborted.
+// rollbackOf is where the workers return to while the generation that the deployment asks for is aborted: the one that was rolled out
+// last, or else the newest other one that was rolled out, or else the newest other one. It is nil when none is aborted.
 func rollbackOf(o observed) *render.Rollback {
 	control, _ := rollout.ControlOf(o.dgd)
 	if control.Aborted == "" || !specs.Named(o.provider.Name).Planned {
@@ -143,14 +144,16 @@ func (h *history) store(ctx context.Context, generation *render.StoredGeneration
 		if h.isWanted(revision) {
 			metav1.SetMetaDataAnnotation(&revision.ObjectMeta, render.AnnotationWorkersInput, h.wanted.WorkersInput)
 		}
-		revision.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(h.dgd, nvidiav1beta1.GroupVersion.WithKind("DynamoGraphDeployment"))}
+		revision.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(h.dgd,
+			nvidiav1beta1.GroupVersion.WithKind("DynamoGraphDeployment"))}
 		err = h.Client.Create(ctx, revision, client.FieldOwner(render.FieldOwner))
 	case newest && at > 0:
 		before := h.stored[at]
 		revision = before.DeepCopy()
 		revision.Revision = h.next()
 		h.stored = slices.Delete(h.stored, at, at+1)
-		err = h.Client.Patch(ctx, revision, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(render.FieldOwner))
+		err = h.Client.Patch(ctx, revision, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}),
+			client.FieldOwner(render.FieldOwner))
 	default:
 		return nil
 	}
@@ -161,7 +164,7 @@ func (h *history) store(ctx context.Context, generation *render.StoredGeneration
 	return fmt.Errorf("storing a generation as ControllerRevision %s: %w", revision.Name, err)
 }
 
-// isWanted says that a generation is the one that the deployment asks for.
+// isWanted reports whether a generation is the one that the deployment asks for.
 func (h *history) isWanted(revision *appsv1.ControllerRevision) bool {
 	return h.wanted.Generation != "" && generationIn(revision) == h.wanted.Generation
 }
@@ -197,19 +200,20 @@ func (h *history) note(ctx context.Context, key, value string, of func(*appsv1.C
 	return nil
 }
 
-// aborted says that a generation is not rolled out: what it was made from has to be known for as long.
+// aborted reports whether a generation is not rolled out: what it was made from has to be known for as long.
 func (h *history) aborted(revision *appsv1.ControllerRevision) bool {
 	control, _ := rollout.ControlOf(h.dgd)
 	return control.Aborted != "" && generationIn(revision) == control.Aborted
 }
 
-// rolledOut says that a generation is the one that was rolled out last. Workers without generations note none.
+// rolledOut reports whether a generation is the one that was rolled out last. Workers without generations note none.
 func (h *history) rolledOut(revision *appsv1.ControllerRevision) bool {
 	last := h.dgd.Annotations[render.AnnotationWorkerHash]
 	return last != "" && generationIn(revision) == last
 }
 
-// prune deletes the oldest generations, but for those that run, are wanted, are aborted or were rolled out last, and the one that was rolled out before that.
+// prune deletes the oldest generations, but for those that run, are wanted, are aborted or were rolled out last, and the one that was
+// rolled out before that.
 func (h *history) prune(ctx context.Context) error {
 	var failures []error
 	before := slices.IndexFunc(h.stored, func(revision *appsv1.ControllerRevision) bool {

@@ -33,7 +33,7 @@ func isLeftover(existing client.Object, dgd *nvidiav1beta1.DynamoGraphDeployment
 	return leftovers.Of(existing, "DynamoGraphDeployment", dgd.Name, dgd.UID)
 }
 
-// waitsForLeftovers says that leftovers are all that kept children from being applied.
+// waitsForLeftovers reports whether leftovers are all that kept children from being applied.
 func waitsForLeftovers(failure error) bool {
 	joined, ok := failure.(interface{ Unwrap() []error }) // the join of the errors of all children
 	if !ok {
@@ -57,15 +57,17 @@ func (r *Reconciler) allLabelled(ctx context.Context, dgd *nvidiav1beta1.DynamoG
 	return out, nil
 }
 
-// deleteLeftovers deletes what an earlier deployment of this name owned, whether or not this one has a child of that name. Volume claims are
-// left to the garbage collector: the operator has no right to delete data. Pods are their scaling group's matter, scaling adapters their controller's.
+// deleteLeftovers deletes what an earlier deployment of this name owned, whether or not this one has a child of that name. Volume claims
+// are left to the garbage collector: the operator has no right to delete data. Pods are their scaling group's matter, scaling adapters
+// their controller's.
 func (r *Reconciler) deleteLeftovers(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, labelled []client.Object) error {
 	found := slices.DeleteFunc(slices.Clone(labelled), func(object client.Object) bool { return !isLeftover(object, dgd) })
 	return leftovers.DeleteAll(ctx, r.Client, r.Live, dgd, found)
 }
 
 // removeLeftover deletes one that has the name of a child, which can be made when it is gone.
-func (r *Reconciler) removeLeftover(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, existing client.Object, kind string) error {
+func (r *Reconciler) removeLeftover(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, existing client.Object,
+	kind string) error {
 	if err := leftovers.DeleteAll(ctx, r.Client, r.Live, dgd, []client.Object{existing}); err != nil {
 		return err
 	}

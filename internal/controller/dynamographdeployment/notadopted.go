@@ -126,8 +126,8 @@ func allAs[T error](err error) []T {
 // moreOrphans ends a command that is not the last one.
 const moreOrphans = "; %d more are named when these are gone"
 
-// orphansCondition lists the orphans that are not adopted, in one command that deletes them; nil when there are none. Of very many as many are named as
-// fit into a condition.
+// orphansCondition lists the orphans that are not adopted, in one command that deletes them; nil when there are none. Of very many as many
+// are named as fit into a condition.
 func orphansCondition(o observed) *condition {
 	if len(o.notAdopted) == 0 {
 		return nil
@@ -142,7 +142,8 @@ func orphansCondition(o observed) *condition {
 	for i, why := range reasons {
 		reasons[i] = fmt.Sprintf("%d: %s", counts[why], limit.Text(why, maxWhy))
 	}
-	message := fmt.Sprintf("objects of an earlier deployment of this name have no owner and are not adopted (%s). They stay, with their pods and devices, until they are deleted: kubectl delete -n %s",
+	message := fmt.Sprintf("objects of an earlier deployment of this name have no owner and are not adopted (%s). They stay, with their "+
+		"pods and devices, until they are deleted: kubectl delete -n %s",
 		strings.Join(reasons, "; "), o.dgd.Namespace)
 	for i, one := range o.notAdopted {
 		if i > 0 && len(message)+len(one.resource())+len(moreOrphans) > limit.Condition {

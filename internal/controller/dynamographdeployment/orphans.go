@@ -20,9 +20,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// Orphans are the children of an earlier deployment of the same name that was deleted with --cascade=orphan. Those that have the name of a child are
-// adopted and applied. The others are left alone, and the condition OrphansAdopted has the command that deletes them. Volume claims are not adopted:
-// what is in them outlives the deployment then.
+// Orphans are the children of an earlier deployment of the same name that was deleted with --cascade=orphan. Those that have the name of a
+// child are adopted and applied. The others are left alone, and the condition OrphansAdopted has the command that deletes them. Volume
+// claims are not adopted: what is in them outlives the deployment then.
 
 // isOrphan reports whether an object was made by Trellis for a deployment of this name, and has no controller.
 func isOrphan(object client.Object, dgd *nvidiav1beta1.DynamoGraphDeployment) bool {
@@ -54,8 +54,8 @@ func (r *Reconciler) adopter(dgd *nvidiav1beta1.DynamoGraphDeployment) adoption.
 	return adoption.Adopter{Client: r.Client, Live: r.Live, Owner: dgd, Kind: nvidiav1beta1.GroupVersion.WithKind("DynamoGraphDeployment")}
 }
 
-// adoptGroups adopts scaling groups as they are: from what they hold, such as revisions and the provider of running pods, it is decided anew what is
-// wanted. done: it was tried for some, and their events bring the next reconcile.
+// adoptGroups adopts scaling groups as they are: from what they hold, such as revisions and the provider of running pods, it is decided
+// anew what is wanted. done: it was tried for some, and their events bring the next reconcile.
 func (r *Reconciler) adoptGroups(ctx context.Context, o observed, wanted *render.Graph) (done bool, err error) {
 	groups := adoptable(o, wanted)
 	if len(groups) == 0 {
@@ -92,9 +92,10 @@ func (r *Reconciler) adoptProviders(ctx context.Context, adopter adoption.Adopte
 	return nil
 }
 
-// mayApplyOrphan reports whether an orphan that has the name of a child is to be applied as that child, which adopts it. A scaling group is not: it is
-// adopted before, or its event brings the next reconcile.
-func (r *Reconciler) mayApplyOrphan(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, child, existing client.Object) (bool, error) {
+// mayApplyOrphan reports whether an orphan that has the name of a child is to be applied as that child, which adopts it. A scaling group
+// is not: it is adopted before, or its event brings the next reconcile.
+func (r *Reconciler) mayApplyOrphan(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, child, existing client.Object) (bool,
+	error) {
 	if wanted, ok := child.(*trellisv1alpha1.ScalingGroup); ok {
 		if why := whyNotAdopted(wanted, existing.(*trellisv1alpha1.ScalingGroup)); why != "" {
 			return false, orphanOf(child, why)
@@ -111,7 +112,8 @@ func (r *Reconciler) mayApplyOrphan(ctx context.Context, dgd *nvidiav1beta1.Dyna
 	return isOrphan(existing, dgd), nil
 }
 
-// deploymentsOfOrphan are the deployments that may adopt an object, or say that it is there. Most objects have an owner, which is told of their events.
+// deploymentsOfOrphan are the deployments that may adopt an object, or say that it is there. Most objects have an owner, which is told of
+// their events.
 func (r *Reconciler) deploymentsOfOrphan(ctx context.Context, object client.Object) []reconcile.Request {
 	label := object.GetLabels()[render.LabelGraph]
 	if label == "" || metav1.GetControllerOfNoCopy(object) != nil {

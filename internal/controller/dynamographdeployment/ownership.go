@@ -16,8 +16,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/replicas"
 )
 
-// ownershipCondition names the objects that the deployment needs and another controller owns. It stays unchanged while another failure keeps children
-// from being applied, because they were not checked then, and is absent if there never was a conflict.
+// ownershipCondition names the objects that the deployment needs and another controller owns. It stays unchanged while another failure
+// keeps children from being applied, because they were not checked then, and is absent if there never was a conflict.
 func ownershipCondition(o observed, failure error) *condition {
 	const kind = nvidiav1beta1.ConditionOwnershipConflict
 	var conflicts []string
@@ -35,9 +35,10 @@ func ownershipCondition(o observed, failure error) *condition {
 	return nil
 }
 
-// takenAdapters are the conflicts about scaling adapters that have the deployment's names and another controller. An adapter of an earlier deployment
-// of this name is deleted, and one without a controller is adopted, so neither is a conflict.
-func takenAdapters(dgd *nvidiav1beta1.DynamoGraphDeployment, adapters []nvidiav1beta1.DynamoGraphDeploymentScalingAdapter) []*adoption.Conflict {
+// takenAdapters are the conflicts about scaling adapters that have the deployment's names and another controller. An adapter of an earlier
+// deployment of this name is deleted, and one without a controller is adopted, so neither is a conflict.
+func takenAdapters(dgd *nvidiav1beta1.DynamoGraphDeployment,
+	adapters []nvidiav1beta1.DynamoGraphDeploymentScalingAdapter) []*adoption.Conflict {
 	var out []*adoption.Conflict
 	for i := range adapters {
 		a := &adapters[i]

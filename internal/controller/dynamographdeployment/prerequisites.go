@@ -39,14 +39,15 @@ type prerequisites struct {
 	access access
 }
 
-// lacks says that the cluster has no such kind, which is reported instead of tried.
+// lacks reports whether the cluster has no such kind, which is reported instead of tried.
 func (o observed) lacks(object client.Object) bool {
 	return o.prerequisites.noAPI[object.GetObjectKind().GroupVersionKind().Kind]
 }
 
 // lookForPrerequisites looks for the claims that pods mount and for the kinds of others that the graph's objects are of. Secrets and
 // ConfigMaps are not looked for: the operator reads no other people's.
-func (r *Reconciler) lookForPrerequisites(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, wanted *render.Graph) (prerequisites, error) {
+func (r *Reconciler) lookForPrerequisites(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment,
+	wanted *render.Graph) (prerequisites, error) {
 	p := prerequisites{noAPI: map[string]bool{}}
 	needed := wanted.Claims().Needed
 	for _, name := range slices.Sorted(maps.Keys(needed)) {
@@ -56,13 +57,15 @@ func (r *Reconciler) lookForPrerequisites(ctx context.Context, dgd *nvidiav1beta
 		case err != nil:
 			return p, err
 		case claim == nil:
-			p.missing = append(p.missing, fmt.Sprintf("PersistentVolumeClaim %s does not exist, and pods of %s wait for it; create it, or set create: true in spec.pvcs",
+			p.missing = append(p.missing, fmt.Sprintf("PersistentVolumeClaim %s does not exist, and pods of %s wait for it; create it, or set "+
+				"create: true in spec.pvcs",
 				name, few(needed[name])))
 		case claim.DeletionTimestamp != nil:
-			p.missing = append(p.missing, fmt.Sprintf("PersistentVolumeClaim %s is being deleted, and new pods of %s wait for it; create it again", name, few(needed[name])))
+			p.missing = append(p.missing, fmt.Sprintf("PersistentVolumeClaim %s is being deleted, and new pods of %s wait for it; create it again",
+				name, few(needed[name])))
 		}
 	}
-	for _, object := range wanted.Owned() {
+	for _, object := range slices.Concat(wanted.Owned(), wanted.ReplicaDomains()) {
 		if _, foreign := object.(*unstructured.Unstructured); !foreign {
 			continue
 		}
@@ -72,7 +75,8 @@ func (r *Reconciler) lookForPrerequisites(ctx context.Context, dgd *nvidiav1beta
 		switch {
 		case meta.IsNoMatchError(err):
 			p.noAPI[gvk.Kind] = true
-			p.missing = append(p.missing, fmt.Sprintf("%s %s cannot be made, as the cluster does not serve %s; install its definition", gvk.Kind, object.GetName(), gvk.GroupVersion()))
+			p.missing = append(p.missing, fmt.Sprintf("%s %s cannot be created, because the cluster does not serve %s; install its definition",
+				gvk.Kind, object.GetName(), gvk.GroupVersion()))
 		case err != nil:
 			return p, fmt.Errorf("looking for %s: %w", gvk, err)
 		}
@@ -183,7 +187,8 @@ func aboutClaims(o observed, message string) string {
 		if i == maxUncounted {
 			return message + fmt.Sprintf(". %d more resources are not counted", len(o.result.Uncounted)-i)
 		}
-		message += fmt.Sprintf(". %s of %s is not counted on nodes where a DeviceClass serves it: whether they have the devices, the kube-scheduler decides",
+		message += fmt.Sprintf(". %s of %s is not counted on nodes where a DeviceClass serves it: whether they have the devices, the "+
+			"kube-scheduler decides",
 			limit.Text(u.Resource, maxResourceName), few(u.Components))
 	}
 	return message

@@ -17,7 +17,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// formerProviderReady is the former name of the condition ProviderReady. Operators up to the one that renamed it have left it on deployments.
+// formerProviderReady is the former name of the condition ProviderReady. Operators up to the one that renamed it have left it on
+// deployments.
 const formerProviderReady = "EngineReady"
 
 // providerView is the provider of a deployment as one reconcile sees it.
@@ -81,7 +82,7 @@ func frozenMultinode(groups map[string]*trellisv1alpha1.ScalingGroup) *trellisv1
 	return nil
 }
 
-// hasPods says that a group has pods, or may be making some.
+// hasPods reports whether a group has pods, or may be making some.
 func hasPods(sg *trellisv1alpha1.ScalingGroup) bool {
 	return sg.Status.Replicas > 0 || sg.Status.ObservedGeneration != sg.Generation
 }
@@ -105,15 +106,20 @@ func providerCondition(o observed) *condition {
 	}
 	switch {
 	case !o.provider.state.Ready:
-		return no(kind, o.provider.state.Reason, fmt.Sprintf("%s, cannot be used: %s; nothing new is made until then, and what runs is left alone", chosen, o.provider.state.Message))
+		return no(kind, o.provider.state.Reason, fmt.Sprintf("%s, cannot be used: %s; nothing new is created until then, and running pods "+
+			"stay unchanged", chosen, o.provider.state.Message))
 	case o.provider.unsuited != "":
 		return no(kind, nvidiav1beta1.ReasonProviderUnsupported, fmt.Sprintf("%s, cannot place this graph: %s", chosen, o.provider.unsuited))
 	case o.provider.askedWorkload != o.provider.workload:
-		return yes(kind, nvidiav1beta1.ReasonProviderFrozen, fmt.Sprintf("%s; what the annotation %s asks for takes its place once the deployment has no pods: scale all its components to 0 and back, or recreate it",
-			chosen, render.AnnotationWorkload))
+		return yes(kind, nvidiav1beta1.ReasonProviderFrozen,
+			fmt.Sprintf("%s; what the annotation %s asks for takes its place once the deployment has no pods: scale all its components to 0 and "+
+				"back, or recreate it",
+				chosen, render.AnnotationWorkload))
 	case o.provider.asked.Name != o.provider.Name:
-		return yes(kind, nvidiav1beta1.ReasonProviderFrozen, fmt.Sprintf("%s; %s, asked for %s, takes its place once the deployment has no pods: scale all its components to 0 and back, or recreate it",
-			chosen, o.provider.asked.Name, o.provider.asked.Why))
+		return yes(kind, nvidiav1beta1.ReasonProviderFrozen,
+			fmt.Sprintf("%s; %s, asked for %s, takes its place once the deployment has no pods: scale all its components to 0 and back, or "+
+				"recreate it",
+				chosen, o.provider.asked.Name, o.provider.asked.Why))
 	}
 	return yes(kind, nvidiav1beta1.ReasonProviderAvailable, chosen)
 }
@@ -134,7 +140,7 @@ func (r *Reconciler) observeWorkload(ctx context.Context, o observed) (*provider
 	}
 	observation, err := workload.Observe(ctx, r.Providers.Own(o.provider.Name), inOrder(o))
 	if err != nil {
-		return nil, fmt.Errorf("reading what has come of the workload of provider %s: %w", o.provider.Name, err)
+		return nil, fmt.Errorf("reading the state of the workload of provider %s: %w", o.provider.Name, err)
 	}
 	return &observation, nil
 }

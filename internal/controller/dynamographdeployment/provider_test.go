@@ -52,7 +52,7 @@ func TestProviderCondition(t *testing.T) {
 		"the API is not served": {
 			preset: "PodGroup", podGroup: picky{state: notServed},
 			provider: "PodGroup", want: condition{reason: "APINotServed", message: "PodGroup, chosen by the operator's flag --provider, cannot be used: " +
-				"podgroups are not served; switch them on; nothing new is made until then, and what runs is left alone"},
+				"podgroups are not served; switch them on; nothing new is created until then, and running pods stay unchanged"},
 		},
 		"the graph does not suit it": {
 			annotation: "PodGroup", podGroup: picky{state: provider.Ready(), unsuited: "two priorities"},
@@ -60,7 +60,7 @@ func TestProviderCondition(t *testing.T) {
 		},
 		"nobody has such a provider": {
 			annotation: "KAI", provider: "KAI", want: condition{reason: "ProviderUnsupported", message: "KAI, chosen by the annotation trellis.dev/provider, cannot be used: " +
-				`this version of Trellis has no provider "KAI"; nothing new is made until then, and what runs is left alone`},
+				`this version of Trellis has no provider "KAI"; nothing new is created until then, and running pods stay unchanged`},
 		},
 		"another one is asked for, and there are pods": {
 			annotation: "PodGroup", frozen: "Gates", replicas: 1, podGroup: picky{state: provider.Ready()},

@@ -40,7 +40,8 @@ func (r *Reconciler) quotaOf(ctx context.Context, o observed) (*quota.Report, er
 // podsOf are the pods of a deployment's name, from the cache.
 func (r *Reconciler) podsOf(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) ([]*corev1.Pod, error) {
 	list := &corev1.PodList{}
-	err := r.Client.List(ctx, list, client.InNamespace(dgd.Namespace), client.MatchingFields{scheduler.IndexPodsByGraph: render.LabelValue(dgd.Name)})
+	err := r.Client.List(ctx, list, client.InNamespace(dgd.Namespace),
+		client.MatchingFields{scheduler.IndexPodsByGraph: render.LabelValue(dgd.Name)})
 	if err != nil {
 		return nil, fmt.Errorf("listing the pods of deployment %s: %w", dgd.Name, err)
 	}

@@ -25,7 +25,8 @@ import (
 
 // report writes the status once, if it changed, and then the events that the change calls for. Progress that can wait is written after
 // again, in another reconcile.
-func (r *Reconciler) report(ctx context.Context, o observed, status nvidiav1beta1.DynamoGraphDeploymentStatus) (again time.Duration, err error) {
+func (r *Reconciler) report(ctx context.Context, o observed, status nvidiav1beta1.DynamoGraphDeploymentStatus) (again time.Duration,
+	err error) {
 	if equality.Semantic.DeepEqual(o.dgd.Status, status) {
 		return 0, nil
 	}
@@ -58,15 +59,16 @@ func (r *Reconciler) report(ctx context.Context, o observed, status nvidiav1beta
 
 // beginning: the deployment has no status yet, and so far all goes as it should: it is neither Ready, nor does anything stand in its way.
 func beginning(before, now *nvidiav1beta1.DynamoGraphDeploymentStatus) bool {
-	return len(before.Conditions) == 0 && before.State == "" && now.State == nvidiav1beta1.StatePending && now.Restart == nil && now.RollingUpdate == nil &&
+	return len(before.Conditions) == 0 && before.State == "" && now.State == nvidiav1beta1.StatePending && now.Restart == nil &&
+		now.RollingUpdate == nil &&
 		!slices.ContainsFunc(now.Conditions, func(c metav1.Condition) bool {
 			return c.Status == metav1.ConditionFalse && c.Type != nvidiav1beta1.ConditionReady &&
 				(c.Type != nvidiav1beta1.ConditionPlaced || c.Reason != gang.CodeCreating)
 		})
 }
 
-// canWait: the change is of counts, messages, places and why it is not Ready yet. Clients wait for conditions and the state, and the next reconciles go by how far a
-// restart or an update has come.
+// canWait: the change is of counts, messages, places and why it is not Ready yet. Clients wait for conditions and the state, and the next
+// reconciles go by how far a restart or an update has come.
 func canWait(before, now *nvidiav1beta1.DynamoGraphDeploymentStatus) bool {
 	return before.ObservedGeneration == now.ObservedGeneration && before.State == now.State && before.Summary == now.Summary &&
 		before.Provider == now.Provider && !pace.Turned(before.Conditions, now.Conditions, nvidiav1beta1.ConditionReady) &&
@@ -77,8 +79,8 @@ func canWait(before, now *nvidiav1beta1.DynamoGraphDeploymentStatus) bool {
 const EventChangeNotRolledOut = "ChangeNotRolledOut"
 
 // reportAdopted sends a Warning when pods were adopted as they are although the deployment was changed while no operator ran: whether the
-// change was about the pods cannot be determined then, and an upgrade of the operator replaces no pod. It is sent once: with the groups' input
-// stored, the next change can be determined.
+// change was about the pods cannot be determined then, and an upgrade of the operator replaces no pod. It is sent once: with the groups'
+// input stored, the next change can be determined.
 func (r *Reconciler) reportAdopted(o observed, wanted *render.Graph) {
 	if o.dgd.Status.ObservedGeneration == o.dgd.Generation {
 		return
@@ -91,13 +93,14 @@ func (r *Reconciler) reportAdopted(o observed, wanted *render.Graph) {
 	}
 	if len(adopted) > 0 {
 		r.Recorder.Eventf(o.dgd, nil, corev1.EventTypeWarning, EventChangeNotRolledOut, "Report", "%s", limit.Text(fmt.Sprintf(
-			"the deployment was changed while the operator was upgraded. Replicas are followed; a change of the pods of %s is not rolled out. To roll it out, change another field of their pods, for example an annotation",
+			"the deployment was changed while the operator was upgraded. Replicas are followed; a change of the pods of %s is not rolled out. To "+
+				"roll it out, change another field of their pods, for example an annotation",
 			strings.Join(adopted, ", ")), limit.Condition))
 	}
 }
 
-// changing says that something was asked for which is not done yet: the deployment was changed since the condition was written, or one of
-// its scaling groups since its controller looked at it.
+// changing reports whether something was asked for which is not done yet: the deployment was changed since the condition was written, or
+// one of its scaling groups since its controller looked at it.
 func changing(o observed, before *metav1.Condition) bool {
 	if before != nil && before.ObservedGeneration != o.dgd.Generation {
 		return true
@@ -111,32 +114,36 @@ func changing(o observed, before *metav1.Condition) bool {
 }
 
 // eventFor: a Warning for each change to False and for each new reason while False, a Normal one for each change to True. That a new
-// deployment is not ready yet, or its pods are still being made, is no news, nor is that its provider works or its levels are there. That it is not ready while
-// what was asked for is being done, a scale-out or a rolling update, is as it should be.
+// deployment is not ready yet, or its pods are still being made, is no news, nor is that its provider works or its levels are there. That
+// it is not ready while what was asked for is being done, a scale-out or a rolling update, is as it should be.
 func eventFor(before *metav1.Condition, now metav1.Condition, changing bool) (kind, action string) {
 	if before != nil && before.Status == now.Status && before.Reason == now.Reason {
 		return "", ""
 	}
 	switch now.Reason {
-	case nvidiav1beta1.ReasonRollingOut, nvidiav1beta1.ReasonRolloutPaused, nvidiav1beta1.ReasonRolledBack, nvidiav1beta1.ReasonOwnershipConflictResolved:
+	case nvidiav1beta1.ReasonRollingOut, nvidiav1beta1.ReasonRolloutPaused, nvidiav1beta1.ReasonRolledBack,
+		nvidiav1beta1.ReasonOwnershipConflictResolved:
 		return corev1.EventTypeNormal, "Report"
 	case nvidiav1beta1.ReasonOwnershipConflict: // the only condition that reports a problem while it is True
 		return corev1.EventTypeWarning, "Report"
 	}
-	if now.Status == metav1.ConditionTrue {
-		if before == nil && (now.Type == nvidiav1beta1.ConditionProviderReady || now.Type == nvidiav1beta1.ConditionTopologyLevelsAvailable) {
-			return "", "" // as it should be
-		}
-		return corev1.EventTypeNormal, "Report"
-	}
-	isNew := before == nil || before.Status != metav1.ConditionTrue
 	switch {
-	case now.Reason == gang.CodeCreating,
-		now.Type == nvidiav1beta1.ConditionReady && isNew && now.Reason != nvidiav1beta1.ReasonFailedToReconcile:
+	case expected(before, now):
 		return "", ""
-	case now.Reason == nvidiav1beta1.ReasonRollingUpdate,
+	case now.Status == metav1.ConditionTrue,
+		now.Reason == nvidiav1beta1.ReasonRollingUpdate,
 		now.Reason == nvidiav1beta1.ReasonSomeResourcesNotReady && changing:
 		return corev1.EventTypeNormal, "Report"
 	}
 	return corev1.EventTypeWarning, "Report"
+}
+
+// expected: a new deployment is not Ready yet or its pods are being created, or what it needs was there from the beginning.
+func expected(before *metav1.Condition, now metav1.Condition) bool {
+	if now.Status == metav1.ConditionTrue {
+		return before == nil && (now.Type == nvidiav1beta1.ConditionProviderReady || now.Type == nvidiav1beta1.ConditionTopologyLevelsAvailable)
+	}
+	wasReady := before != nil && before.Status == metav1.ConditionTrue
+	return now.Reason == gang.CodeCreating ||
+		now.Type == nvidiav1beta1.ConditionReady && !wasReady && now.Reason != nvidiav1beta1.ReasonFailedToReconcile
 }

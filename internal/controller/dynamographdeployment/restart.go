@@ -51,8 +51,8 @@ func restartsOf(o observed) map[string]*trellisv1alpha1.Restart {
 // maxRestartID is how much of a request's id a message has.
 const maxRestartID = 63
 
-// defersRestart: the request has to wait, since an update is paused or limited to its partition. The replicas that a restart makes anew would be of the new
-// generation. A Parallel restart that has begun to stop components is finished: they would not start otherwise.
+// defersRestart: the request has to wait, since an update is paused or limited to its partition. The replicas that a restart makes anew
+// would be of the new generation. A Parallel restart that has begun to stop components is finished: they would not start otherwise.
 func defersRestart(o observed, wanted *render.Graph) bool {
 	if wanted == nil || o.dgd.Spec.Restart == nil || restarted(o) || !holdsBack(o, wanted) {
 		return false
@@ -98,11 +98,13 @@ func deferRestart(o observed, wanted *render.Graph) {
 	}
 }
 
-// restarted says that the request is done with. One that was there before anybody acted on requests is not made up for.
+// restarted reports whether the request is done with. One that was there before anybody acted on requests is not made up for.
 func restarted(o observed) bool {
 	s := o.dgd.Status.Restart
 	if s == nil {
-		return o.dgd.Status.ObservedGeneration == o.dgd.Generation && !slices.ContainsFunc(restartOrder(o), func(name string) bool { return requested(o, name) })
+		return o.dgd.Status.ObservedGeneration == o.dgd.Generation && !slices.ContainsFunc(restartOrder(o), func(name string) bool {
+			return requested(o, name)
+		})
 	}
 	return s.ObservedID == o.dgd.Spec.Restart.ID && s.Phase == nvidiav1beta1.RestartCompleted
 }
@@ -141,7 +143,7 @@ func restartOrder(o observed) []string {
 	return sortedNames(o)
 }
 
-// requested says that the service's ScalingGroup carries the request for this restart.
+// requested reports whether the service's ScalingGroup carries the request for this restart.
 func requested(o observed, name string) bool {
 	sg := o.groups[name]
 	return sg != nil && sg.Spec.Restart != nil && sg.Spec.Restart.ID == o.dgd.Spec.Restart.ID

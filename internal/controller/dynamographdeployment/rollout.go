@@ -32,42 +32,60 @@ func followRollout(status *nvidiav1beta1.DynamoGraphDeploymentStatus, o observed
 	setOrRemove(status, o, nvidiav1beta1.ConditionRolledOut, rolloutCondition(o, wanted, o.now))
 }
 
-// rolloutCondition says how far each component is whose replicas are being replaced, and what the user has the update do; nil when none is replaced and no
-// update was aborted.
+// rolloutCondition says how far each component is whose replicas are being replaced, and what the user has the update do; nil when none is
+// replaced and no update was aborted.
 func rolloutCondition(o observed, wanted *render.Graph, now time.Time) *condition {
-	reason, parts := rollingParts(o)
-	control, _ := rollout.ControlOf(o.dgd)
-	if o.provider.Name != "" && !specs.Named(o.provider.Name).Planned {
-		control = rollout.Control{} // who makes the pods itself is not controlled
-	}
-	lead := ""
-	switch {
-	case wanted != nil && wanted.RolledBack:
-		reason, lead = nvidiav1beta1.ReasonRolledBack, rolledBack(wanted)
-		if control.Paused && len(parts) > 0 {
-			lead += "; the return is paused"
-		}
-	case wanted != nil && abortsInVain(o, wanted):
-		reason, lead = nvidiav1beta1.ReasonRolloutPaused, "generation "+wanted.Generation+" is aborted, and no other generation of the same workers is stored to return to: nothing is replaced"
-	case len(parts) == 0:
+	rolling, parts := rollingParts(o)
+	reason, lead := controlledReason(o, wanted, len(parts) > 0, now)
+	if reason == "" && len(parts) == 0 {
 		return nil
-	case control.Paused:
-		reason, lead = nvidiav1beta1.ReasonRolloutPaused, "the update is paused"
-	case control.Partition != nil && pausedGroups(o):
-		reason, lead = nvidiav1beta1.ReasonRolloutPaused, fmt.Sprintf("the update is paused at %s of the workers, its partition", control.Partition.String())
-	case overdue(o, now):
-		last, _ := lastProgress(o)
-		reason, lead = nvidiav1beta1.ReasonProgressDeadlineExceeded, fmt.Sprintf(
-			"no further replica has become available since %s, longer than %s", last.UTC().Format(time.RFC3339), control.ProgressDeadline)
 	}
 	var leads []string
 	if lead != "" {
 		leads = append(leads, lead)
 	}
 	if defersRestart(o, wanted) {
-		leads = append(leads, fmt.Sprintf("restart %s begins when the update is neither paused nor limited by its partition", limit.Text(o.dgd.Spec.Restart.ID, maxRestartID)))
+		leads = append(leads, fmt.Sprintf("restart %s begins when the update is neither paused nor limited by its partition",
+			limit.Text(o.dgd.Spec.Restart.ID, maxRestartID)))
 	}
-	return no(nvidiav1beta1.ConditionRolledOut, reason, strings.Join(append(leads, parts...), ". "))
+	return no(nvidiav1beta1.ConditionRolledOut, cmp.Or(reason, rolling), strings.Join(append(leads, parts...), ". "))
+}
+
+// controlledReason is what the user, or a deadline of theirs, makes of the update: it was aborted, or is paused or overdue. rolling:
+// replicas are being replaced. Otherwise it is "".
+func controlledReason(o observed, wanted *render.Graph, rolling bool, now time.Time) (reason, lead string) {
+	control := controlOf(o)
+	switch {
+	case wanted != nil && wanted.RolledBack && control.Paused && rolling:
+		return nvidiav1beta1.ReasonRolledBack, rolledBack(wanted) + "; the return is paused"
+	case wanted != nil && wanted.RolledBack:
+		return nvidiav1beta1.ReasonRolledBack, rolledBack(wanted)
+	case wanted != nil && abortsInVain(o, wanted):
+		return nvidiav1beta1.ReasonRolloutPaused,
+			"generation " + wanted.Generation + " is aborted, and no other generation of the same workers is stored to return to: nothing is " +
+				"replaced"
+	case !rolling:
+		return "", ""
+	case control.Paused:
+		return nvidiav1beta1.ReasonRolloutPaused, "the update is paused"
+	case control.Partition != nil && pausedGroups(o):
+		return nvidiav1beta1.ReasonRolloutPaused, fmt.Sprintf("the update is paused at %s of the workers, its partition",
+			control.Partition.String())
+	case overdue(o, now):
+		last, _ := lastProgress(o)
+		return nvidiav1beta1.ReasonProgressDeadlineExceeded, fmt.Sprintf(
+			"no further replica has become available since %s, longer than %s", last.UTC().Format(time.RFC3339), control.ProgressDeadline)
+	}
+	return "", ""
+}
+
+// controlOf is the user's control of updates. A provider that creates the pods itself is not controlled.
+func controlOf(o observed) rollout.Control {
+	if o.provider.Name != "" && !specs.Named(o.provider.Name).Planned {
+		return rollout.Control{}
+	}
+	control, _ := rollout.ControlOf(o.dgd)
+	return control
 }
 
 // rolledBack says which generation was aborted, and what ends that.
@@ -76,7 +94,8 @@ func rolledBack(wanted *render.Graph) string {
 	if stored, one := wanted.Stored(); one && stored.Generation != "" {
 		to = stored.Generation
 	}
-	return fmt.Sprintf("generation %s was aborted: the workers are of generation %s until they are changed again, or the annotation %s is removed",
+	return fmt.Sprintf("generation %s was aborted: the workers are of generation %s until they are changed again, or the annotation %s is "+
+		"removed",
 		wanted.Generation, to, rollout.AnnotationAborted)
 }
 
@@ -90,7 +109,8 @@ func pausedGroups(o observed) bool {
 	return false
 }
 
-// lastProgress is when the update that runs last came further, in any component, also in one that is done; false while none runs, or it is paused.
+// lastProgress is when the update that runs last came further, in any component, also in one that is done; false while none runs, or it is
+// paused.
 func lastProgress(o observed) (last time.Time, running bool) {
 	for _, sg := range o.groups {
 		at := doneAt(sg)

@@ -10,8 +10,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/validation"
 )
 
-// settle is the deployment with the replicas it may be given now, and why these are fewer than it asks for, or "". A component whose adapter and
-// deployment disagree keeps the replicas it has until they agree; then all of them keep the bound on the pods of one graph.
+// settle is the deployment with the replicas it may be given now, and why these are fewer than it asks for, or "". A component whose
+// adapter and deployment disagree keeps the replicas it has until they agree; then all of them keep the bound on the pods of one graph.
 func settle(o observed, maxPods int64) (settled *nvidiav1beta1.DynamoGraphDeployment, overLimit string) {
 	has := map[string]int32{}
 	for component, sg := range o.groups {

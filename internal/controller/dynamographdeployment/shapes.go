@@ -37,7 +37,7 @@ func (r *Reconciler) countGPUs(ctx context.Context, wanted *render.Graph) shapes
 		s := &wanted.Components[i]
 		pods := make([]gpus.Pods, 0, len(s.Roles))
 		for j := range s.Roles {
-			pods = append(pods, gpus.Pods{Spec: &s.Roles[j].Template.Spec, Count: int64(s.Roles[j].Count)})
+			pods = append(pods, gpus.Pods{Spec: render.WithoutChannels(&s.Roles[j].Template.Spec), Count: int64(s.Roles[j].Count)})
 		}
 		devices, err := r.readDevices(ctx, wanted.Namespace, pods)
 		out.claims = out.claims || devices.Claims != nil
@@ -62,7 +62,8 @@ func (r *Reconciler) readDevices(ctx context.Context, namespace string, pods []g
 		return gpus.Devices{}, nil
 	}
 	out := gpus.Devices{
-		Templates: map[string]*resourcev1.ResourceClaimSpec{}, Claims: map[string]*resourcev1.ResourceClaimSpec{}, Classes: map[string]*resourcev1.DeviceClass{},
+		Templates: map[string]*resourcev1.ResourceClaimSpec{}, Claims: map[string]*resourcev1.ResourceClaimSpec{},
+		Classes: map[string]*resourcev1.DeviceClass{},
 	}
 	var failures []error
 	for _, name := range templates {

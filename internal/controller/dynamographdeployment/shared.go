@@ -52,8 +52,8 @@ func (r *Reconciler) applyShared(ctx context.Context, dgd *nvidiav1beta1.DynamoG
 	return nil
 }
 
-// lockOf is the lock of a shared object: deployments join one after the other, since all that join at once but one would be refused. Few objects
-// have the same lock, so that they wait for each other; one lock for each name would stay for ever.
+// lockOf is the lock of a shared object: deployments join one after the other, since all that join at once but one would be refused. Few
+// objects have the same lock, so that they wait for each other; one lock for each name would stay for ever.
 func (r *Reconciler) lockOf(object client.Object) *sync.Mutex {
 	hash := fnv.New32a()
 	_, _ = fmt.Fprintf(hash, "%T %s/%s", object, object.GetNamespace(), object.GetName())
@@ -86,7 +86,8 @@ func (r *Reconciler) joinShared(ctx context.Context, dgd *nvidiav1beta1.DynamoGr
 		changed.SetOwnerReferences(append(changed.GetOwnerReferences(), membership(dgd)))
 	}
 	renew(changed, wanted)
-	return r.Client.Patch(ctx, changed, client.MergeFromWithOptions(existing, client.MergeFromWithOptimisticLock{}), client.FieldOwner(render.FieldOwner))
+	return r.Client.Patch(ctx, changed, client.MergeFromWithOptions(existing, client.MergeFromWithOptimisticLock{}),
+		client.FieldOwner(render.FieldOwner))
 }
 
 func isOurs(object client.Object) bool {
@@ -94,7 +95,8 @@ func isOurs(object client.Object) bool {
 }
 
 func sameShared(wanted, existing client.Object) bool {
-	return sameContent(wanted, existing) && subset(wanted.GetLabels(), existing.GetLabels()) && subset(wanted.GetAnnotations(), existing.GetAnnotations())
+	return sameContent(wanted, existing) && subset(wanted.GetLabels(), existing.GetLabels()) &&
+		subset(wanted.GetAnnotations(), existing.GetAnnotations())
 }
 
 func membership(dgd *nvidiav1beta1.DynamoGraphDeployment) metav1.OwnerReference {

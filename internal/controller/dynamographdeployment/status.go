@@ -97,7 +97,8 @@ func stateOf(ready *condition, p *problem, failure error) nvidiav1beta1.State {
 	return nvidiav1beta1.StatePending
 }
 
-// placementOf is the graph domain as its members show it, and the score. Before the scheduler has looked at the graph the reported score stays.
+// placementOf is the graph domain as its members show it, and the score. Before the scheduler has looked at the graph the reported score
+// stays.
 func placementOf(o observed) *nvidiav1beta1.PlacementStatus {
 	if o.profileName() == "" {
 		return nil

@@ -192,6 +192,30 @@ func TestConditions(t *testing.T) {
 			want:    []string{levels, "Placed=False/InsufficientCapacity", "Ready=False/insufficient_capacity", "state pending"},
 			message: "Resources not ready: scalinggroup/g-work: desired=2, ready=1",
 		},
+		"a claim does not exist": {
+			change: func(o *observed) {
+				status(*o).ReadyReplicas = 1
+				o.result.Placed = 1
+				o.result.Waiting = []gang.Waiting{{
+					Component: "work", Ordinal: 1, Code: placement.CodeInsufficientCapacity, Message: "volume claim models does not exist",
+					Refusal: &placement.Refusal{Code: placement.CodeBaseGangWaits, Cause: &placement.Refusal{Blocked: "volume claim models does not exist"}},
+				}}
+			},
+			want:    []string{levels, "Placed=False/InsufficientCapacity", "Ready=False/some_resources_are_not_ready", "state pending"},
+			message: "Resources not ready: scalinggroup/g-work: desired=2, ready=1, volume claim models does not exist",
+		},
+		"a claim does not exist, and another replica has no capacity": {
+			change: func(o *observed) {
+				status(*o).ReadyReplicas = 0
+				o.result.Placed = 0
+				o.result.Waiting = []gang.Waiting{
+					{Component: "work", Ordinal: 0, Code: placement.CodeInsufficientCapacity, Refusal: &placement.Refusal{Blocked: "no claim"}},
+					{Component: "work", Ordinal: 1, Code: placement.CodeInsufficientCapacity, Refusal: &placement.Refusal{}},
+				}
+			},
+			want:    []string{levels, "Placed=False/InsufficientCapacity", "Ready=False/insufficient_capacity", "state pending"},
+			message: "Resources not ready: scalinggroup/g-work: desired=2, ready=0",
+		},
 		"a level is gone and the pods run on": {
 			change: func(o *observed) { o.profile.Spec.Levels = o.profile.Spec.Levels[:1] },
 			want:   []string{"TopologyLevelsAvailable=False/TopologyLevelsUnavailable", placed, ready, "state successful"}, message: "All resources are ready",

@@ -12,10 +12,10 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
-// uncached remembers the children whose names are taken although the cache does not show them: those just created, and those of another client, which
-// it never shows. They are looked for past the cache before they are created: a create that is refused costs more than a read, takes an address for
-// a Service, and is charged to the namespace's ResourceQuota until that is next counted. Forgetting one costs no more than that. The zero value is
-// ready.
+// uncached remembers the children whose names are taken although the cache does not show them: those just created, and those of another
+// client, which it never shows. They are looked for past the cache before they are created: a create that is refused costs more than a
+// read, takes an address for a Service, and is charged to the namespace's ResourceQuota until that is next counted. Forgetting one costs
+// no more than that. The zero value is ready.
 type uncached struct {
 	mu sync.Mutex
 	of map[types.NamespacedName]names
@@ -33,7 +33,8 @@ func nameOf(object client.Object) childName {
 	return childName{object.GetObjectKind().GroupVersionKind().Kind, object.GetName()}
 }
 
-// has says that the object's name was taken when it was to be created for the deployment, and that the cache has not shown the object since.
+// has reports whether the object's name was taken when it was to be created for the deployment, and that the cache has not shown the object
+// since.
 func (u *uncached) has(dgd *nvidiav1beta1.DynamoGraphDeployment, object client.Object) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()

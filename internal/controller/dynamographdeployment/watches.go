@@ -48,14 +48,16 @@ func (r *Reconciler) watchExtras(mgr ctrl.Manager, b *builder.Builder) {
 	}
 	failed := handler.EnqueueRequestsFromMapFunc(r.failedIn)
 	b.Watches(&corev1.ResourceQuota{}, failed, builder.WithPredicates(blocked.QuotaEased()))
-	b.Watches(&corev1.Service{}, failed, builder.WithPredicates(blocked.NotOurs(func(o client.Object) bool { return metav1.GetControllerOf(o) != nil })))
+	b.Watches(&corev1.Service{}, failed, builder.WithPredicates(blocked.NotOurs(func(o client.Object) bool {
+		return metav1.GetControllerOf(o) != nil
+	})))
 	b.Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.graphOfPod), builder.WithPredicates(movedElsewhere()))
 	b.WatchesMetadata(claimMetadata(), handler.EnqueueRequestsFromMapFunc(r.usersOfClaim))
 	b.WatchesMetadata(DefinitionMetadata(), handler.EnqueueRequestsFromMapFunc(r.usersOfPools))
 }
 
-// changedForOwners leaves out updates of shared objects that only add owners. Each new deployment of a namespace makes one, which would have all
-// others evaluated again.
+// changedForOwners leaves out updates of shared objects that only add owners. Each new deployment of a namespace makes one, which would
+// have all others evaluated again.
 func changedForOwners() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		if metav1.GetControllerOf(e.ObjectNew) != nil {
@@ -76,11 +78,12 @@ func changedForOwners() predicate.Predicate {
 	}}
 }
 
-// topologyChanged leaves out what is reported of a ClusterTopology, of which deployments decide nothing: how many use it changes with each new
-// one, which would have all others evaluated again.
+// topologyChanged leaves out what is reported of a ClusterTopology, of which deployments decide nothing: how many use it changes with each
+// new one, which would have all others evaluated again.
 func topologyChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() || !e.ObjectOld.GetDeletionTimestamp().Equal(e.ObjectNew.GetDeletionTimestamp()) ||
+		return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() ||
+			!e.ObjectOld.GetDeletionTimestamp().Equal(e.ObjectNew.GetDeletionTimestamp()) ||
 			!maps.Equal(e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations())
 	}}
 }
@@ -106,13 +109,15 @@ func (r *Reconciler) failedIn(ctx context.Context, object client.Object) []recon
 func movedElsewhere() predicate.Funcs {
 	theirs := func(o client.Object) bool {
 		owner := metav1.GetControllerOf(o)
-		return o.GetLabels()[render.LabelScalingGroup] != "" && o.GetLabels()[render.LabelGraph] != "" && (owner == nil || owner.Kind != "ScalingGroup")
+		return o.GetLabels()[render.LabelScalingGroup] != "" && o.GetLabels()[render.LabelGraph] != "" && (owner == nil ||
+			owner.Kind != "ScalingGroup")
 	}
 	node := func(o client.Object) string { return o.(*corev1.Pod).Spec.NodeName }
 	return predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool { return theirs(e.Object) && node(e.Object) != "" },
 		UpdateFunc: func(e event.UpdateEvent) bool {
-			return theirs(e.ObjectNew) && (node(e.ObjectOld) != node(e.ObjectNew) || whyUnbound(e.ObjectOld) != whyUnbound(e.ObjectNew) || (e.ObjectOld.GetDeletionTimestamp() == nil) != (e.ObjectNew.GetDeletionTimestamp() == nil))
+			return theirs(e.ObjectNew) && (node(e.ObjectOld) != node(e.ObjectNew) || whyUnbound(e.ObjectOld) != whyUnbound(e.ObjectNew) ||
+				(e.ObjectOld.GetDeletionTimestamp() == nil) != (e.ObjectNew.GetDeletionTimestamp() == nil))
 		},
 		DeleteFunc:  func(e event.DeleteEvent) bool { return theirs(e.Object) && node(e.Object) != "" },
 		GenericFunc: func(event.GenericEvent) bool { return false },
@@ -132,7 +137,8 @@ func whyUnbound(o client.Object) string {
 // graphOfPod finds the deployment by a scaling group with the same label, which may hold a shortened name.
 func (r *Reconciler) graphOfPod(ctx context.Context, pod client.Object) []reconcile.Request {
 	groups := &trellisv1alpha1.ScalingGroupList{}
-	if err := r.Client.List(ctx, groups, client.InNamespace(pod.GetNamespace()), client.MatchingFields{indexByLabel: pod.GetLabels()[render.LabelGraph]}); err != nil {
+	if err := r.Client.List(ctx, groups, client.InNamespace(pod.GetNamespace()),
+		client.MatchingFields{indexByLabel: pod.GetLabels()[render.LabelGraph]}); err != nil {
 		log.FromContext(ctx).Error(err, "listing the scaling groups of a pod's graph", "pod", pod.GetName())
 		return nil
 	}
@@ -154,7 +160,8 @@ func DefinitionMetadata() *metav1.PartialObjectMetadata {
 }
 
 func (r *Reconciler) indexPrerequisites(ctx context.Context, mgr ctrl.Manager) error {
-	for field, values := range map[string]func(*nvidiav1beta1.DynamoGraphDeployment) []string{IndexByClaim: claimNames, IndexByPicker: hasPicker} {
+	for field, values := range map[string]func(*nvidiav1beta1.DynamoGraphDeployment) []string{IndexByClaim: claimNames,
+		IndexByPicker: hasPicker} {
 		err := mgr.GetFieldIndexer().IndexField(ctx, &nvidiav1beta1.DynamoGraphDeployment{}, field, func(o client.Object) []string {
 			return values(o.(*nvidiav1beta1.DynamoGraphDeployment))
 		})

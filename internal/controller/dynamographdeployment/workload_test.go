@@ -46,7 +46,7 @@ func TestWorkloadCondition(t *testing.T) {
 		},
 		"not served": {
 			annotation: "LeaderWorkerSet", state: notServed, workload: "LeaderWorkerSet",
-			want: condition{reason: "APINotServed", message: inSets + ", cannot be used: they are not served; nothing new is made until then, and what runs is left alone"},
+			want: condition{reason: "APINotServed", message: inSets + ", cannot be used: they are not served; nothing new is created until then, and running pods stay unchanged"},
 		},
 		"nothing is multinode": {
 			annotation: "LeaderWorkerSet", single: true, state: notServed,

@@ -4,8 +4,8 @@
 // Package leftovers deletes what an earlier object of the same name owned.
 //
 // An object that is deleted and created again has a new UID. What the first one owned keeps its names and its devices until the garbage
-// collector deletes it, which may take long, and after a gap in its watches may not happen. So a controller that finds such an object deletes it
-// itself.
+// collector deletes it, which may take long, and after a gap in its watches may not happen. So a controller that finds such an object
+// deletes it itself.
 package leftovers
 
 import (
@@ -22,14 +22,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// Of says that the controller of object is of this kind and this name, and has another UID.
+// Of reports whether the controller of object is of this kind and this name, and has another UID.
 func Of(object metav1.Object, kind, name string, uid types.UID) bool {
 	owner := metav1.GetControllerOfNoCopy(object)
 	return owner != nil && owner.Kind == kind && owner.Name == name && owner.UID != uid
 }
 
-// Current asks the API server whether owner, as the cache shows it, is the one that exists now. An owner without UID stands for none. A cache
-// that lags behind would take the objects of a successor for those of an earlier one.
+// Current asks the API server whether owner, as the cache shows it, is the one that exists now. An owner without UID stands for none. A
+// cache that lags behind would take the objects of a successor for those of an earlier one.
 func Current(ctx context.Context, live client.Reader, owner client.Object) (bool, error) {
 	now := owner.DeepCopyObject().(client.Object)
 	err := live.Get(ctx, client.ObjectKeyFromObject(owner), now)
@@ -37,7 +37,7 @@ func Current(ctx context.Context, live client.Reader, owner client.Object) (bool
 		return owner.GetUID() == "", nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("reading %s past the cache: %w", owner.GetName(), err)
+		return false, fmt.Errorf("reading %s from the API server: %w", owner.GetName(), err)
 	}
 	return now.GetUID() == owner.GetUID() && now.GetDeletionTimestamp() == nil, nil
 }
@@ -45,8 +45,8 @@ func Current(ctx context.Context, live client.Reader, owner client.Object) (bool
 // parallel is how many objects are deleted in parallel: a scaling group may have left thousands of pods.
 const parallel = 16
 
-// DeleteAll deletes objects of earlier owners of this name, once the API server has confirmed that owner is the current one. Those that are being
-// deleted, and those that have changed since they were read, are left as they are.
+// DeleteAll deletes objects of earlier owners of this name, once the API server has confirmed that owner is the current one. Those that
+// are being deleted, and those that have changed since they were read, are left as they are.
 func DeleteAll[T client.Object](ctx context.Context, c client.Client, live client.Reader, owner client.Object, objects []T) error {
 	objects = slices.DeleteFunc(slices.Clone(objects), func(object T) bool { return object.GetDeletionTimestamp() != nil })
 	if len(objects) == 0 {
@@ -61,11 +61,14 @@ func DeleteAll[T client.Object](ctx context.Context, c client.Client, live clien
 	return errors.Join(failures...)
 }
 
-// remove deletes an object as it was read: one that has changed since, for example because its owner was taken off, stays until the next reconcile.
+// remove deletes an object as it was read: one that has changed since, for example because its owner was taken off, stays until the next
+// reconcile.
 func remove(ctx context.Context, c client.Client, object client.Object) error {
-	log.FromContext(ctx).Info("deleting an object of an earlier owner of this name", "object", fmt.Sprintf("%T", object), "name", object.GetName())
+	log.FromContext(ctx).Info("deleting an object of an earlier owner of this name", "object", fmt.Sprintf("%T", object), "name",
+		object.GetName())
 	uid, version := object.GetUID(), object.GetResourceVersion()
-	err := c.Delete(ctx, object, client.Preconditions{UID: &uid, ResourceVersion: &version}, client.PropagationPolicy(metav1.DeletePropagationBackground))
+	err := c.Delete(ctx, object, client.Preconditions{UID: &uid, ResourceVersion: &version},
+		client.PropagationPolicy(metav1.DeletePropagationBackground))
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("deleting %T %s of an earlier owner: %w", object, object.GetName(), err)
 	}

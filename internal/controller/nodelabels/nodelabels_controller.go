@@ -1,8 +1,8 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nodelabels copies labels of nodes to the bound pods that ask for them by annotation: the workers of graphs with a transfer policy for KV
-// caches, whichever provider placed them. A file in the pod is made of the label, which the worker waits for at its start.
+// Package nodelabels copies labels of nodes to the bound pods that ask for them by annotation: the workers of graphs with a transfer
+// policy for KV caches, whichever provider placed them. A file in the pod is made of the label, which the worker waits for at its start.
 //
 //	pod annotation nvidia.com/topology-label-key: example.com/rack     label example.com/rack of its node
 //	pod annotation nvidia.com/topology-cluster-topology-name: gb200    a label nvidia.com/dynamo-topology.LEVEL for each level
@@ -46,7 +46,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// asks says that an object is a bound pod that asks for labels of its node.
+// asks reports whether an object is a bound pod that asks for labels of its node.
 func asks(o client.Object) bool {
 	pod, ok := o.(*corev1.Pod)
 	return ok && pod.Spec.NodeName != "" && pod.DeletionTimestamp == nil &&

@@ -11,8 +11,8 @@
 //
 // What someone acts on, such as a condition that turns, is not to wait: that is for the controller to say, see [Turned].
 //
-// The first status of an object that has none may wait as long, from when it was first looked at, see [Writes.Begun]: of what an object goes
-// through in its first second only the end is written.
+// The first status of an object that has none may wait as long, from when it was first looked at, see [Writes.Begun]: of what an object
+// goes through in its first second only the end is written.
 package pace
 
 import (
@@ -97,8 +97,8 @@ func (w *Writes) clock() time.Time {
 	return time.Now()
 }
 
-// Turned says that a condition is new or gone, or has another status, reason or generation. A message alone can wait, and so can the reason of a
-// condition of one of the types in summaries, which says in other words what further conditions say.
+// Turned reports whether a condition is new or gone, or has another status, reason or generation. A message alone can wait, and so can the
+// reason of a condition of one of the types in summaries, which says in other words what further conditions say.
 func Turned(before, now []metav1.Condition, summaries ...string) bool {
 	if len(before) != len(now) {
 		return true

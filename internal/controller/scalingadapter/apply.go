@@ -24,16 +24,19 @@ import (
 func (r *Reconciler) apply(ctx context.Context, dgd *deployment, s steps) error {
 	var failures []error
 	for _, a := range s.delete {
-		if err := r.Client.Delete(ctx, a, client.Preconditions{UID: &a.UID}); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		if err := r.Client.Delete(ctx, a, client.Preconditions{UID: &a.UID}); err != nil && !apierrors.IsNotFound(err) &&
+			!apierrors.IsConflict(err) {
 			failures = append(failures, fmt.Errorf("deleting scaling adapter %s: %w", a.Name, err))
 		}
 	}
-	failures = append(failures, leftovers.DeleteAll(ctx, r.Client, r.Live, dgd, s.leftovers)) // the event of their end brings the next reconcile
+	// the event of their end brings the next reconcile
+	failures = append(failures, leftovers.DeleteAll(ctx, r.Client, r.Live, dgd, s.leftovers))
 	for _, a := range s.adopt {
 		adopted := a.DeepCopy()
 		adopted.OwnerReferences = append(adopted.OwnerReferences, ownerReference(dgd))
 		patch := client.MergeFromWithOptions(a, client.MergeFromWithOptimisticLock{})
-		if err := r.Client.Patch(ctx, adopted, patch, client.FieldOwner(render.FieldOwner)); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		if err := r.Client.Patch(ctx, adopted, patch, client.FieldOwner(render.FieldOwner)); err != nil && !apierrors.IsNotFound(err) &&
+			!apierrors.IsConflict(err) {
 			failures = append(failures, fmt.Errorf("taking over scaling adapter %s: %w", a.Name, err))
 		}
 	}
@@ -120,8 +123,8 @@ func (r *Reconciler) carry(ctx context.Context, o observed) (outcome, error) {
 	return out, nil
 }
 
-// isRefusal says that an error is an answer to what was asked for, 4xx. Others, such as 5xx of a webhook that is too slow, and no answer at all, say
-// nothing about it.
+// isRefusal reports whether an error is an answer to what was asked for, 4xx. Others, such as 5xx of a webhook that is too slow, and no
+// answer at all, say nothing about it.
 func isRefusal(err error) bool {
 	status := apierrors.APIStatus(nil)
 	if !errors.As(err, &status) || apierrors.IsTooManyRequests(err) {

@@ -94,9 +94,10 @@ func whyIdle(dgd *deployment, a *adapter) string {
 	case !replicas.WithAdapter(spec):
 		return fmt.Sprintf("%s of DynamoGraphDeployment %q is not set", field.Component(-1, ref.ComponentName).Child("scalingAdapter"), ref.Name)
 	case a.Name != replicas.AdapterName(dgd.Name, ref.ComponentName):
-		return fmt.Sprintf("the component follows adapter %q, which Trellis makes; delete this one", replicas.AdapterName(dgd.Name, ref.ComponentName))
+		return fmt.Sprintf("the component follows adapter %q, which Trellis creates; delete this one", replicas.AdapterName(dgd.Name,
+			ref.ComponentName))
 	case owner != nil && owner.UID != dgd.UID:
-		return fmt.Sprintf("it belongs to %s %q (UID %s), not to the DynamoGraphDeployment of today", owner.Kind, owner.Name, owner.UID)
+		return fmt.Sprintf("it belongs to %s %q (UID %s), not to the current DynamoGraphDeployment", owner.Kind, owner.Name, owner.UID)
 	}
 	return "it is being taken over"
 }

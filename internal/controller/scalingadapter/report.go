@@ -78,12 +78,15 @@ func active(o observed, a *adapter, out outcome) metav1.Condition {
 		c.Reason, c.Message = nvidiav1beta1.ReasonNotInUse, "nothing follows this adapter: "+whyIdle(o.dgd, a)
 	case refused:
 		c.Reason = nvidiav1beta1.ReasonReplicasRefused
-		c.Message = limit.Text(fmt.Sprintf("the component keeps %d replicas: %d are refused: %s", replicas.Of(o.dgd.Component(component)), a.Spec.Replicas, why), limit.Condition)
+		c.Message = limit.Text(fmt.Sprintf("the component keeps %d replicas: %d are refused: %s", replicas.Of(o.dgd.Component(component)),
+			a.Spec.Replicas, why), limit.Condition)
 	default:
 		c.Status, c.Reason = metav1.ConditionTrue, nvidiav1beta1.ReasonOwnsReplicas
-		c.Message = fmt.Sprintf("%s of DynamoGraphDeployment %q follows this adapter", field.Component(-1, component).Child("replicas"), o.dgd.Name)
+		c.Message = fmt.Sprintf("%s of DynamoGraphDeployment %q follows this adapter", field.Component(-1, component).Child("replicas"),
+			o.dgd.Name)
 		if why := out.failed[component]; why != "" {
-			c.Message = limit.Text(fmt.Sprintf("%s; %d replicas are not written yet, and tried again: %s", c.Message, a.Spec.Replicas, why), limit.Condition)
+			c.Message = limit.Text(fmt.Sprintf("%s; %d replicas are not written yet, and are retried: %s", c.Message, a.Spec.Replicas, why),
+				limit.Condition)
 		}
 	}
 	return c

@@ -151,7 +151,7 @@ func TestFailedWriteIsNoRefusal(t *testing.T) {
 	if _, err := w.Reconcile(t.Context(), request); err == nil {
 		t.Error("no error, so it is not tried again")
 	}
-	w.active("g-decode", "True", "OwnsReplicas", "5 replicas are not written yet, and tried again")
+	w.active("g-decode", "True", "OwnsReplicas", "5 replicas are not written yet, and are retried")
 	w.active("g-decode", "True", "OwnsReplicas", "failed calling webhook")
 	w.refuse = nil
 	w.settle()

@@ -65,7 +65,7 @@ func newServer(ctx context.Context) *server {
 	c, err := client.New(shared, client.Options{Scheme: scheme, Cache: &client.CacheOptions{Reader: cl.GetCache(), EnableReadYourWritesConsistency: ptr.To(true)}})
 	Expect(err).NotTo(HaveOccurred())
 	s := &server{ctx: ctx, ns: ns, c: c, r: &Reconciler{
-		Client: c, Live: cl.GetAPIReader(), Providers: provider.New(provider.Options{}, provider.All{
+		Client: c, Live: cl.GetAPIReader(), Domains: direct, Providers: provider.New(provider.Options{}, provider.All{
 			Placers: []provider.Placer{gates.Placer{Client: c, Live: cl.GetAPIReader()}},
 		}),
 	}}
@@ -216,7 +216,7 @@ var _ = Describe("A scaling group", func() {
 		s.expect("everything stops", " | 0 there, 0 updated, 0 ready, 0 outdated")
 		Expect(s.c.Create(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "g-worker-0-0"}, Spec: sg.Spec.Roles[0].Template.Spec})).To(Succeed())
 		s.change(func(spec *trellisv1alpha1.ScalingGroupSpec) { spec.Restart.Stop = false })
-		Expect(s.reconcile()).To(MatchError(ContainSubstring("not this group's")), "a foreign pod has the name of one of ours")
+		Expect(s.reconcile()).To(MatchError(ContainSubstring("does not belong to this group")), "a foreign pod has the name of one of ours")
 		Expect(meta.FindStatusCondition(s.group().Status.Conditions, trellisv1alpha1.ConditionPodsInSync)).To(HaveField("Reason", trellisv1alpha1.ReasonChangeRefused))
 	})
 })

@@ -32,10 +32,10 @@ func (r *Reconciler) apply(ctx context.Context, sg *trellisv1alpha1.ScalingGroup
 		todo = append(todo, func() error { return r.unmake(ctx, sg, gone) })
 	}
 	down := inParallel(todo)
-	if len(s.make)+len(s.create) == 0 {
+	if len(s.make)+len(s.create)+len(s.inPlace) == 0 {
 		return down
 	}
-	up := r.makeAll(ctx, sg, s)
+	up := errors.Join(r.createInPlace(ctx, sg, s.inPlace), r.makeAll(ctx, sg, s))
 	r.refusals.note(sg, up)
 	return errors.Join(down, up)
 }
@@ -98,13 +98,19 @@ func (r *Reconciler) mayMake(ctx context.Context, sg *trellisv1alpha1.ScalingGro
 		return allowance{}, err
 	case !within: // the graph controller will bound the groups, which is an event
 		s.create, s.make = nil, nil
-		return allowance{}, nil
 	}
-	gone, err := r.isGone(ctx, sg)
-	return allowance{gone: gone}, err
+	return allowance{}, nil
 }
 
-// withinLimit says that all groups of the graph together ask for no more pods than a graph may have.
+// isGoneBefore reports whether a group for which pods are about to be made is gone, or its owner is.
+func (r *Reconciler) isGoneBefore(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, s *steps) (bool, error) {
+	if len(s.create)+len(s.make)+len(s.inPlace) == 0 {
+		return false, nil
+	}
+	return r.isGone(ctx, sg)
+}
+
+// withinLimit reports whether all groups of the graph together ask for no more pods than a graph may have.
 func (r *Reconciler) withinLimit(ctx context.Context, sg *trellisv1alpha1.ScalingGroup) (bool, error) {
 	if r.MaxPods == 0 || metav1.GetControllerOfNoCopy(sg) == nil {
 		return true, nil
@@ -130,7 +136,8 @@ func (r *Reconciler) isGone(ctx context.Context, sg *trellisv1alpha1.ScalingGrou
 	if gone || err != nil || owner == nil {
 		return gone, err
 	}
-	return r.goneLive(ctx, schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind), client.ObjectKey{Namespace: sg.Namespace, Name: owner.Name}, owner.UID)
+	return r.goneLive(ctx, schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind), client.ObjectKey{Namespace: sg.Namespace,
+		Name: owner.Name}, owner.UID)
 }
 
 func (r *Reconciler) goneLive(ctx context.Context, kind schema.GroupVersionKind, key client.ObjectKey, uid types.UID) (bool, error) {
@@ -141,7 +148,7 @@ func (r *Reconciler) goneLive(ctx context.Context, kind schema.GroupVersionKind,
 		return true, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("reading %s %s before pods are made: %w", kind.Kind, key.Name, err)
+		return false, fmt.Errorf("reading %s %s before pods are created: %w", kind.Kind, key.Name, err)
 	}
 	return live.UID != uid || live.DeletionTimestamp != nil, nil
 }

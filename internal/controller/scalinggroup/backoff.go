@@ -18,8 +18,8 @@ import (
 )
 
 // A replica of which a pod ended is recreated after a delay that doubles with each failure in succession. The failures are stored in the
-// group's status before the pods are deleted, so that a restart of the operator does not end the delay. They are forgotten when the replica has
-// been Ready for settledAfter, and with the next revision or restart.
+// group's status before the pods are deleted, so that a restart of the operator does not end the delay. They are forgotten when the
+// replica has been Ready for settledAfter, and with the next revision or restart.
 const (
 	firstRecreate = time.Second
 	lastRecreate  = 5 * time.Minute
@@ -72,7 +72,7 @@ func backOffOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, no
 	return b
 }
 
-// current says that a stored failure still counts.
+// current reports whether a stored failure still counts.
 func (b *backOff) current(sg *trellisv1alpha1.ScalingGroup, f trellisv1alpha1.FailedReplica, r *replica) bool {
 	if f.Revision != sg.Spec.Revision || f.Restart != restartOf(sg) {
 		return false
@@ -84,8 +84,8 @@ func (b *backOff) current(sg *trellisv1alpha1.ScalingGroup, f trellisv1alpha1.Fa
 	return !ready || b.now.Before(since.Add(settledAfter))
 }
 
-// note counts a failure, unless the pod is of the time that was counted already. When all pods are older than that time, the clock that they
-// are created by was set back.
+// note counts a failure, unless the pod is of the time that was counted already. When all pods are older than that time, the clock that
+// they are created by was set back.
 func (b *backOff) note(f *trellisv1alpha1.FailedReplica, r *replica) {
 	pod := r.failedPod()
 	if pod == nil || r.outdated {
@@ -104,8 +104,8 @@ func (b *backOff) note(f *trellisv1alpha1.FailedReplica, r *replica) {
 	b.isNew = true
 }
 
-// waits says that a replica is recreated later. A stored time that is further ahead than the longest delay is that of another clock, which was
-// ahead of this one or was set back since: the replica does not wait for it.
+// waits reports whether a replica is recreated later. A stored time that is further ahead than the longest delay is that of another clock,
+// which was ahead of this one or was set back since: the replica does not wait for it.
 func (b *backOff) waits(f trellisv1alpha1.FailedReplica) bool {
 	return f.RetryAt.After(b.now) && !f.RetryAt.After(b.now.Add(lastRecreate+time.Second))
 }
@@ -141,7 +141,8 @@ func (b *backOff) into(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*rep
 	}
 }
 
-// failedPod is a pod of the replica that ended, the first by name; nil when none did, or something else than the pod or its node was the cause.
+// failedPod is a pod of the replica that ended, the first by name; nil when none did, or something else than the pod or its node was the
+// cause.
 func (r *replica) failedPod() *corev1.Pod {
 	if r == nil {
 		return nil
@@ -155,7 +156,7 @@ func (r *replica) failedPod() *corev1.Pod {
 	return first
 }
 
-// displaced says that the pod had to go for others, which is no failure of its own.
+// displaced reports whether the pod had to go for others, which is no failure of its own.
 func displaced(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason != corev1.PodReasonTerminationByKubelet

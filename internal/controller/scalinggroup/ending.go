@@ -14,9 +14,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// lookForEnds finds pods that were deleted and do not end, and returns the time until another one has not ended in time; 0 for never. A replica is
-// lost when the node of such a pod is not ready: no one knows whether and when it ends. It is made under another ordinal once the capacity of the
-// old one is not held any more.
+// lookForEnds finds pods that were deleted and do not end, and returns the time until another one has not ended in time; 0 for never. A
+// replica is lost when the node of such a pod is not ready: no one knows whether and when it ends. It is made under another ordinal once
+// the capacity of the old one is not held any more.
 func (r *Reconciler) lookForEnds(ctx context.Context, replicas map[int32]*replica) (again time.Duration) {
 	now := r.refusals.clock()
 	ready := func(node string) bool { return r.nodeReady(ctx, node) }

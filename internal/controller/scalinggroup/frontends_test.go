@@ -4,6 +4,7 @@
 package scalinggroup
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -113,6 +114,64 @@ func TestFrontendsAreAsked(t *testing.T) {
 	}
 }
 
+// TestPublishedIsReadOnce: while a frontend does not list a new worker, what that one published is read once, and once more when it has published again.
+func TestPublishedIsReadOnce(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(`{"instances":[{"namespace":"n","instance_id":1},{"namespace":"n","instance_id":3}]}`))
+	}))
+	t.Cleanup(server.Close)
+	r, sg, pods := updating(t, "true", frontendAt(t, server.URL)...)
+	live := &readsOf{Reader: r.Live}
+	r.Live = live
+	look := func(why string, reads int) {
+		t.Helper()
+		for range 5 {
+			if got, _, _ := accepted(t, r, sg, pods); !strings.HasSuffix(got, why) || got == "" && why != "" {
+				t.Errorf("got %q, want %q", got, why)
+			}
+		}
+		if live.n != reads {
+			t.Errorf("%d reads of what is published, want %d", live.n, reads)
+		}
+	}
+	look("does not list it", 1)
+	metadata := &nvidiav1alpha1.DynamoWorkerMetadata{}
+	if err := r.Client.Get(t.Context(), client.ObjectKey{Namespace: sg.Namespace, Name: pods[1].Name}, metadata); err != nil {
+		t.Fatal(err)
+	}
+	publish := func(data string) {
+		metadata.Spec.Data.Raw = []byte(data)
+		if err := r.Client.Update(t.Context(), metadata); err != nil {
+			t.Fatal(err)
+		}
+	}
+	publish(`{"model_cards":null,"endpoints":null}`)
+	look("has published no instance that a frontend could list", 2)
+	publish(`{"endpoints":{"a":{"namespace":"n","instance_id":3}}}`)
+	look("", 3)
+	for i := range pods {
+		pods[i].Labels[render.LabelRevision] = sg.Spec.Revision
+	}
+	sg.Status.Conditions = nil
+	look("", 3)
+	if _, known := r.published.Of(client.ObjectKeyFromObject(sg), metadata.UID, metadata.ResourceVersion); known {
+		t.Error("what was published is remembered after the update")
+	}
+}
+
+// readsOf counts the reads of DynamoWorkerMetadatas.
+type readsOf struct {
+	client.Reader
+	n int
+}
+
+func (r *readsOf) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+	if _, ok := object.(*nvidiav1alpha1.DynamoWorkerMetadata); ok {
+		r.n++
+	}
+	return r.Reader.Get(ctx, key, object, options...)
+}
+
 // TestFrontendsThatDoNotAnswer: the worker does not count until there is an answer, and a reconcile does not wait for it.
 func TestFrontendsThatDoNotAnswer(t *testing.T) {
 	answer := make(chan struct{})
@@ -163,7 +222,7 @@ func updating(t *testing.T, ask string, front ...client.Object) (*Reconciler, *t
 	for i, pod := range pods {
 		pod.UID += "x"
 		metadata := &nvidiav1alpha1.DynamoWorkerMetadata{ObjectMeta: metav1.ObjectMeta{
-			Namespace: pod.Namespace, Name: pod.Name, OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID}},
+			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID + "-metadata", OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID}},
 		}}
 		metadata.Spec.Data.Raw = fmt.Appendf(nil, `{"model_cards":{"a":{"namespace":"n","instance_id":%d}}}`, i+1)
 		objects = append(objects, metadata)

@@ -14,7 +14,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// generationsOf counts the outdated replicas of workers by generation: those with the most available replicas, by name. Groups without generations have none.
+// generationsOf counts the outdated replicas of workers by generation: those with the most available replicas, by name. Groups without
+// generations have none.
 func generationsOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica) []trellisv1alpha1.GenerationCount {
 	if render.GenerationOf(sg) == "" {
 		return nil
@@ -38,13 +39,17 @@ func generationsOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica
 	return slices.Clip(listed)
 }
 
-// progressOf says when the update of a group last came further. The clock begins anew with another revision and when a paused update is resumed.
-func progressOf(sg *trellisv1alpha1.ScalingGroup, status *trellisv1alpha1.ScalingGroupStatus, over bool, now metav1.Time) *trellisv1alpha1.RolloutProgress {
+// progressOf says when the update of a group last came further. The clock begins anew with another revision and when a paused update is
+// resumed. inPlace: it continues in place from now on.
+func progressOf(
+	sg *trellisv1alpha1.ScalingGroup, status *trellisv1alpha1.ScalingGroupStatus, over, inPlace bool, now metav1.Time,
+) *trellisv1alpha1.RolloutProgress {
 	if over {
 		return nil
 	}
 	p := trellisv1alpha1.RolloutProgress{
-		Revision: sg.Spec.Revision, AvailableReplicas: status.UpdatedAvailableReplicas, Paused: sg.Spec.Step != nil && sg.Spec.Step.Paused, Time: now,
+		Revision: sg.Spec.Revision, AvailableReplicas: status.UpdatedAvailableReplicas, Time: now,
+		Paused: sg.Spec.Step != nil && sg.Spec.Step.Paused, InPlace: inPlace,
 	}
 	before := status.Progress
 	if before == nil || before.Revision != p.Revision || before.Paused && !p.Paused || p.AvailableReplicas > before.AvailableReplicas {

@@ -56,7 +56,7 @@ func TestProgress(t *testing.T) {
 	look := func(available int32) string {
 		clock = clock.Add(time.Minute)
 		status.UpdatedAvailableReplicas = available
-		status.Progress = progressOf(sg, status, false, metav1.NewTime(clock))
+		status.Progress = progressOf(sg, status, false, false, metav1.NewTime(clock))
 		return status.Progress.Time.UTC().Format("15:04")
 	}
 	got := []string{look(0), look(0), look(1), look(0), look(1), look(2)}
@@ -70,7 +70,7 @@ func TestProgress(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if p := progressOf(sg, status, true, metav1.NewTime(clock)); p != nil {
+	if p := progressOf(sg, status, true, false, metav1.NewTime(clock)); p != nil {
 		t.Errorf("the update is over: %+v", p)
 	}
 }

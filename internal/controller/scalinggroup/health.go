@@ -41,7 +41,8 @@ func healthCondition(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*repli
 		return nil
 	}
 	parts := slices.Concat(
-		limit.First(failed, maxNamed, "replicas failed"), limit.First(stuck, maxNamed, "pods do not start"), limit.First(ending, maxNamed, "pods do not end"))
+		limit.First(failed, maxNamed, "replicas failed"), limit.First(stuck, maxNamed, "pods do not start"), limit.First(ending, maxNamed,
+			"pods do not end"))
 	c.Message = limit.Text(strings.Join(parts, "; "), limit.Condition)
 	return c
 }
@@ -98,8 +99,9 @@ func whyNotStarting(pod *corev1.Pod) string {
 		waiting := s.State.Waiting
 		switch {
 		case !s.Ready && last != nil && s.RestartCount > 0 && (waiting == nil || waiting.Reason == "CrashLoopBackOff"):
-			return fmt.Sprintf("container %s is restarted again and again, %s", s.Name, exit(last))
-		case waiting == nil || waiting.Reason == "" || waiting.Reason == "ContainerCreating" || waiting.Reason == "PodInitializing" || waiting.Reason == "CrashLoopBackOff":
+			return fmt.Sprintf("container %s is restarted repeatedly, %s", s.Name, exit(last))
+		case waiting == nil || waiting.Reason == "" || waiting.Reason == "ContainerCreating" || waiting.Reason == "PodInitializing" ||
+			waiting.Reason == "CrashLoopBackOff":
 		case waiting.Reason == "ErrImagePull", waiting.Reason == "ImagePullBackOff": // by turns
 			return fmt.Sprintf("container %s: ImagePullBackOff: image %q cannot be pulled", s.Name, limit.Text(s.Image, maxCause))
 		default:

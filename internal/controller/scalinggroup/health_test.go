@@ -37,7 +37,7 @@ func crashes(code int32, reason string, between corev1.ContainerState) state {
 }
 
 func TestHealth(t *testing.T) {
-	const again = "PodsNotStarting pod g-worker-0: container main is restarted again and again, exited with code 137 (OOMKilled)"
+	const again = "PodsNotStarting pod g-worker-0: container main is restarted repeatedly, exited with code 137 (OOMKilled)"
 	sidecar := func(pod *corev1.Pod) {
 		running(pod)
 		pod.Status.Conditions = nil

@@ -25,13 +25,16 @@ type steps struct {
 	// make and unmake are replicas whose pods a maker makes, by the object it makes them from.
 	make   []int32
 	unmake []removal
+	// inPlace are replicas that are created in their places. asked: replicas were asked for places just now.
+	inPlace []*planned
+	asked   bool
 	// more: the plan wants more than one batch.
 	more bool
 }
 
-// onlyMake says that there is something to make and nothing to take down.
+// onlyMake reports whether there is something to make and nothing to take down.
 func (s *steps) onlyMake() bool {
-	return len(s.create)+len(s.make) > 0 && len(s.delete)+len(s.unmake) == 0
+	return (s.asked || len(s.create)+len(s.make)+len(s.inPlace) > 0) && len(s.delete)+len(s.unmake) == 0
 }
 
 // removal is a replica to take down with what its pods come from.
@@ -57,7 +60,10 @@ func summaries(replicas map[int32]*replica) []rollout.Replica {
 	for _, ordinal := range slices.Sorted(maps.Keys(replicas)) {
 		r := replicas[ordinal]
 		state, why := r.state()
-		out = append(out, rollout.Replica{Ordinal: int(ordinal), State: state, Outdated: r.outdated, Generation: r.generation, Born: r.born(), Why: why})
+		out = append(out, rollout.Replica{
+			Ordinal: int(ordinal), State: state, Outdated: r.outdated, Generation: r.generation, Born: r.born(), Why: why,
+			NoQuota: r.noQuota, KeepsQuota: r.keepsQuota,
+		})
 	}
 	return out
 }

@@ -34,6 +34,7 @@ func (r *Reconciler) createPod(ctx context.Context, sg *trellisv1alpha1.ScalingG
 	pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(sg, trellisv1alpha1.GroupVersion.WithKind("ScalingGroup"))}
 	err := r.Client.Create(ctx, pod)
 	if err == nil {
+		r.learn(sg, pod)
 		return r.checkKept(ctx, sg, pod)
 	}
 	if !apierrors.IsAlreadyExists(err) {
@@ -52,7 +53,7 @@ func (r *Reconciler) createPod(ctx context.Context, sg *trellisv1alpha1.ScalingG
 	case isLeftover(live, sg.Name, sg.UID): // not in the cache yet; its end brings the next reconcile
 		return r.deleteLeftovers(ctx, client.ObjectKeyFromObject(sg), sg.UID, []*corev1.Pod{live})
 	}
-	return fmt.Errorf("creating pod %s: a pod of this name exists and is not this group's; it is left alone", pod.Name)
+	return fmt.Errorf("creating pod %s: a pod of this name exists and does not belong to this group; it is left unchanged", pod.Name)
 }
 
 func wrapped(err error, format string, args ...any) error {

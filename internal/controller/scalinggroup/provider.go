@@ -55,7 +55,7 @@ func (s *steps) replaceForeign(sg *trellisv1alpha1.ScalingGroup, placer provider
 		if r.released() || len(pods) == 0 || placer.Kept(pods) {
 			continue
 		}
-		s.replace(sg, r, "it was made for another provider, or in two parts")
+		s.replace(sg, r, "it was created for another provider, or in two parts")
 	}
 }
 

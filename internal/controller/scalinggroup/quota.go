@@ -24,26 +24,39 @@ import (
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
 
-// dependsOnOthers says that the pods of a group are made, or held, by another system.
+// dependsOnOthers reports whether the pods of a group are made, or held, by another system.
 func (r *Reconciler) dependsOnOthers(sg *trellisv1alpha1.ScalingGroup) bool {
 	return r.Providers.Workload(sg.Spec.Provider) != nil || sg.Spec.Workload != "" || quota.QueueOf(sg) != ""
 }
 
-// stepsFor turns a plan into steps that the group's provider, and its queue of Kueue, can follow. own are the group's pods.
-func (r *Reconciler) stepsFor(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, own []*corev1.Pod, replicas map[int32]*replica, next rollout.Plan) (steps, error) {
-	q, err := r.queueOf(ctx, sg)
-	if err != nil {
-		return steps{}, err
-	}
-	if q.closed {
+// stepsFor turns a plan into steps that the group's provider, and its queue of Kueue, can follow.
+func (r *Reconciler) stepsFor(ctx context.Context, o observed, next rollout.Plan) steps {
+	if o.queue.closed {
 		next = next.OnlyScaleIn()
 	}
-	s := r.fit(ctx, sg, replicas, next)
-	if q.named || slices.ContainsFunc(own, func(pod *corev1.Pod) bool { return quota.WorkloadOf(pod) != "" }) {
-		s.replaceUnqueued(sg, replicas)
+	s := r.fit(ctx, o.sg, o.replicas, next)
+	if o.queue.named || slices.ContainsFunc(o.pods.own, func(pod *corev1.Pod) bool { return quota.WorkloadOf(pod) != "" }) {
+		s.replaceUnqueued(o.sg, o.replicas)
 	}
-	q.enqueue(sg, own, &s)
-	return s, nil
+	o.queue.enqueue(o.sg, o.pods.own, &s)
+	return s
+}
+
+// judge notes how the replicas of a group that is being updated stand with their quota.
+func (q *queue) judge(sg *trellisv1alpha1.ScalingGroup, own []*corev1.Pod, replicas map[int32]*replica) {
+	updating := false
+	for _, r := range replicas {
+		updating = updating || r.outdated
+	}
+	if !updating || !q.named || q.closed {
+		return
+	}
+	joining := quota.Join(sg, q.groups, own, q.workloads)
+	for _, r := range replicas {
+		if pods := r.living(); len(pods) > 0 {
+			r.noQuota, r.keepsQuota = joining.Denied(pods[0]), joining.Keeps(pods[0])
+		}
+	}
 }
 
 // queue is what new pods of a group find in its queue of Kueue.
@@ -57,8 +70,9 @@ type queue struct {
 	workloads []*quota.Workload
 }
 
-// queueOf looks at the queue of a group. It is closed while Workloads cannot be read, since a pod without its Workload would have no quota, or end those
-// that have, while no quota is asked for the deployment, and while the base is not made since a scaling group is missing.
+// queueOf looks at the queue of a group. It is closed while Workloads cannot be read, since a pod without its Workload would have no
+// quota, or end those that have, while no quota is asked for the deployment, and while the base is not made since a scaling group is
+// missing.
 func (r *Reconciler) queueOf(ctx context.Context, sg *trellisv1alpha1.ScalingGroup) (queue, error) {
 	if quota.QueueOf(sg) == "" {
 		return queue{}, nil
@@ -136,8 +150,8 @@ func (r *Reconciler) siblings(ctx context.Context, o client.Object) []reconcile.
 	return out
 }
 
-// replaceUnqueued has replicas recreated of which nothing has begun and whose pods wait in another queue than the group, or in one although the group is in
-// none, or the other way round.
+// replaceUnqueued has replicas recreated of which nothing has begun and whose pods wait in another queue than the group, or in one
+// although the group is in none, or the other way round.
 func (s *steps) replaceUnqueued(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica) {
 	for _, ordinal := range slices.Sorted(maps.Keys(replicas)) {
 		pods := replicas[ordinal].living()

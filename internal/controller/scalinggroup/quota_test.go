@@ -7,10 +7,12 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -25,6 +27,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
 	"github.com/trellis-k8s/trellis/internal/quota"
 	"github.com/trellis-k8s/trellis/internal/render"
+	"github.com/trellis-k8s/trellis/internal/rollout"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
 
@@ -109,10 +112,11 @@ func stepsIn(t *testing.T, r *Reconciler, sg *trellisv1alpha1.ScalingGroup, stat
 		pods = append(pods, podsOf(sg, int32(ordinal), of...)...)
 	}
 	replicas := replicasOf(sg, pods, func(*corev1.Pod) bool { return false })
-	s, err := r.stepsFor(t.Context(), sg, pods, replicas, plan(sg, replicas))
+	q, err := r.queueOf(t.Context(), sg)
 	if err != nil {
 		t.Fatal(err)
 	}
+	s := r.stepsFor(t.Context(), observed{sg: sg, pods: found{own: pods}, replicas: replicas, queue: q}, plan(sg, replicas))
 	return s.names()
 }
 
@@ -148,3 +152,62 @@ func TestClosedQueues(t *testing.T) {
 type noWorkloads struct{ client.Reader }
 
 func (noWorkloads) List(context.Context, client.ObjectList, ...client.ListOption) error { return nil }
+
+// A replica of a component without a place of its own waits while Kueue holds it: it is the first that goes, and loses nothing.
+func TestHeldByKueueAlone(t *testing.T) {
+	held := func(pod *corev1.Pod) { pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: quota.Gate}} }
+	for name, tc := range map[string]struct {
+		pods []state
+		want rollout.State
+	}{
+		"held":             {[]state{held, held}, rollout.Waiting},
+		"one of them runs": {[]state{held, running}, rollout.Starting},
+		"none is held":     {[]state{unready, unready}, rollout.Starting},
+	} {
+		sg := group(1, 2)
+		sg.Spec.Topology = nil
+		replicas := replicasOf(sg, podsOf(sg, 0, tc.pods...), func(*corev1.Pod) bool { return false })
+		if got, _ := replicas[0].state(); got != tc.want {
+			t.Errorf("%s: state %d, want %d", name, got, tc.want)
+		}
+	}
+}
+
+// An update whose surplus replica gets no quota continues in place, to its end and no further.
+func TestUpdateWithinQuota(t *testing.T) {
+	sg := surge(group(2, 1))
+	replicas := func(surplus *replica) map[int32]*replica {
+		pods := slices.Concat(podsOf(sg, 0, old(running)), podsOf(sg, 1, old(running)), podsOf(sg, 2, gated))
+		out := replicasOf(sg, pods, func(*corev1.Pod) bool { return false })
+		out[0].keepsQuota, out[1].keepsQuota = true, true
+		out[2].noQuota = surplus.noQuota
+		return out
+	}
+	look := func(of map[int32]*replica) (inPlace bool, removed int, says string) {
+		next := plan(sg, of)
+		sg.Status = statusOf(sg, of, next, func(string) map[string]string { return nil }, nil)
+		c := meta.FindStatusCondition(sg.Status.Conditions, trellisv1alpha1.ConditionRolledOut)
+		return sg.Status.Progress.InPlace, len(next.Remove), c.Message
+	}
+	if inPlace, removed, says := look(replicas(&replica{})); inPlace || removed > 0 || strings.Contains(says, saysInPlace) {
+		t.Errorf("it has quota: in place %v, %d go: %s", inPlace, removed, says)
+	}
+	if inPlace, removed, says := look(replicas(&replica{noQuota: true})); !inPlace || removed > 0 || !strings.Contains(says, saysInPlace) {
+		t.Errorf("it has none: in place %v, %d go: %s", inPlace, removed, says)
+	}
+	next := plan(sg, replicas(&replica{noQuota: true}))
+	var got []int
+	for _, r := range next.Remove {
+		got = append(got, r.Ordinal)
+	}
+	if diff := cmp.Diff([]int{2, 1}, got); diff != "" {
+		t.Errorf("the surplus replica and one of the others go (-want +got):\n%s", diff)
+	}
+	if inPlace, _, _ := look(replicas(&replica{})); !inPlace {
+		t.Error("it is forgotten during the update")
+	}
+	sg.Spec.Revision = "newer"
+	if inPlace, removed, _ := look(replicas(&replica{})); inPlace || removed > 1 {
+		t.Errorf("another update: in place %v, %d go", inPlace, removed)
+	}
+}

@@ -14,8 +14,8 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
-// A group whose creates were refused, by a quota for example, is not tried again before a delay that doubles with each refusal. Events of the
-// group's own pods do not shorten it; a change of the group's spec, and a quota that allows more, do.
+// A group whose creates were refused, by a quota for example, is not tried again before a delay that doubles with each refusal. Events of
+// the group's own pods do not shorten it; a change of the group's spec, and a quota that allows more, do.
 const (
 	firstDelay = time.Second
 	maxDelay   = 30 * time.Second
@@ -26,8 +26,6 @@ type allowance struct {
 	// again is the time until the next try, 0 when it may be now; refused is what the API server said last.
 	again   time.Duration
 	refused error
-	// gone: the group or its owner is gone or going.
-	gone bool
 }
 
 // refusals remembers the groups whose creates were refused. The zero value is ready to use.
@@ -78,7 +76,7 @@ func (r *refusals) wait(sg *trellisv1alpha1.ScalingGroup) allowance {
 	return allowance{}
 }
 
-// has says that the last try was refused.
+// has reports whether the last try was refused.
 func (r *refusals) has(sg *trellisv1alpha1.ScalingGroup) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -23,9 +23,9 @@ const (
 	maxRejection = 64
 )
 
-// rejected says why the kubelets of hosts rejected pods of the replica, by host. Such pods ended before any container of theirs ran: the kubelet had
-// no device, no aligned resources or no room for them (UnexpectedAdmissionError, TopologyAffinityError, OutOfcpu, ...), whatever the node's
-// object says.
+// rejected says why the kubelets of hosts rejected pods of the replica, by host. Such pods ended before any container of theirs ran: the
+// kubelet had no device, no aligned resources or no room for them (UnexpectedAdmissionError, TopologyAffinityError, OutOfcpu, ...),
+// whatever the node's object says.
 func (r *replica) rejected() map[string]string {
 	hosts := map[string]string{}
 	for _, pod := range r.lost {
@@ -40,9 +40,10 @@ func rejected(pod *corev1.Pod) bool {
 	if pod.Status.Phase != corev1.PodFailed || pod.Status.Reason == "" || pod.Spec.NodeName == "" || displaced(pod) {
 		return false
 	}
-	return !slices.ContainsFunc(slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses), func(s corev1.ContainerStatus) bool {
-		return s.State.Running != nil || s.State.Terminated != nil || s.RestartCount > 0
-	})
+	return !slices.ContainsFunc(slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses),
+		func(s corev1.ContainerStatus) bool {
+			return s.State.Running != nil || s.State.Terminated != nil || s.RestartCount > 0
+		})
 }
 
 // withRejections counts one more rejection of each of the hosts.

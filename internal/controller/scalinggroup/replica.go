@@ -28,14 +28,21 @@ type replica struct {
 	// pods that live, by index; terminating ones are in leaving, ended ones (Failed, Succeeded) and those whose node is gone in lost.
 	pods          map[int32]*corev1.Pod
 	leaving, lost []*corev1.Pod
-	// notEnding are the pods in leaving that do not end in time, in words. lostNode: the node of one of them is not ready, and has not been for long.
+	// notEnding are the pods in leaving that do not end in time, in words. lostNode: the node of one of them is not ready, and has not been
+	// for long.
 	notEnding []string
 	lostNode  bool
+	// noQuota: it waits for quota that its queue does not have. keepsQuota: a successor of the current revision gets the quota that it has.
+	noQuota, keepsQuota bool
+	// beingMade: a read past the cache shows further pods of the replica, which was made in its place. mixed: some of its pods were made in
+	// another place.
+	beingMade, mixed bool
 	// set is what the pods come from when Trellis does not make them itself; nil when there is none, or it is on its way out.
 	set client.Object
 }
 
-// addSets adds to the replicas which sets there are. Pods of a set that is being deleted go with it, whether or not they are being deleted yet.
+// addSets adds to the replicas which sets there are. Pods of a set that is being deleted go with it, whether or not they are being deleted
+// yet.
 func addSets(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, sets map[int32]client.Object) {
 	for ordinal, set := range sets {
 		r := replicas[ordinal]
@@ -99,8 +106,12 @@ func (r *replica) state() (state rollout.State, why string) {
 		return rollout.Lost, ""
 	case len(r.pods) == 0 && (r.set == nil || len(r.leaving) > 0):
 		return rollout.Leaving, ""
+	case r.mixed:
+		return rollout.Broken, "two operators have made pods of the replica, in places of their own"
+	case r.beingMade:
+		return rollout.Starting, ""
 	case len(r.leaving) > 0 || short && r.released():
-		return rollout.Broken, "a pod of the replica is gone; a replica is recreated as a whole"
+		return rollout.Broken, "a pod of the replica is gone; a replica is recreated as a unit"
 	case short:
 		return rollout.Partial, ""
 	case !r.released(), r.nowhere():
@@ -114,17 +125,18 @@ func (r *replica) state() (state rollout.State, why string) {
 // there: some of it exists and is not on its way out.
 func (r *replica) there() bool { return len(r.pods) > 0 || r.set != nil }
 
-// released says that some of the replica's pods were released: before that, all of them were there.
+// released reports whether some of the replica's pods were released: before that, all of them were there.
 func (r *replica) released() bool {
 	return slices.ContainsFunc(slices.Collect(maps.Values(r.pods)), podReleased)
 }
 
-// nowhere: the kube-scheduler was asked and found no node for any of the pods.
+// nowhere: none of the pods has a node. A gate of another controller holds it, or the kube-scheduler was asked and found none.
 func (r *replica) nowhere() bool {
+	unschedulable := func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable
+	}
 	return r.all(func(pod *corev1.Pod) bool {
-		return !podBound(pod) && slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-			return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable
-		})
+		return !podBound(pod) && (len(pod.Spec.SchedulingGates) > 0 || slices.ContainsFunc(pod.Status.Conditions, unschedulable))
 	})
 }
 

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -30,28 +29,38 @@ import (
 	"github.com/trellis-k8s/trellis/internal/frontend"
 	"github.com/trellis-k8s/trellis/internal/provider"
 	"github.com/trellis-k8s/trellis/internal/rollout"
+	"github.com/trellis-k8s/trellis/internal/scheduler"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
 // Reconciler makes a scaling group's pods.
 type Reconciler struct {
-	// Client reads from the cache and writes. Its reads show its writes: a pod that the cache does not show yet would be created again, and a failure
-	// counted twice.
+	// Client reads from the cache and writes. Its reads show its writes: a pod that the cache does not show yet would be created again, and a
+	// failure counted twice.
 	Client client.Client
 	// Live reads past the cache, before something is destroyed because it seems gone.
 	Live client.Reader
+	// Domains writes the ComputeDomains of replicas. A client that shows its writes would watch the kind.
+	Domains client.Writer
 	// Providers by name.
 	Providers *provider.Registry
 	// MaxPods bounds the pods of one graph: no pod is made for a graph whose groups ask for more together. 0: any number.
 	MaxPods int64
 	// HoldFor is how long the capacity of a lost replica is held for its successor (scheduler.Options).
 	HoldFor time.Duration
+	// Creations are the replicas that are made in their places, and Placed has groups reconciled for which there is an answer; nil: all are
+	// made behind the gate.
+	Creations *scheduler.Creations
+	Placed    <-chan event.GenericEvent
 	// Retries after failures.
 	Retries blocked.Retries
 
 	refusals  refusals
+	domains   domains
+	kinds     kinds
 	written   pace.Writes
 	frontends frontend.Asker
+	published frontend.Publications
 }
 
 // +kubebuilder:rbac:groups=trellis.dev,resources=scalinggroups,verbs=get;list;watch
@@ -78,10 +87,14 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 	if err := r.watchMetadata(ctx, mgr, controllers); err != nil {
 		return err
 	}
+	if r.Placed != nil {
+		controllers.WatchesRawSource(source.Channel(r.Placed, &handler.EnqueueRequestForObject{}))
+	}
 	return controllers.
 		Named("scalinggroup").
 		For(&trellisv1alpha1.ScalingGroup{}).
-		Watches(&trellisv1alpha1.ScalingGroup{}, handler.EnqueueRequestsFromMapFunc(r.siblings), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&trellisv1alpha1.ScalingGroup{}, handler.EnqueueRequestsFromMapFunc(r.siblings),
+			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(groupOf)).
 		Watches(&corev1.ResourceQuota{}, handler.EnqueueRequestsFromMapFunc(r.refusedIn), builder.WithPredicates(blocked.QuotaEased())).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.groupsOnNode), builder.WithPredicates(nodeChanged)).
@@ -108,23 +121,27 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	d, err := r.decide(ctx, o)
-	if err != nil {
-		return ctrl.Result{}, err
-	}
+	d := r.decide(ctx, o)
 	if err := r.remember(ctx, sg, d.failing); err != nil {
 		return ctrl.Result{}, err
 	}
 	allowed, err := r.mayMake(ctx, sg, &d.steps)
-	if err != nil || allowed.gone {
+	if err != nil {
 		return ctrl.Result{}, err
 	}
-	failure := errors.Join(refused, r.apply(ctx, sg, d.steps))
+	if err := r.place(ctx, o, &d.steps); err != nil {
+		return ctrl.Result{}, err
+	}
+	if gone, err := r.isGoneBefore(ctx, sg, &d.steps); gone || err != nil {
+		return ctrl.Result{}, err
+	}
+	noDomain := r.prepareDomains(ctx, sg, o.replicas, &d.steps)
+	failure := errors.Join(refused, noDomain, r.apply(ctx, sg, d.steps))
 	return r.finish(ctx, o, d, allowed, failure)
 }
 
-// find reads a group and the pods that name it, and deletes the pods of earlier groups of its name. The group is nil when there is nothing more to
-// do: it is gone, or being deleted.
+// find reads a group and the pods that name it, and deletes the pods of earlier groups of its name. The group is nil when there is nothing
+// more to do: it is gone, or being deleted.
 func (r *Reconciler) find(ctx context.Context, name types.NamespacedName) (*trellisv1alpha1.ScalingGroup, found, error) {
 	sg := &trellisv1alpha1.ScalingGroup{}
 	err := r.Client.Get(ctx, name, sg)
@@ -134,7 +151,10 @@ func (r *Reconciler) find(ctx context.Context, name types.NamespacedName) (*trel
 	gone := apierrors.IsNotFound(err)
 	if gone {
 		r.refusals.forget(name)
+		r.forgetCreations(name)
 		r.written.Forget(name)
+		r.domains.forget(name)
+		r.published.Keep(name, nil)
 	}
 	if sg.DeletionTimestamp != nil {
 		return nil, found{}, nil // the garbage collector deletes the pods
@@ -154,6 +174,7 @@ type observed struct {
 	sg       *trellisv1alpha1.ScalingGroup
 	pods     found
 	replicas map[int32]*replica
+	queue    queue
 	// ends is the time until another pod that was deleted has not ended in time; 0 for never.
 	ends time.Duration
 	// asks is the time until frontends are asked again; 0 for never.
@@ -168,11 +189,15 @@ func (r *Reconciler) observe(ctx context.Context, sg *trellisv1alpha1.ScalingGro
 		return o, err
 	}
 	var err error
+	if o.queue, err = r.queueOf(ctx, sg); err != nil {
+		return o, err
+	}
+	o.queue.judge(sg, pods.own, o.replicas)
 	if o.asks, err = r.lookForMetadata(ctx, sg, o.replicas); err != nil {
 		return o, err
 	}
 	o.ends = r.lookForEnds(ctx, o.replicas)
-	return o, nil
+	return o, r.lookForCreations(ctx, sg, o.replicas)
 }
 
 // decision is what one reconcile does.
@@ -183,14 +208,11 @@ type decision struct {
 }
 
 // decide plans the rollout, leaves out the replicas that are recreated later, and turns the rest into steps.
-func (r *Reconciler) decide(ctx context.Context, o observed) (decision, error) {
+func (r *Reconciler) decide(ctx context.Context, o observed) decision {
 	d := decision{next: plan(o.sg, o.replicas), failing: backOffOf(o.sg, o.replicas, r.refusals.clock())}
-	var err error
-	if d.steps, err = r.stepsFor(ctx, o.sg, o.pods.own, o.replicas, d.failing.without(d.next)); err != nil {
-		return d, err
-	}
+	d.steps = r.stepsFor(ctx, o, d.failing.without(d.next))
 	d.steps.waitFor(o.pods.earlier, o.pods.orphans)
-	return d, nil
+	return d
 }
 
 // finish reports what has come of a reconcile, and says when the next is due.
@@ -217,7 +239,8 @@ func (r *Reconciler) remember(ctx context.Context, sg *trellisv1alpha1.ScalingGr
 	}
 	before := sg.DeepCopy()
 	sg.Status.FailedReplicas = failing.failed
-	return wrapped(client.IgnoreNotFound(r.Client.Status().Patch(ctx, sg.DeepCopy(), client.MergeFrom(before))), "writing the failures into the status")
+	return wrapped(client.IgnoreNotFound(r.Client.Status().Patch(ctx, sg.DeepCopy(), client.MergeFrom(before))),
+		"writing the failures into the status")
 }
 
 // earliest of two times from now on; 0 is never.
@@ -248,31 +271,6 @@ func (r *Reconciler) nodeLabels(ctx context.Context, name string) map[string]str
 	return node.Labels
 }
 
-// report writes the status when it changed. Progress that can wait is written after again, in another reconcile.
-func (r *Reconciler) report(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, status trellisv1alpha1.ScalingGroupStatus) (again time.Duration, err error) {
-	if equality.Semantic.DeepEqual(sg.Status, status) {
-		return 0, nil
-	}
-	name := client.ObjectKeyFromObject(sg)
-	if again = r.written.Left(name); again > 0 && canWait(sg, &status) {
-		return again, nil
-	}
-	changed := sg.DeepCopy()
-	changed.Status = status
-	if err := r.Client.Status().Patch(ctx, changed, client.MergeFrom(sg)); err != nil {
-		return 0, wrapped(client.IgnoreNotFound(err), "writing the status")
-	}
-	r.written.Wrote(name)
-	return 0, nil
-}
-
-// canWait: no one acts on the change. Deployments go by conditions, generations and whether all replicas serve or none is outdated; failures
-// and revisions are what the next reconciles decide by.
-func canWait(sg *trellisv1alpha1.ScalingGroup, now *trellisv1alpha1.ScalingGroupStatus) bool {
-	before := &sg.Status
-	serve := func(s *trellisv1alpha1.ScalingGroupStatus) bool { return s.ReadyReplicas >= sg.Spec.Replicas }
-	current := func(s *trellisv1alpha1.ScalingGroupStatus) bool { return s.OutdatedReplicas == 0 }
-	return before.ObservedGeneration == now.ObservedGeneration && before.Revision == now.Revision && before.Restart == now.Restart &&
-		serve(before) == serve(now) && current(before) == current(now) && !pace.Turned(before.Conditions, now.Conditions) &&
-		equality.Semantic.DeepEqual(before.FailedReplicas, now.FailedReplicas)
+func inPlace(s *trellisv1alpha1.ScalingGroupStatus) bool {
+	return s.Progress != nil && s.Progress.InPlace
 }

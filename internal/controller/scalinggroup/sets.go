@@ -18,7 +18,7 @@ import (
 // A replica whose pods Trellis does not make is made and taken down by the one object they come from, its set. What a replica has come to
 // is read from its pods all the same; the set counts where they cannot tell: it is there and they are not yet, or it is on its way out.
 
-// makes says that the group's pods can be made here and now.
+// makes reports whether the group's pods can be made here and now.
 func (r *Reconciler) makes(ctx context.Context, sg *trellisv1alpha1.ScalingGroup) bool {
 	if sg.Spec.Workload == "" {
 		return true

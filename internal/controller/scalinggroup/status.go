@@ -21,7 +21,8 @@ import (
 
 // statusOf counts the replicas as they are now. nodeLabels returns a node's labels, or nil. failure is what kept pods from being
 // created or deleted in this reconcile, or nil.
-func statusOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, next rollout.Plan, nodeLabels func(string) map[string]string, failure error) trellisv1alpha1.ScalingGroupStatus {
+func statusOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, next rollout.Plan, nodeLabels func(string) map[string]string,
+	failure error) trellisv1alpha1.ScalingGroupStatus {
 	status := *sg.Status.DeepCopy()
 	status.ObservedGeneration = sg.Generation
 	status.Replicas, status.UpdatedReplicas, status.ScheduledReplicas = 0, 0, 0
@@ -50,19 +51,28 @@ func statusOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, nex
 	} else {
 		meta.RemoveStatusCondition(&status.Conditions, trellisv1alpha1.ConditionPlacementsComplete)
 	}
-	rolledOut := rolledOutCondition(sg, &status, next, notAvailable(replicas))
+	inPlace := rollout.InPlace(sg) || rollout.For(sg).LacksQuota(summaries(replicas))
+	waiting := notAvailable(replicas)
+	if inPlace {
+		waiting = append([]string{saysInPlace}, waiting...)
+	}
+	rolledOut := rolledOutCondition(sg, &status, next, waiting)
 	if rolledOut.Status == metav1.ConditionTrue {
 		status.Revision = sg.Spec.Revision
 	}
-	status.Progress = progressOf(sg, &status, rolledOut.Status == metav1.ConditionTrue, metav1.Now())
+	status.Progress = progressOf(sg, &status, rolledOut.Status == metav1.ConditionTrue, inPlace, metav1.Now())
 	meta.SetStatusCondition(&status.Conditions, podsCondition(sg, failure))
 	meta.SetStatusCondition(&status.Conditions, rolledOut)
 	return status
 }
 
+// saysInPlace is said of an update whose surplus replica gets no quota.
+const saysInPlace = "the queue has no quota for a surplus replica, so one replica at a time is replaced within its quota"
+
 // rolledOutCondition: an update or restart is over when nothing outdated is left and as many replicas serve as are wanted. That a replica
 // is lost later does not begin it again. waiting says what keeps new replicas from being available.
-func rolledOutCondition(sg *trellisv1alpha1.ScalingGroup, status *trellisv1alpha1.ScalingGroupStatus, next rollout.Plan, waiting []string) metav1.Condition {
+func rolledOutCondition(sg *trellisv1alpha1.ScalingGroup, status *trellisv1alpha1.ScalingGroupStatus, next rollout.Plan,
+	waiting []string) metav1.Condition {
 	c := metav1.Condition{
 		Type: trellisv1alpha1.ConditionRolledOut, Status: metav1.ConditionTrue, ObservedGeneration: sg.Generation,
 		Reason: trellisv1alpha1.ReasonUpToDate, Message: "no replica is of an older revision",
@@ -111,7 +121,8 @@ func placementsCondition(sg *trellisv1alpha1.ScalingGroup, cut gang.CutPlacement
 	if cut.Depth == 0 {
 		return nil
 	}
-	message := fmt.Sprintf("the domains of the replicas from %d on are stored down to level %s only, since all of them in full are larger than an object may be",
+	message := fmt.Sprintf("the domains of the replicas from %d on are stored down to level %s only, since all of them in full are larger "+
+		"than an object may be",
 		len(cut.Listed), sg.Spec.Topology.Levels[cut.Depth-1].Domain)
 	if cut.Dropped > 0 {
 		message += fmt.Sprintf("; those of the last %d replicas are not stored", cut.Dropped)
@@ -124,7 +135,8 @@ func placementsCondition(sg *trellisv1alpha1.ScalingGroup, cut gang.CutPlacement
 
 // placementsOf says where each replica sits that is there or to be made. One that is not complete anywhere keeps the entry of
 // where it last did.
-func placementsOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, nodeLabels func(string) map[string]string) []trellisv1alpha1.ReplicaPlacement {
+func placementsOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica,
+	nodeLabels func(string) map[string]string) []trellisv1alpha1.ReplicaPlacement {
 	if sg.Spec.Topology == nil {
 		return nil
 	}

@@ -59,8 +59,8 @@ func (r *Reconciler) groupsOnNode(ctx context.Context, node client.Object) []rec
 	return out
 }
 
-// concernedBy are the scaling groups that a change of a provider concerns: all of them, or those of one graph whose replicas the provider makes.
-// What others have come to shows in their pods.
+// concernedBy are the scaling groups that a change of a provider concerns: all of them, or those of one graph whose replicas the provider
+// makes. What others have come to shows in their pods.
 func (r *Reconciler) concernedBy(ctx context.Context, change client.Object) []reconcile.Request {
 	name, one := provider.GraphOf(change)
 	groups := &trellisv1alpha1.ScalingGroupList{}

@@ -16,10 +16,11 @@ import (
 )
 
 // countWorkload reports what a provider that makes the pods itself has come to. There is nothing else to do for such a group.
-func (r *Reconciler) countWorkload(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, workload provider.Workload) (again time.Duration, err error) {
+func (r *Reconciler) countWorkload(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, workload provider.Workload) (again time.Duration,
+	err error) {
 	seen, err := workload.Observe(ctx, r.Providers.Own(sg.Spec.Provider), []*trellisv1alpha1.ScalingGroup{sg})
 	if err != nil {
-		return 0, fmt.Errorf("reading what has come of the workload of provider %s: %w", sg.Spec.Provider, err)
+		return 0, fmt.Errorf("reading the state of the workload of provider %s: %w", sg.Spec.Provider, err)
 	}
 	counts := seen.Counts[sg.Spec.Service]
 	if seen.Blind && r.Providers.State(ctx, sg.Spec.Provider).Ready { // for a moment, as when the operator has just started
@@ -51,7 +52,8 @@ func workloadStatus(sg *trellisv1alpha1.ScalingGroup, counts provider.Counts) tr
 			status.UpdatedReplicas = 0
 		}
 		c.Status, c.Reason = metav1.ConditionFalse, trellisv1alpha1.ReasonRollingOut
-		c.Message = fmt.Sprintf("%d of %d replicas are of the current revision, %d serve in all", status.UpdatedReplicas, sg.Spec.Replicas, status.AvailableReplicas)
+		c.Message = fmt.Sprintf("%d of %d replicas are of the current revision, %d serve in all", status.UpdatedReplicas, sg.Spec.Replicas,
+			status.AvailableReplicas)
 	} else {
 		status.Revision, status.Restart = sg.Spec.Revision, restart
 	}

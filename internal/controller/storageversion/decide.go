@@ -79,9 +79,10 @@ func rewriting(crd *apiextensionsv1.CustomResourceDefinition) apiextensionsv1.Cu
 }
 
 func otherNamespaces(crd *apiextensionsv1.CustomResourceDefinition, managed []string) apiextensionsv1.CustomResourceDefinitionCondition {
-	return condition(apiextensionsv1.ConditionFalse, reasonOtherNamespaces, fmt.Sprintf("the operator manages namespaces %s only and has rewritten their objects as %s. "+
-		"A cluster admin has to rewrite those of all others and to remove %s from status.storedVersions: docs/migrate.md says how",
-		strings.Join(managed, ", "), storageVersion(crd), strings.Join(outdated(crd), ", ")))
+	return condition(apiextensionsv1.ConditionFalse, reasonOtherNamespaces,
+		fmt.Sprintf("the operator manages namespaces %s only and has rewritten their objects as %s. "+
+			"A cluster admin has to rewrite those of all others and to remove %s from status.storedVersions: see docs/migrate.md",
+			strings.Join(managed, ", "), storageVersion(crd), strings.Join(outdated(crd), ", ")))
 }
 
 func refused(crd *apiextensionsv1.CustomResourceDefinition, objects []refusal) apiextensionsv1.CustomResourceDefinitionCondition {
@@ -90,7 +91,8 @@ func refused(crd *apiextensionsv1.CustomResourceDefinition, objects []refusal) a
 		named = append(named, object.String())
 	}
 	text := limit.Join(named, len(objects), maxNamed, "; ")
-	return condition(apiextensionsv1.ConditionFalse, reasonRefused, fmt.Sprintf("%d objects cannot be rewritten as %s: %s", len(objects), storageVersion(crd), text))
+	return condition(apiextensionsv1.ConditionFalse, reasonRefused, fmt.Sprintf("%d objects cannot be rewritten as %s: %s", len(objects),
+		storageVersion(crd), text))
 }
 
 // refusal is an object that the API server does not write.
@@ -106,6 +108,8 @@ func shrink(crd *apiextensionsv1.CustomResourceDefinition, rewritten revision) b
 	if revisionOf(crd) != rewritten {
 		return false
 	}
-	crd.Status.StoredVersions = slices.DeleteFunc(crd.Status.StoredVersions, func(version string) bool { return version != storageVersion(crd) })
+	crd.Status.StoredVersions = slices.DeleteFunc(crd.Status.StoredVersions, func(version string) bool {
+		return version != storageVersion(crd)
+	})
 	return true
 }

@@ -62,8 +62,8 @@ func (r rewriter) all(ctx context.Context, resource schema.GroupVersionResource,
 	}
 }
 
-// goOn returns the token by which a list continues after its revision has been compacted, or nothing, which begins again. What it continues with is
-// of today, which is as good here: objects created meanwhile are stored in the right version.
+// goOn returns the token by which a list continues after its revision has been compacted, or nothing, which begins again. What it
+// continues with is of today, which is as good here: objects created meanwhile are stored in the right version.
 func goOn(err error) string {
 	status := apierrors.APIStatus(nil)
 	if errors.As(err, &status) {
@@ -78,14 +78,15 @@ func (r rewriter) one(ctx context.Context, resource schema.GroupVersionResource,
 	if err != nil {
 		return err
 	}
-	_, err = r.objects.Resource(resource).Namespace(object.Namespace).Patch(ctx, object.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
+	_, err = r.objects.Resource(resource).Namespace(object.Namespace).Patch(ctx, object.Name, types.MergePatchType, patch,
+		metav1.PatchOptions{FieldManager: fieldManager})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil
 	}
 	return err
 }
 
-// refuses says that an error is about the object, so that others may be written.
+// refuses reports whether an error is about the object, so that others may be written.
 func refuses(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
 }

@@ -48,7 +48,8 @@ const (
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions/status,resourceNames=dynamographdeployments.nvidia.com;dynamographdeploymentscalingadapters.nvidia.com,verbs=patch
 // +kubebuilder:rbac:groups=nvidia.com,resources=dynamographdeployments;dynamographdeploymentscalingadapters,verbs=list;patch
 
-// Reconciler rewrites the objects of the converted definitions. It is their only writer of status.storedVersions and of ConditionStorageMigrated.
+// Reconciler rewrites the objects of the converted definitions. It is their only writer of status.storedVersions and of
+// ConditionStorageMigrated.
 type Reconciler struct {
 	// Client reads definitions and writes their status, past every cache: the manager's keeps other definitions only.
 	Client client.Client
@@ -108,7 +109,8 @@ func (r *Reconciler) unsettled(crd *apiextensionsv1.CustomResourceDefinition) ti
 
 // migrate rewrites all objects, and then reports it in the definition.
 func (r *Reconciler) migrate(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition) error {
-	if have := apihelpers.FindCRDCondition(crd, ConditionStorageMigrated); have == nil || have.Reason == reasonMigrated || have.Reason == reasonRewriting {
+	if have := apihelpers.FindCRDCondition(crd, ConditionStorageMigrated); have == nil || have.Reason == reasonMigrated ||
+		have.Reason == reasonRewriting {
 		if err := r.report(ctx, crd, rewriting(crd)); err != nil {
 			return err
 		}
@@ -171,8 +173,10 @@ func (r *Reconciler) finish(ctx context.Context, name string, rewritten revision
 }
 
 // report sets the condition, where it is another.
-func (r *Reconciler) report(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition, now apiextensionsv1.CustomResourceDefinitionCondition) error {
-	if have := apihelpers.FindCRDCondition(crd, now.Type); have != nil && have.Status == now.Status && have.Reason == now.Reason && have.Message == now.Message {
+func (r *Reconciler) report(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition,
+	now apiextensionsv1.CustomResourceDefinitionCondition) error {
+	if have := apihelpers.FindCRDCondition(crd, now.Type); have != nil && have.Status == now.Status && have.Reason == now.Reason &&
+		have.Message == now.Message {
 		return nil
 	}
 	before := crd.DeepCopy()
@@ -190,10 +194,11 @@ func (r *Reconciler) write(ctx context.Context, crd, before *apiextensionsv1.Cus
 	return nil
 }
 
-// SetupWithManager adds the controller for the objects of some namespaces, of none for those of all. It asks the API server through clients of
-// its own, the one for objects within bounds of its own.
+// SetupWithManager adds the controller for the objects of some namespaces, of none for those of all. It asks the API server through
+// clients of its own, the one for objects within bounds of its own.
 func SetupWithManager(mgr ctrl.Manager, namespaces []string) error {
-	direct, err := client.New(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
+	direct, err := client.New(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(),
+		Mapper: mgr.GetRESTMapper()})
 	if err != nil {
 		return fmt.Errorf("connecting to the cluster: %w", err)
 	}
@@ -230,7 +235,8 @@ func (r *Reconciler) setup(mgr ctrl.Manager) error {
 func changes() predicate.TypedFuncs[*apiextensionsv1.CustomResourceDefinition] {
 	return predicate.TypedFuncs[*apiextensionsv1.CustomResourceDefinition]{
 		UpdateFunc: func(e event.TypedUpdateEvent[*apiextensionsv1.CustomResourceDefinition]) bool {
-			return revisionOf(e.ObjectOld) != revisionOf(e.ObjectNew) || !slices.Equal(e.ObjectOld.Status.StoredVersions, e.ObjectNew.Status.StoredVersions)
+			return revisionOf(e.ObjectOld) != revisionOf(e.ObjectNew) || !slices.Equal(e.ObjectOld.Status.StoredVersions,
+				e.ObjectNew.Status.StoredVersions)
 		},
 	}
 }

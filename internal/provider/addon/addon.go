@@ -1,8 +1,9 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package addon has the registry of providers follow an API that a cluster may have, and that places no pods: it gives quota, or asks for nodes. The
-// registry looks for it, watches its objects, and reads them from a cache of their own. Without it, or without rights on it, nothing else is delayed.
+// Package addon has the registry of providers follow an API that a cluster may have, and that places no pods: it gives quota, or asks for
+// nodes. The registry looks for it, watches its objects, and reads them from a cache of their own. Without it, or without rights on it,
+// nothing else is delayed.
 package addon
 
 import (

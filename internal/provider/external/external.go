@@ -38,9 +38,9 @@ func Read(object *unstructured.Unstructured, into any) error {
 	return nil
 }
 
-// Covers says that have says all that want says: every field of want is in have with the same content. A list is one value. Durations and
-// quantities are compared by value, since admission webhooks of their projects rewrite their text. What a server that does not know a field drops in
-// silence is found by this too, by comparing what was read back.
+// Covers reports whether have says all that want says: every field of want is in have with the same content. A list is one value.
+// Durations and quantities are compared by value, since admission webhooks of their projects rewrite their text. What a server that does
+// not know a field drops in silence is found by this too, by comparing what was read back.
 func Covers(want, have *unstructured.Unstructured) bool {
 	return Missing(want, have) == ""
 }

@@ -17,12 +17,12 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// Made says that pods were made for no other provider: those would wait for what only that provider makes.
+// Made reports whether pods were made for no other provider: those would wait for what only that provider makes.
 func Made(pods []*corev1.Pod) bool {
 	return !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return pod.Annotations[render.AnnotationPodProvider] != "" })
 }
 
-// PinnedTo says that a released pod has the pins of a domain, and of a host where one is given: the rest of its gang has other hosts.
+// PinnedTo reports whether a released pod has the pins of a domain, and of a host where one is given: the rest of its gang has other hosts.
 func PinnedTo(pod *corev1.Pod, pin gang.Pin, byName bool) bool {
 	if host := hostOf(pin, byName); host != "" && gang.PinnedHost(pod) != host {
 		return false
@@ -64,8 +64,8 @@ type noGate struct {
 	Name      string `json:"name"`
 }
 
-// Patch is what releases a pod: pins added, Trellis' gate taken out, gates of others left closed. It carries the resourceVersion that it was made
-// from. With nameNodes the names of nodes are written where the pin gives them.
+// Patch is what releases a pod: pins added, Trellis' gate taken out, gates of others left closed. It carries the resourceVersion that it
+// was made from. With nameNodes the names of nodes are written where the pin gives them.
 func Patch(pod *corev1.Pod, pin gang.Pin, nameNodes bool) ([]byte, error) {
 	return json.Marshal(patchFor(pod, pin, nameNodes))
 }
@@ -85,6 +85,26 @@ func patchFor(pod *corev1.Pod, pin gang.Pin, byName bool) releasePatch {
 		patch.Spec.Affinity = nameNodes(pod.Spec.Affinity, pin.Nodes)
 	}
 	return patch
+}
+
+// Open gives a pod that is about to be created its place: what [Patch] gives one that exists.
+func Open(pod *corev1.Pod, pin gang.Pin, byName bool) {
+	patch := patchFor(pod, pin, byName)
+	for key, value := range patch.Metadata.Annotations {
+		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, key, value)
+	}
+	for key, value := range patch.Metadata.Labels {
+		metav1.SetMetaDataLabel(&pod.ObjectMeta, key, value)
+	}
+	pod.Spec.SchedulingGates = slices.DeleteFunc(slices.Clone(pod.Spec.SchedulingGates), func(gate corev1.PodSchedulingGate) bool {
+		return gate.Name == render.PlacementGate
+	})
+	if len(patch.Spec.NodeSelector) > 0 {
+		pod.Spec.NodeSelector = merged(patch.Spec.NodeSelector, pod.Spec.NodeSelector)
+	}
+	if patch.Spec.Affinity != nil {
+		pod.Spec.Affinity = patch.Spec.Affinity
+	}
 }
 
 func merged(labels, more map[string]string) map[string]string {
@@ -115,7 +135,8 @@ func pinHost(had *corev1.Affinity, node string) *corev1.Affinity {
 func nameNodes(had *corev1.Affinity, nodes []string) *corev1.Affinity {
 	affinity, required := requiring(had)
 	for _, node := range nodes {
-		required.NodeSelectorTerms = append(required.NodeSelectorTerms, corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{named(node)}})
+		required.NodeSelectorTerms = append(required.NodeSelectorTerms, corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{
+			named(node)}})
 	}
 	return affinity
 }

@@ -65,9 +65,11 @@ func RenderBinding(ct *grovev1alpha1.ClusterTopology, kaiTopology string) (*Clus
 	for _, level := range ct.Spec.Levels {
 		switch {
 		case !bindingDomain.MatchString(level.Domain):
-			return nil, fmt.Errorf("level %q of ClusterTopology %q: Grove takes domains that begin with a letter; rename the level", level.Domain, ct.Name)
+			return nil, fmt.Errorf("level %q of ClusterTopology %q: Grove takes domains that begin with a letter; rename the level", level.Domain,
+				ct.Name)
 		case len(level.Key) > maxBindingKey:
-			return nil, fmt.Errorf("level %q of ClusterTopology %q: Grove takes label keys of at most %d characters, and this one has %d; use a shorter label",
+			return nil, fmt.Errorf("level %q of ClusterTopology %q: Grove takes label keys of at most %d characters, and this one has %d; use a "+
+				"shorter label",
 				level.Domain, ct.Name, maxBindingKey, len(level.Key))
 		}
 		b.Spec.Levels = append(b.Spec.Levels, BindingLevel(level))
@@ -75,15 +77,17 @@ func RenderBinding(ct *grovev1alpha1.ClusterTopology, kaiTopology string) (*Clus
 	for _, ref := range ct.Spec.SchedulerTopologyReferences {
 		b.Spec.SchedulerTopologyBindings = append(b.Spec.SchedulerTopologyBindings, SchedulerTopologyBinding(ref))
 	}
-	named := slices.ContainsFunc(b.Spec.SchedulerTopologyBindings, func(s SchedulerTopologyBinding) bool { return s.SchedulerName == kai.SchedulerName })
+	named := slices.ContainsFunc(b.Spec.SchedulerTopologyBindings, func(s SchedulerTopologyBinding) bool {
+		return s.SchedulerName == kai.SchedulerName
+	})
 	if kaiTopology != "" && !named {
 		b.Spec.SchedulerTopologyBindings = append(b.Spec.SchedulerTopologyBindings, SchedulerTopologyBinding{kai.SchedulerName, kaiTopology})
 	}
 	return b, nil
 }
 
-// BindingDrift says how a binding that Trellis did not make differs from the ClusterTopology of its name; "" when Trellis made it, or when
-// both say the same. Such a binding is left alone.
+// BindingDrift describes how a binding that Trellis did not make differs from the ClusterTopology of its name; "" when Trellis made it, or
+// when both say the same. Such a binding is left alone.
 func BindingDrift(ct *grovev1alpha1.ClusterTopology, have *ClusterTopologyBinding) string {
 	if have == nil || metav1.IsControlledBy(have, ct) {
 		return ""
@@ -96,7 +100,8 @@ func BindingDrift(ct *grovev1alpha1.ClusterTopology, have *ClusterTopologyBindin
 	if slices.Equal(existing, wanted) {
 		return ""
 	}
-	return fmt.Sprintf("ClusterTopologyBinding %q has levels [%s], ClusterTopology %q has [%s]; it was not made by Trellis and is left alone: correct it, or delete it and Trellis makes one",
+	return fmt.Sprintf("ClusterTopologyBinding %q has levels [%s], ClusterTopology %q has [%s]; it was not created by Trellis and is left "+
+		"unchanged: correct it, or delete it and Trellis makes one",
 		have.Name, levelsText(existing), ct.Name, levelsText(wanted))
 }
 

@@ -15,8 +15,8 @@
 // Where Grove is not what Trellis promises elsewhere:
 //
 //   - Replicas of a multinode component beyond the first are gangs of their own to Grove, with the graph's constraint but not tied to the
-//     domain the graph is in. All replicas share one template, so pinning one would restart all. Limits reports it beforehand, Strays when it
-//     has happened.
+//     domain the graph is in. All replicas share one template, so pinning one would restart all. Limits reports it beforehand, Strays when
+//     it has happened.
 //   - Grove takes a constraint away from pods whose topology is gone. TopologyLevels never reports that as available.
 package grove
 

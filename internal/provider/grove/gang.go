@@ -16,10 +16,10 @@ import (
 // endless is a terminationDelay that does not pass: Grove cannot be asked for none.
 const endless = 10 * 365 * 24 * time.Hour
 
-// KeepGang sets a terminationDelay that does not pass where a component is to have fewer replicas than Grove calls a gang, none for instance.
-// Grove after v0.1.0-alpha.11 counts such a component as broken if it ever had enough, and when the delay is over deletes the pods of all
-// components. When the component has replicas again it counts as broken until they are scheduled, so have keeps the delay from then on. It is no
-// part of the pods' templates: another one restarts nothing.
+// KeepGang sets a terminationDelay that does not pass where a component is to have fewer replicas than Grove calls a gang, none for
+// instance. Grove after v0.1.0-alpha.11 counts such a component as broken if it ever had enough, and when the delay is over deletes the
+// pods of all components. When the component has replicas again it counts as broken until they are scheduled, so have keeps the delay from
+// then on. It is no part of the pods' templates: another one restarts nothing.
 func KeepGang(want, have *PodCliqueSet, g Input) {
 	d := have.Spec.Template.TerminationDelay
 	if d != nil && d.Duration == endless || slices.ContainsFunc(g.Groups, func(sg *trellisv1alpha1.ScalingGroup) bool {

@@ -9,8 +9,8 @@ import (
 )
 
 // KeepPods takes the pods of each clique of want from have where both are of the same revision: Grove replaces pods whose template differs
-// in anything, and another version of this program may write the same revision in another way. How many replicas a component has at least is
-// taken from have, too: Grove refuses another number.
+// in anything, and another version of this program may write the same revision in another way. How many replicas a component has at least
+// is taken from have, too: Grove refuses another number.
 func KeepPods(want, have *PodCliqueSet) {
 	keepMinAvailable(want, have)
 	stored := map[string]*Clique{}

@@ -56,7 +56,9 @@ func (n names) podVars(sg *trellisv1alpha1.ScalingGroup, worker bool) []corev1.E
 }
 
 func mentionsIndex(c *corev1.Container) bool {
-	return slices.ContainsFunc(slices.Concat(c.Command, c.Args), func(word string) bool { return strings.Contains(word, framework.EnvPodIndex) })
+	return slices.ContainsFunc(slices.Concat(c.Command, c.Args), func(word string) bool {
+		return strings.Contains(word, framework.EnvPodIndex)
+	})
 }
 
 // countWorker gives a worker its index in the replica, which is one more than Grove's count, because the leader is 0. Only a shell can

@@ -17,7 +17,7 @@ import (
 // maxListed bounds how many names a message lists.
 const maxListed = 4
 
-// Problems says why this Grove would refuse the deployment, or place it otherwise than it demands.
+// Problems explains why this Grove would refuse the deployment, or place it otherwise than it demands.
 func Problems(g Input, d Schema) []string {
 	out := d.problems(g)
 	schedulers := map[string]string{}
@@ -28,7 +28,8 @@ func Problems(g Input, d Schema) []string {
 				out = append(out, fmt.Sprintf("component %q has topologySpreadConstraints, which Grove refuses; remove them", sg.Spec.Service))
 			}
 			if t := sg.Spec.Topology; t != nil && t.SpreadDomain != "" {
-				out = append(out, fmt.Sprintf("component %q has spreadDomain, which Grove cannot keep; remove it, or choose another provider", sg.Spec.Service))
+				out = append(out, fmt.Sprintf("component %q has spreadDomain, which Grove cannot keep; remove it, or choose another provider",
+					sg.Spec.Service))
 			}
 			if spec.NodeName != "" {
 				out = append(out, fmt.Sprintf("component %q has nodeName, which Grove refuses; remove it", sg.Spec.Service))
@@ -37,7 +38,8 @@ func Problems(g Input, d Schema) []string {
 		}
 	}
 	if len(schedulers) > 1 {
-		out = append(out, fmt.Sprintf("the components name %d different schedulers, and Grove takes one; set schedulerName to the same, or remove it", len(schedulers)))
+		out = append(out, fmt.Sprintf("the components name %d different schedulers, and Grove takes one; set schedulerName to the same, or "+
+			"remove it", len(schedulers)))
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
@@ -62,7 +64,8 @@ func (d Schema) problems(g Input) []string {
 			case d.Shape == ShapeNone:
 				return []string{"the installed Grove has no topology constraints; upgrade it, or choose another provider"}
 			case d.Shape == ShapePackDomain && t.Profile != onlyTopology:
-				return []string{fmt.Sprintf("the installed Grove has one topology, %q, and the deployment uses ClusterTopology %q; rename that, or upgrade Grove", onlyTopology, t.Profile)}
+				return []string{fmt.Sprintf("the installed Grove has one topology, %q, and the deployment uses ClusterTopology %q; rename that, or "+
+					"upgrade Grove", onlyTopology, t.Profile)}
 			case !d.knows(domain):
 				out = append(out, d.unknown(domain))
 			}
@@ -80,10 +83,11 @@ func (d Schema) unknown(domain string) string {
 	if len(d.Domains) == 0 {
 		return fmt.Sprintf("Grove takes domains that begin with a letter, and %q does not; rename the level in the ClusterTopology", domain)
 	}
-	return fmt.Sprintf("the installed Grove knows the domains [%s] only, and %q is none of them; rename the level, or upgrade Grove", strings.Join(d.Domains, ", "), domain)
+	return fmt.Sprintf("the installed Grove knows the domains [%s] only, and %q is none of them; rename the level, or upgrade Grove",
+		strings.Join(d.Domains, ", "), domain)
 }
 
-// Limits says what of the deployment this Grove does less well than Trellis' own provider does. Nothing of it keeps it from running.
+// Limits describes what of the deployment this Grove does less well than Trellis' own provider does. Nothing of it keeps it from running.
 func Limits(g Input, d Schema) []string {
 	t := constraint.TopologyOf(g.Groups)
 	var out, unsaid, scaled, beyond, empty, several, uncounted []string
@@ -117,15 +121,17 @@ func Limits(g Input, d Schema) []string {
 		}
 	}
 	add(unsaid, "preferredPackDomain is not known to the installed Grove and has no effect")
-	add(scaled, "Grove chooses the %s of each replica after the first on its own, so they may leave the deployment's", constraint.OfGraph(t).Required)
-	add(beyond, "Grove chooses the %s of each replica beyond minAvailable on its own, so they may leave the deployment's", constraint.OfGraph(t).Required)
+	add(scaled, "Grove chooses the %s of each replica after the first on its own, so they may leave the deployment's",
+		constraint.OfGraph(t).Required)
+	add(beyond, "Grove chooses the %s of each replica beyond minAvailable on its own, so they may leave the deployment's",
+		constraint.OfGraph(t).Required)
 	add(several, "Grove starts minAvailable replicas and then scales them down")
 	add(empty, "Grove starts one replica and then scales it to 0")
 	add(uncounted, "the workers have no command, so that their index (TRELLIS_POD_INDEX) cannot be set")
 	return out
 }
 
-// prefers says that the schema can say what is preferred.
+// prefers reports whether the schema can say what is preferred.
 func (d Schema) prefers(c constraint.Domains) bool {
 	return c.Preferred == "" || d.Shape == ShapePack && d.knows(c.Preferred)
 }

@@ -103,7 +103,7 @@ func TestBinding(t *testing.T) {
 	if got := grove.BindingDrift(ct, ours); got != "" {
 		t.Errorf("foreign and the same: %q", got)
 	}
-	if got := grove.BindingDrift(changed, ours); !strings.Contains(got, "left alone") || !strings.Contains(got, "rack=example.com/rack") {
+	if got := grove.BindingDrift(changed, ours); !strings.Contains(got, "left unchanged") || !strings.Contains(got, "rack=example.com/rack") {
 		t.Errorf("foreign and different: %q", got)
 	}
 	ct.Spec.SchedulerTopologyReferences = []grovev1alpha1.SchedulerTopologyReference{{SchedulerName: "kai-scheduler", TopologyReference: "site"}}

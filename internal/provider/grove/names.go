@@ -20,8 +20,8 @@ const (
 	workerSuffix = "-wkr"
 )
 
-// names of one deployment's objects in Grove: <deployment>, <component> and, for multinode, <component>-ldr and <component>-wkr, as Dynamo has
-// them; shortened with a hash where Grove's limit demands it.
+// names of one deployment's objects in Grove: <deployment>, <component> and, for multinode, <component>-ldr and <component>-wkr, as Dynamo
+// has them; shortened with a hash where Grove's limit demands it.
 type names struct {
 	set string
 	// components by the user's name.

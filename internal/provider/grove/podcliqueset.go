@@ -41,8 +41,9 @@ func Render(g Input, d Schema) *PodCliqueSet {
 	n := nameAll(g.Name, g.Groups)
 	t := constraint.TopologyOf(g.Groups)
 	pcs := &PodCliqueSet{
-		TypeMeta:   metav1.TypeMeta{APIVersion: groupVersion.String(), Kind: PodCliqueSetKind.Kind},
-		ObjectMeta: metav1.ObjectMeta{Namespace: g.Namespace, Name: n.set, Labels: map[string]string{render.LabelGraph: render.LabelValue(g.Name)}},
+		TypeMeta: metav1.TypeMeta{APIVersion: groupVersion.String(), Kind: PodCliqueSetKind.Kind},
+		ObjectMeta: metav1.ObjectMeta{Namespace: g.Namespace, Name: n.set, Labels: map[string]string{
+			render.LabelGraph: render.LabelValue(g.Name)}},
 		Spec: PodCliqueSetSpec{Replicas: 1, Template: Template{
 			CliqueStartupType:     startAnyOrder,
 			HeadlessServiceConfig: &HeadlessServiceConfig{PublishNotReadyAddresses: true},
@@ -64,7 +65,8 @@ func Render(g Input, d Schema) *PodCliqueSet {
 			template.Cliques = append(template.Cliques, clique)
 			continue
 		}
-		group := ScalingGroup{Name: n.of(sg), Replicas: ptr.To(templateReplicas(sg)), MinAvailable: ptr.To(render.MinAvailable(sg)), TopologyConstraint: unit}
+		group := ScalingGroup{Name: n.of(sg), Replicas: ptr.To(templateReplicas(sg)), MinAvailable: ptr.To(render.MinAvailable(sg)),
+			TopologyConstraint: unit}
 		for i := range sg.Spec.Roles {
 			role := &sg.Spec.Roles[i]
 			name, override := n.of(sg)+leaderSuffix, own.Leader
@@ -99,9 +101,10 @@ func overridden(c *TopologyConstraint, override json.RawMessage) *TopologyConstr
 	return &out
 }
 
-// clique makes one run of pods. It has no constraint of its own in a multinode component, unless an override gives it one: the replica it is
-// part of has.
-func (g Input) clique(n names, sg *trellisv1alpha1.ScalingGroup, role *trellisv1alpha1.Role, name string, replicas, minAvailable int32) Clique {
+// clique makes one run of pods. It has no constraint of its own in a multinode component, unless an override gives it one: the replica it
+// is part of has.
+func (g Input) clique(n names, sg *trellisv1alpha1.ScalingGroup, role *trellisv1alpha1.Role, name string, replicas,
+	minAvailable int32) Clique {
 	c := Clique{
 		Name:        name,
 		Labels:      maps.Clone(role.Template.Labels),

@@ -32,7 +32,7 @@ type Schema struct {
 	Shape Shape
 	// Domains are the only ones allowed; empty: any.
 	Domains []string
-	// UpdateStrategy: a set says how it is updated.
+	// UpdateStrategy: a set describes how it is updated.
 	UpdateStrategy bool
 }
 

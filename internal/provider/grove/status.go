@@ -33,7 +33,8 @@ type Levels struct {
 
 // TopologyLevels reads Grove's condition TopologyLevelsUnavailable. Only a plain False means that the levels are there: Grove says Unknown
 // when the topology is gone, and has then taken the constraint away from pods to come. That they are there counts only of the set as it is
-// now; that they are not counts until Grove says otherwise, since nothing that Trellis writes brings them back. False: Grove has not judged.
+// now; that they are not counts until Grove says otherwise, since nothing that Trellis writes brings them back. False: Grove has not
+// judged.
 func TopologyLevels(pcs *PodCliqueSet) (Levels, bool) {
 	c := meta.FindStatusCondition(pcs.Status.Conditions, conditionLevelsUnavailable)
 	if c == nil {
@@ -43,13 +44,15 @@ func TopologyLevels(pcs *PodCliqueSet) (Levels, bool) {
 		if c.ObservedGeneration != 0 && c.ObservedGeneration < pcs.Generation {
 			return Levels{}, false
 		}
-		return Levels{true, nvidiav1beta1.ReasonAllTopologyLevelsAvailable, "All required topology levels are available in the cluster topology"}, true
+		return Levels{true, nvidiav1beta1.ReasonAllTopologyLevelsAvailable, "All required topology levels are available in the cluster topology"},
+			true
 	}
 	reason := nvidiav1beta1.ReasonTopologyLevelsUnavailable
 	if c.Reason == groveTopologyNotFound {
 		reason = nvidiav1beta1.ReasonTopologyDefinitionNotFound
 	}
-	return Levels{false, reason, external.Message(fmt.Sprintf("Grove: %s: %s; pods placed from now on are not constrained", c.Reason, c.Message))}, true
+	return Levels{false, reason, external.Message(fmt.Sprintf("Grove: %s: %s; pods placed from now on are not constrained", c.Reason,
+		c.Message))}, true
 }
 
 // Refusal is why Grove could not make the objects of the deployment, or "".
@@ -72,7 +75,7 @@ type Component struct {
 	Waiting string
 }
 
-// SingleNode reads a single-node component; clique is nil while Grove has not made it.
+// SingleNode reads a single-node component; clique is nil while Grove has not created it.
 func SingleNode(g Input, sg *trellisv1alpha1.ScalingGroup, clique *PodClique) Component {
 	s := g.component(sg, PodCliqueKind.Kind)
 	if clique == nil {
@@ -80,13 +83,14 @@ func SingleNode(g Input, sg *trellisv1alpha1.ScalingGroup, clique *PodClique) Co
 		return s
 	}
 	in := clique.Status
-	s.Replicas, s.Updated, s.Scheduled, s.Ready, s.ScheduleGated = in.Replicas, in.UpdatedReplicas, in.ScheduledReplicas, in.ReadyReplicas, in.ScheduleGatedReplicas
+	s.Replicas, s.Updated, s.Scheduled, s.Ready, s.ScheduleGated = in.Replicas, in.UpdatedReplicas, in.ScheduledReplicas, in.ReadyReplicas,
+		in.ScheduleGatedReplicas
 	s.Done = observed(in.ObservedGeneration, clique.Generation) && s.all(sg.Spec.Replicas)
 	s.Waiting = waiting(s, sg, in.Conditions)
 	return s
 }
 
-// Multinode reads a multinode component; group is nil while Grove has not made it.
+// Multinode reads a multinode component; group is nil while Grove has not created it.
 func Multinode(g Input, sg *trellisv1alpha1.ScalingGroup, group *PodCliqueScalingGroup) Component {
 	s := g.component(sg, PodCliqueScalingGroupKind.Kind)
 	if group == nil {
@@ -112,7 +116,9 @@ func observed(generation *int64, current int64) bool {
 	return generation != nil && *generation >= current
 }
 
-func notMade(s Component) string { return fmt.Sprintf("Grove has not made %s %s yet", s.Kind, s.Name) }
+func notMade(s Component) string {
+	return fmt.Sprintf("Grove has not created %s %s yet", s.Kind, s.Name)
+}
 
 // Refused is what the scheduler says of pods that Grove has made and that are not bound, the word of most of them; "" when it says nothing.
 // Grove's own objects only count. Pods behind Grove's gate wait for their gang: what is said of them is about nothing yet.
@@ -123,7 +129,8 @@ func Refused(pods []*corev1.Pod) string {
 			continue
 		}
 		for _, c := range pod.Status.Conditions {
-			if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable && !kai.Stale(c.Message) {
+			if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable &&
+				!kai.Stale(c.Message) {
 				words[schedulerOf(pod)+": "+c.Message]++
 			}
 		}

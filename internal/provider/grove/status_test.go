@@ -83,11 +83,11 @@ spec:
 		done    bool
 		waiting string
 	}{
-		"not made":            {grove.SingleNode(g, flat, nil), false, "Grove has not made PodClique g-0-flat yet"},
+		"not made":            {grove.SingleNode(g, flat, nil), false, "Grove has not created PodClique g-0-flat yet"},
 		"all ready":           {grove.SingleNode(g, flat, clique(3, 3, 0, 4)), true, ""},
 		"an earlier template": {grove.SingleNode(g, flat, clique(3, 3, 0, 3)), false, ""},
 		"gated":               {grove.SingleNode(g, flat, clique(0, 1, 2, 4)), false, "PodClique g-0-flat: 1 of 3 replicas scheduled: too few (2 wait for their gang)"},
-		"group not made":      {grove.Multinode(g, deep, nil), false, "Grove has not made PodCliqueScalingGroup g-0-deep yet"},
+		"group not made":      {grove.Multinode(g, deep, nil), false, "Grove has not created PodCliqueScalingGroup g-0-deep yet"},
 		"group starting":      {grove.Multinode(g, deep, group), false, ""},
 	}
 	for name, c := range cases {

@@ -33,9 +33,9 @@ type Strays struct {
 	Message string
 }
 
-// FindStrays compares where pods sit with the domains required. Grove's scheduler keeps a required domain when it places a gang whole. A pod
-// that is recreated is placed for itself, without a look at those that run: it may end in another rack, or zone. So every level is checked, of
-// the first replica too. Pods are outside when most of their kind are elsewhere; of as many, those made last are.
+// FindStrays compares where pods sit with the domains required. Grove's scheduler keeps a required domain when it places a gang whole. A
+// pod that is recreated is placed for itself, without a look at those that run: it may end in another rack, or zone. So every level is
+// checked, of the first replica too. Pods are outside when most of their kind are elsewhere; of as many, those made last are.
 func FindStrays(groups []*trellisv1alpha1.ScalingGroup, places []Place) Strays {
 	var out Strays
 	t := constraint.TopologyOf(groups)
@@ -44,7 +44,8 @@ func FindStrays(groups []*trellisv1alpha1.ScalingGroup, places []Place) Strays {
 		if home, away := split(places, constraint.Level(t, required)); len(away) > 0 {
 			out.Graph = true
 			out.Message = fmt.Sprintf("the deployment is in %s %s, but Grove placed %s (%d of %d pods); %s",
-				required, home, list(described(groups, away, constraint.Level(t, required))), len(away), known(places, constraint.Level(t, required)), fixOfGraph(groups, away))
+				required, home, list(described(groups, away, constraint.Level(t, required))), len(away), known(places, constraint.Level(t, required)),
+				fixOfGraph(groups, away))
 		}
 	}
 	var parts []string

@@ -16,7 +16,7 @@ import (
 //	observedGeneration   follows; from now on counts are of this template
 //	updateEndedAt        every pod is of this template
 
-// Current says that Grove counts by a service's template as it is wanted: the set has it, and Grove has taken up the set as it is.
+// Current reports whether Grove counts by a service's template as it is wanted: the set has it, and Grove has taken up the set as it is.
 func Current(g Input, sg *trellisv1alpha1.ScalingGroup, pcs *PodCliqueSet) bool {
 	n := nameAll(g.Name, g.Groups)
 	cliques := 0
@@ -25,7 +25,8 @@ func Current(g Input, sg *trellisv1alpha1.ScalingGroup, pcs *PodCliqueSet) bool 
 		if c.Name != n.of(sg) && c.Name != n.of(sg)+leaderSuffix && c.Name != n.of(sg)+workerSuffix {
 			continue
 		}
-		if c.Labels[render.LabelRevision] != render.LabelValue(sg.Spec.Revision) || sg.Spec.Restart != nil && c.Annotations[render.AnnotationRestart] != sg.Spec.Restart.ID {
+		if c.Labels[render.LabelRevision] != render.LabelValue(sg.Spec.Revision) || sg.Spec.Restart != nil &&
+			c.Annotations[render.AnnotationRestart] != sg.Spec.Restart.ID {
 			return false
 		}
 		cliques++
@@ -33,7 +34,7 @@ func Current(g Input, sg *trellisv1alpha1.ScalingGroup, pcs *PodCliqueSet) bool 
 	return cliques == len(sg.Spec.Roles) && observed(pcs.Status.ObservedGeneration, pcs.Generation)
 }
 
-// Updated says that no pod of an earlier template is left anywhere in the set.
+// Updated reports whether no pod of an earlier template is left anywhere in the set.
 func Updated(pcs *PodCliqueSet) bool {
 	for _, p := range []*UpdateProgress{pcs.Status.UpdateProgress, pcs.Status.RollingUpdateProgress} {
 		if p != nil && p.UpdateEndedAt == nil {

@@ -10,13 +10,15 @@
 //	                                                 chat-decode-1: minMember 4, one rack
 //	  Frontend, 3 replicas                         chat-frontend-all: minMember 1
 //
-// The root asks for every component, each component for one replica, or for its minAvailable: that is the base gang. Further replicas join one by one, each whole.
-// Without a domain required for the graph the root asks for any one component, since then no gang waits for another.
+// The root asks for every component, each component for one replica, or for its minAvailable: that is the base gang. Further replicas join
+// one by one, each whole. Without a domain required for the graph the root asks for any one component, since then no gang waits for
+// another.
 //
 // Three things about KAI shape what is written:
 //
-//   - A PodGroup grows by its first child that has pods to place, and waits for that one. So only replicas that were released are listed: our
-//     planner has found capacity for them, and one without capacity never stands before another. Pods free of any constraint are in no gang.
+//   - A PodGroup grows by its first child that has pods to place, and waits for that one. So only replicas that were released are listed:
+//     our planner has found capacity for them, and one without capacity never stands before another. Pods free of any constraint are in no
+//     gang.
 //   - A PodGroup with running pods that falls below its minimum is evicted as a unit after a grace period. A serving graph that lost one
 //     replica should keep the rest, so the period is negative, which means never. KAI before 0.17 does not know the field; there the
 //     scheduler's own default has to be set so.
@@ -55,8 +57,8 @@ const (
 	annotationWrittenQueue = "trellis.dev/queue"
 )
 
-// Queue of a deployment with these annotations and labels. present is the queue that its objects have already, "" for none: one that names no
-// queue stays in that, so that another default moves and restarts nothing.
+// Queue of a deployment with these annotations and labels. present is the queue that its objects have already, "" for none: one that names
+// no queue stays in that, so that another default moves and restarts nothing.
 func Queue(annotations, labels map[string]string, present string) string {
 	return cmp.Or(annotations[AnnotationQueue], labels[LabelQueue], present, DefaultQueue)
 }

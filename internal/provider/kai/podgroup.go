@@ -34,8 +34,8 @@ type Input struct {
 	Ordinals int32
 }
 
-// RenderPodGroup returns the PodGroup of the deployment's gangs, nil when none was released. A component of which no replica was released is not in
-// it. Owner references are the caller's.
+// RenderPodGroup returns the PodGroup of the deployment's gangs, nil when none was released. A component of which no replica was released
+// is not in it. Owner references are the caller's.
 func RenderPodGroup(g Input) *PodGroup {
 	t := constraint.TopologyOf(g.Groups)
 	pg := &PodGroup{
@@ -98,7 +98,8 @@ func (g Input) subGroups(sg *trellisv1alpha1.ScalingGroup, replicas []int32) []S
 	return out
 }
 
-// constraint is what KAI is asked for. It knows one Topology of a deployment: of a component that follows another one, the pins of the pods are all.
+// constraint is what KAI is asked for. It knows one Topology of a deployment: of a component that follows another one, the pins of the
+// pods are all.
 func (g Input) constraint(t *trellisv1alpha1.ResolvedTopology, c constraint.Domains) *TopologyConstraint {
 	if c.Empty() || t.Profile != constraint.TopologyOf(g.Groups).Profile {
 		return nil
@@ -110,7 +111,8 @@ func (g Input) constraint(t *trellisv1alpha1.ResolvedTopology, c constraint.Doma
 	}
 }
 
-// Names of subgroups end in a number for a replica and in a word for a component, so that component "x-1" and replica 1 of component "x" differ.
+// Names of subgroups end in a number for a replica and in a word for a component, so that component "x-1" and replica 1 of component "x"
+// differ.
 func serviceName(group string) string { return group + "-all" }
 
 func replicaName(group string, ordinal int32) string {
@@ -128,8 +130,8 @@ func Keep(want, have *PodGroup) {
 	want.Labels[LabelQueue] = render.LabelValue(have.Spec.Queue)
 }
 
-// Prepare makes a pod of a gang KAI's, and of no PodGroup yet: KAI would count a gated member and report it unschedulable, which hides that it
-// is gated. The queue need not be known: the PodGroup's counts.
+// Prepare makes a pod of a gang KAI's, and of no PodGroup yet: KAI would count a gated member and report it unschedulable, which hides
+// that it is gated. The queue need not be known: the PodGroup's counts.
 func (g Input) Prepare(pod *corev1.Pod, sg *trellisv1alpha1.ScalingGroup) {
 	if !constraint.Packed(sg) {
 		return
@@ -160,13 +162,14 @@ func leafOf(pod *corev1.Pod) string {
 	return serviceName(group)
 }
 
-// Problems says why KAI cannot place the graph, however much capacity there is.
+// Problems explains why KAI cannot place the graph, however much capacity there is.
 func (g Input) Problems() []string {
 	var out []string
 	for _, sg := range render.SortedGroups(g.Groups) {
 		for i := range sg.Spec.Roles {
 			if name := sg.Spec.Roles[i].Template.Spec.SchedulerName; name != "" && name != SchedulerName {
-				out = append(out, fmt.Sprintf("component %q names schedulerName %q; remove it, or choose another provider than KAI", sg.Spec.Service, name))
+				out = append(out, fmt.Sprintf("component %q names schedulerName %q; remove it, or choose another provider than KAI", sg.Spec.Service,
+					name))
 				break
 			}
 		}

@@ -52,7 +52,7 @@ type PodGroupStatus struct {
 	SchedulingConditions []SchedulingCondition `json:"schedulingConditions,omitempty"`
 }
 
-// SchedulingCondition says why KAI placed nothing, by node pool.
+// SchedulingCondition explains why KAI placed nothing, by node pool.
 type SchedulingCondition struct {
 	Type               string      `json:"type"`
 	NodePool           string      `json:"nodePool,omitempty"`

@@ -33,14 +33,14 @@ var (
 	queueWords   = regexp.MustCompile(`quota has reached the allowable limit of|Queue '[^']*' does not exist|Non-preemptible workload is over quota`)
 )
 
-// Anywhere says that a word of KAI's about a pod is about its queue: another place would change nothing.
+// Anywhere reports whether a word of KAI's about a pod is about its queue: another place would change nothing.
 func Anywhere(message string) bool { return queueWords.MatchString(message) }
 
 // staleWord is in what KAI says of a pod while its scheduler has not seen the PodGroup as it is by now.
 const staleWord = "which does not exist in PodGroup"
 
-// Stale says that a word of KAI's about a pod is about an earlier PodGroup: the leaf that the pod names is listed before the pod can be
-// scheduled, and KAI leaves the word standing until the pod is bound or refused for another reason.
+// Stale reports whether a word of KAI's about a pod is about an earlier PodGroup: the leaf that the pod names is listed before the pod can
+// be scheduled, and KAI leaves the word standing until the pod is bound or refused for another reason.
 func Stale(message string) bool { return strings.Contains(message, staleWord) }
 
 // WhyWaiting reads KAI's latest report on a PodGroup. It means something only while pods that were released are unbound, because KAI leaves
@@ -77,8 +77,8 @@ func WhyWaiting(pg *PodGroup) (Pending, bool) {
 	return w, true
 }
 
-// Served says why the PodGroups that the API server serves are not enough, or "": subgroups with a minimum of children came with KAI 0.15.
-// An older KAI drops the fields in silence and would place a graph in parts.
+// Served explains why the PodGroups that the API server serves are not enough, or "": subgroups with a minimum of children came with KAI
+// 0.15. An older KAI drops the fields in silence and would place a graph in parts.
 func Served(crd *apiextensionsv1.CustomResourceDefinition) string {
 	for _, version := range crd.Spec.Versions {
 		if version.Name != PodGroupKind.Version || !version.Served || version.Schema == nil || version.Schema.OpenAPIV3Schema == nil {
@@ -92,7 +92,8 @@ func Served(crd *apiextensionsv1.CustomResourceDefinition) string {
 		for _, field := range []struct {
 			of   apiextensionsv1.JSONSchemaProps
 			name string
-		}{{spec, "minSubGroup"}, {spec, "topologyConstraint"}, {subGroup, "minSubGroup"}, {subGroup, "parent"}, {subGroup, "topologyConstraint"}} {
+		}{{spec, "minSubGroup"}, {spec, "topologyConstraint"}, {subGroup, "minSubGroup"}, {subGroup, "parent"},
+			{subGroup, "topologyConstraint"}} {
 			if _, known := field.of.Properties[field.name]; !known {
 				return fmt.Sprintf("the PodGroup of the installed KAI Scheduler has no %s; KAI 0.15 or newer is needed", field.name)
 			}

@@ -64,7 +64,8 @@ func RenderTopology(ct *grovev1alpha1.ClusterTopology) (*Topology, error) {
 			return nil, fmt.Errorf("KAI takes %s as the narrowest level only, and in ClusterTopology %q it is level %d of %d (%q); put it last",
 				corev1.LabelHostname, ct.Name, i+1, len(ct.Spec.Levels), level.Domain)
 		case len(level.Key) > maxKey:
-			return nil, fmt.Errorf("KAI takes label keys of at most %d characters, and the key of level %q of ClusterTopology %q has %d; use a shorter label",
+			return nil, fmt.Errorf("KAI takes label keys of at most %d characters, and the key of level %q of ClusterTopology %q has %d; use a "+
+				"shorter label",
 				maxKey, level.Domain, ct.Name, len(level.Key))
 		}
 		t.Spec.Levels = append(t.Spec.Levels, TopologyLevel{NodeLabel: level.Key})
@@ -72,7 +73,7 @@ func RenderTopology(ct *grovev1alpha1.ClusterTopology) (*Topology, error) {
 	return t, nil
 }
 
-// TopologyStep is what to do so that KAI's Topology says what a ClusterTopology says.
+// TopologyStep is what to do so that KAI's Topology describes what a ClusterTopology says.
 type TopologyStep string
 
 // Steps. A Topology's levels cannot be changed, so that another order of levels takes a new object; KAI leaves running pods alone.
@@ -84,25 +85,28 @@ const (
 	Drifted TopologyStep = "Drifted"
 )
 
-// CompareTopology says what to do about the Topology that exists under the referenced name, nil when there is none, and in words why.
+// CompareTopology describes what to do about the Topology that exists under the referenced name, nil when there is none, and in words why.
 func CompareTopology(ct *grovev1alpha1.ClusterTopology, have *Topology) (step TopologyStep, why string) {
 	name, managed := Reference(ct)
 	if have == nil {
 		if managed {
 			return Create, fmt.Sprintf("KAI has no Topology %q", name)
 		}
-		return Drifted, fmt.Sprintf("KAI has no Topology %q, which schedulerTopologyReferences of ClusterTopology %q names; create it, or remove the reference and Trellis keeps one",
+		return Drifted, fmt.Sprintf("KAI has no Topology %q, which schedulerTopologyReferences of ClusterTopology %q names; create it, or "+
+			"remove the reference and Trellis keeps one",
 			name, ct.Name)
 	}
 	wanted, existing := keysOf(ct), have.keys()
 	if slices.Equal(wanted, existing) {
 		return InSync, ""
 	}
-	difference := fmt.Sprintf("Topology %q has levels [%s], ClusterTopology %q has [%s]", name, strings.Join(existing, " > "), ct.Name, strings.Join(wanted, " > "))
+	difference := fmt.Sprintf("Topology %q has levels [%s], ClusterTopology %q has [%s]", name, strings.Join(existing, " > "), ct.Name,
+		strings.Join(wanted, " > "))
 	if managed && metav1.IsControlledBy(have, ct) {
 		return Replace, difference
 	}
-	return Drifted, difference + "; it was not made by Trellis and is left alone: correct it, or name another in schedulerTopologyReferences"
+	return Drifted, difference + "; it was not created by Trellis and is left unchanged: correct it, or name another in " +
+		"schedulerTopologyReferences"
 }
 
 func keysOf(ct *grovev1alpha1.ClusterTopology) []string {

@@ -43,7 +43,7 @@ func TestCompareTopology(t *testing.T) {
 		"ours":                             {have: ours(providertest.Topology()), want: kai.InSync},
 		"ours, levels changed":             {change: []func(*grovev1alpha1.ClusterTopology){lessLevels}, have: ours(providertest.Topology()), want: kai.Replace, words: []string{"example.com/zone > example.com/block"}},
 		"foreign, the same":                {have: foreign, want: kai.InSync},
-		"foreign, differs":                 {change: []func(*grovev1alpha1.ClusterTopology){lessLevels}, have: foreign, want: kai.Drifted, words: []string{"left alone"}},
+		"foreign, differs":                 {change: []func(*grovev1alpha1.ClusterTopology){lessLevels}, have: foreign, want: kai.Drifted, words: []string{"left unchanged"}},
 		"of an earlier topology, differs":  {change: []func(*grovev1alpha1.ClusterTopology){lessLevels}, have: otherOwner, want: kai.Drifted},
 		"referenced, absent":               {change: []func(*grovev1alpha1.ClusterTopology){refer}, want: kai.Drifted, words: []string{`"site"`, "create it"}},
 		"referenced, the same":             {change: []func(*grovev1alpha1.ClusterTopology){refer}, have: foreign, want: kai.InSync},

@@ -25,7 +25,8 @@ var needed = []string{
 	"leaderWorkerTemplate.workerTemplate.spec.schedulingGates",
 }
 
-// Served says why the LeaderWorkerSets that the API server serves are not enough, as reason and message of the condition ProviderReady, or "".
+// Served explains why the LeaderWorkerSets that the API server serves are not enough, as reason and message of the condition
+// ProviderReady, or "".
 func Served(crd *apiextensionsv1.CustomResourceDefinition) (reason, message string) {
 	for _, version := range crd.Spec.Versions {
 		if version.Name != Kind.Version || !version.Served || version.Schema == nil || version.Schema.OpenAPIV3Schema == nil {
@@ -33,7 +34,8 @@ func Served(crd *apiextensionsv1.CustomResourceDefinition) (reason, message stri
 		}
 		for _, path := range needed {
 			if !knows(version.Schema.OpenAPIV3Schema.Properties["spec"], strings.Split(path, ".")) {
-				return nvidiav1beta1.ReasonFieldsDropped, fmt.Sprintf("the LeaderWorkerSet that is served has no spec.%s; install a newer release of LeaderWorkerSet", path)
+				return nvidiav1beta1.ReasonFieldsDropped, fmt.Sprintf("the LeaderWorkerSet that is served has no spec.%s; install a newer release "+
+					"of LeaderWorkerSet", path)
 			}
 		}
 		return "", ""

@@ -3,8 +3,8 @@
 
 // Package podgroup places gangs by Kubernetes' own PodGroup API (1.37 and later, behind feature gates).
 //
-// The planner chooses and pins as under Gates; the kube-scheduler takes the gang all or nothing. Each replica is a PodGroup. The base gang of
-// a graph in one domain is a tree, so that its replicas go together; what comes later is on its own:
+// The planner chooses and pins as under Gates; the kube-scheduler takes the gang all or nothing. Each replica is a PodGroup. The base gang
+// of a graph in one domain is a tree, so that its replicas go together; what comes later is on its own:
 //
 //	CompositePodGroup llm-3f9a1c0b2d   all 2 groups, one zone
 //	├── PodGroup llm-9984-decode-0-x7k2p     all 2 pods, one rack

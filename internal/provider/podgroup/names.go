@@ -21,7 +21,8 @@ const largest = 9999
 // created, and those of one second by name: the number lets the largest come first.
 func groupName(sg *trellisv1alpha1.ScalingGroup, ordinal int32, generation string) string {
 	component := strings.ReplaceAll(strings.ToLower(sg.Spec.Service), ".", "-")
-	return fmt.Sprintf("%s-%04d-%s-%d-%s", render.LabelValue(sg.Spec.Graph), largest-size(sg), render.LabelValue(component), ordinal, generation)
+	return fmt.Sprintf("%s-%04d-%s-%d-%s", render.LabelValue(sg.Spec.Graph), largest-size(sg), render.LabelValue(component), ordinal,
+		generation)
 }
 
 // GroupOf is the name a pod cites, or "".

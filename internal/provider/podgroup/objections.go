@@ -20,8 +20,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// Objections are what the kube-scheduler says against pods that are not bound, by UID: its words on a pod and on its group, or else what keeps
-// it from looking at the group at all. groups are those of the graph; watched: they are all known. all are the pods of the graph.
+// Objections are what the kube-scheduler says against pods that are not bound, by UID: its words on a pod and on its group, or else what
+// keeps it from looking at the group at all. groups are those of the graph; watched: they are all known. all are the pods of the graph.
 func Objections(groups []schedulingv1beta1.PodGroup, watched bool, unbound, all []*corev1.Pod) map[types.UID]gang.Objection {
 	known := sorted(groups, watched, all)
 	out := map[types.UID]gang.Objection{}
@@ -45,7 +45,8 @@ type seen struct {
 
 func sorted(groups []schedulingv1beta1.PodGroup, watched bool, all []*corev1.Pod) seen {
 	s := seen{
-		watched: watched, byName: map[string]*schedulingv1beta1.PodGroup{}, members: map[string][]*schedulingv1beta1.PodGroup{}, released: map[string]int32{},
+		watched: watched, byName: map[string]*schedulingv1beta1.PodGroup{}, members: map[string][]*schedulingv1beta1.PodGroup{},
+		released: map[string]int32{},
 	}
 	for i := range groups {
 		group := &groups[i]
@@ -68,7 +69,7 @@ func (s seen) objection(pod *corev1.Pod) gang.Objection {
 	}
 	group := s.byName[GroupOf(pod)]
 	if said := words(pod, group); said != "" {
-		return gang.Objection{Message: "the kube-scheduler says: " + limit.Text(said, longest)}
+		return gang.Objection{Message: "the kube-scheduler reports: " + limit.Text(said, longest)}
 	}
 	switch {
 	case !s.watched:
@@ -92,7 +93,8 @@ func words(pod *corev1.Pod, group *schedulingv1beta1.PodGroup) string {
 		}
 	}
 	if group != nil {
-		if c := meta.FindStatusCondition(group.Status.Conditions, schedulingv1beta1.PodGroupInitiallyScheduled); c != nil && c.Status == metav1.ConditionFalse {
+		if c := meta.FindStatusCondition(group.Status.Conditions, schedulingv1beta1.PodGroupInitiallyScheduled); c != nil &&
+			c.Status == metav1.ConditionFalse {
 			add(c.Message)
 		}
 	}
@@ -105,7 +107,7 @@ func words(pod *corev1.Pod, group *schedulingv1beta1.PodGroup) string {
 	return strings.Join(said, "; ")
 }
 
-// incomplete says that a tree cannot be taken because members of it are not there: one was lost before the gang was bound, or is still
+// incomplete states that a tree cannot be taken because members of it are not there: one was lost before the gang was bound, or is still
 // gated. The rest would wait for it for ever, since its successor is of another group.
 func (s seen) incomplete(group *schedulingv1beta1.PodGroup) string {
 	members := []*schedulingv1beta1.PodGroup{group}

@@ -34,8 +34,8 @@ const (
 	otherTemplate = "other"
 )
 
-// Workload describes the shapes of a deployment's gangs for people and their tools; the scheduler does not read it. It cannot be changed, so
-// its name says what is in it.
+// Workload describes the shapes of a deployment's gangs for people and their tools; the scheduler does not read it. It cannot be changed,
+// so its name describes what is in it.
 func Workload(dgd *nvidiav1beta1.DynamoGraphDeployment, groups []*trellisv1alpha1.ScalingGroup) *schedulingv1beta1.Workload {
 	w := &schedulingv1beta1.Workload{
 		ObjectMeta: metav1.ObjectMeta{
@@ -51,8 +51,9 @@ func Workload(dgd *nvidiav1beta1.DynamoGraphDeployment, groups []*trellisv1alpha
 		w.Spec.PodGroupTemplates = templates
 	} else {
 		w.Spec.CompositePodGroupTemplates = []schedulingv1beta1.CompositePodGroupTemplate{{
-			Name:             baseTemplate,
-			SchedulingPolicy: schedulingv1beta1.CompositePodGroupSchedulingPolicy{Gang: &schedulingv1beta1.CompositeGangSchedulingPolicy{MinGroupCount: baseGroups(groups)}},
+			Name: baseTemplate,
+			SchedulingPolicy: schedulingv1beta1.CompositePodGroupSchedulingPolicy{Gang: &schedulingv1beta1.CompositeGangSchedulingPolicy{
+				MinGroupCount: baseGroups(groups)}},
 			SchedulingConstraints: &schedulingv1beta1.CompositePodGroupSchedulingConstraints{
 				Topology: []schedulingv1beta1.TopologyConstraint{{Key: key}},
 			},
@@ -85,7 +86,8 @@ func podGroupTemplates(groups []*trellisv1alpha1.ScalingGroup) []schedulingv1bet
 		if slices.ContainsFunc(out, func(t schedulingv1beta1.PodGroupTemplate) bool { return t.Name == name }) {
 			continue
 		}
-		t := schedulingv1beta1.PodGroupTemplate{Name: name, SchedulingPolicy: gangOf(render.PodsPerReplica(sg)), SchedulingConstraints: constraint(packKey(sg))}
+		t := schedulingv1beta1.PodGroupTemplate{Name: name, SchedulingPolicy: gangOf(render.PodsPerReplica(sg)),
+			SchedulingConstraints: constraint(packKey(sg))}
 		if len(out) == schedulingv1beta1.WorkloadMaxPodGroupTemplates-1 {
 			t = schedulingv1beta1.PodGroupTemplate{Name: otherTemplate, SchedulingPolicy: gangOf(1)}
 			return append(out, t)
@@ -133,16 +135,19 @@ func Tree(of gang.Members, w *schedulingv1beta1.Workload, members []*schedulingv
 	root := &schedulingv1alpha3.CompositePodGroup{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: of.Graph.Namespace, Name: of.Name,
-			Labels: map[string]string{render.LabelGraph: render.LabelValue(of.Graph.Name)}, Annotations: map[string]string{AnnotationGraph: of.Graph.Name},
+			Labels: map[string]string{render.LabelGraph: render.LabelValue(of.Graph.Name)}, Annotations: map[string]string{
+				AnnotationGraph: of.Graph.Name},
 		},
 		Spec: schedulingv1alpha3.CompositePodGroupSpec{
-			WorkloadRef:       &schedulingv1alpha3.WorkloadReference{WorkloadName: w.Name, TemplateName: baseTemplate},
-			SchedulingPolicy:  schedulingv1alpha3.CompositePodGroupSchedulingPolicy{Gang: &schedulingv1alpha3.CompositeGangSchedulingPolicy{MinGroupCount: int32(len(members))}},
+			WorkloadRef: &schedulingv1alpha3.WorkloadReference{WorkloadName: w.Name, TemplateName: baseTemplate},
+			SchedulingPolicy: schedulingv1alpha3.CompositePodGroupSchedulingPolicy{Gang: &schedulingv1alpha3.CompositeGangSchedulingPolicy{
+				MinGroupCount: int32(len(members))}},
 			PriorityClassName: priorityClass(of.Replicas[0].Group),
 		},
 	}
 	if key := graphKey(of.Groups); key != "" {
-		root.Spec.SchedulingConstraints = &schedulingv1alpha3.CompositePodGroupSchedulingConstraints{Topology: []schedulingv1alpha3.TopologyConstraint{{Key: key}}}
+		root.Spec.SchedulingConstraints = &schedulingv1alpha3.CompositePodGroupSchedulingConstraints{
+			Topology: []schedulingv1alpha3.TopologyConstraint{{Key: key}}}
 	}
 	for _, member := range members {
 		root.OwnerReferences = append(root.OwnerReferences, metav1.OwnerReference{
@@ -160,7 +165,8 @@ func Group(of gang.Members, replica gang.Member, w *schedulingv1beta1.Workload) 
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: of.Graph.Namespace, Name: GroupOf(replica.Pods[0]),
 			Labels: map[string]string{
-				render.LabelGraph: render.LabelValue(of.Graph.Name), render.LabelScalingGroup: sg.Name, render.LabelReplica: strconv.Itoa(int(replica.Ordinal)),
+				render.LabelGraph: render.LabelValue(of.Graph.Name), render.LabelScalingGroup: sg.Name,
+				render.LabelReplica: strconv.Itoa(int(replica.Ordinal)),
 			},
 			Annotations: map[string]string{AnnotationGraph: of.Graph.Name, render.AnnotationGang: of.Name},
 		},

@@ -13,8 +13,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// Unsuited says why the groups cannot be placed, and the fix; "" when they can. The kube-scheduler takes a tree only when all its pods agree on what it calls its validity: one
-// scheduler, one priority, one preemption policy. A pod has one group, so it can have no other of its own.
+// Unsuited explains why the groups cannot be placed, and the fix; "" when they can. The kube-scheduler takes a tree only when all its pods
+// agree on what it calls its validity: one scheduler, one priority, one preemption policy. A pod has one group, so it can have no other of
+// its own.
 func Unsuited(groups []*trellisv1alpha1.ScalingGroup) string {
 	var first *trellisv1alpha1.ScalingGroup
 	for _, sg := range groups {
@@ -33,7 +34,8 @@ func Unsuited(groups []*trellisv1alpha1.ScalingGroup) string {
 		}
 		for _, field := range treeFields {
 			if a, b := field.of(podSpec(first)), field.of(podSpec(sg)); a != b {
-				return fmt.Sprintf("its pods are one tree of pod groups, which must have one %s: component %s has %q, component %s has %q; make them equal, or use the provider Gates",
+				return fmt.Sprintf("its pods are one tree of pod groups, which must have one %s: component %s has %q, component %s has %q; make "+
+					"them equal, or use the provider Gates",
 					field.name, first.Spec.Service, a, sg.Spec.Service, b)
 			}
 		}
@@ -60,9 +62,11 @@ func ownGroup(sg *trellisv1alpha1.ScalingGroup) string {
 		spec := &sg.Spec.Roles[i].Template.Spec
 		switch {
 		case spec.SchedulingGroup != nil:
-			return fmt.Sprintf("component %s names a schedulingGroup of its own; remove it from podTemplate.spec, or use the provider Gates", sg.Spec.Service)
+			return fmt.Sprintf("component %s names a schedulingGroup of its own; remove it from podTemplate.spec, or use the provider Gates",
+				sg.Spec.Service)
 		case len(spec.EvictionResponders) > 0:
-			return fmt.Sprintf("component %s has evictionResponders, which pods of a group may not have; remove them from podTemplate.spec, or use the provider Gates", sg.Spec.Service)
+			return fmt.Sprintf("component %s has evictionResponders, which pods of a group may not have; remove them from podTemplate.spec, or "+
+				"use the provider Gates", sg.Spec.Service)
 		}
 	}
 	return ""

@@ -4,4 +4,4 @@
 package specs
 
 // Gates is the default: scheduling gates and node selectors, which every kube-scheduler knows.
-var Gates = Spec{Name: "Gates", Planned: true, TakesSets: true}
+var Gates = Spec{Name: "Gates", Planned: true, InPlace: true, TakesSets: true}

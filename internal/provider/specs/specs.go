@@ -16,6 +16,8 @@ type Spec struct {
 	Name string
 	// Planned: Trellis makes the pods, gates them, and plans where they go. Otherwise the provider makes and places them.
 	Planned bool
+	// InPlace: a gang whose place is known is created there. The provider forms nothing before that, and adds nothing to new pods.
+	InPlace bool
 	// TakesSets: pods that LeaderWorkerSets make can be placed.
 	TakesSets bool
 	// Queued: the queues of KAI Scheduler are acted on.
@@ -40,7 +42,8 @@ type Annotation struct{ Key, Value string }
 // All are the providers, in the order in which messages list them. The first is the default.
 var All = []Spec{Gates, PodGroup, KAI, Grove}
 
-// Named returns the provider of that name. An unknown name is a provider that does nothing: an object may have been written by another version.
+// Named returns the provider of that name. An unknown name is a provider that does nothing: an object may have been written by another
+// version.
 func Named(name string) Spec {
 	if i := slices.IndexFunc(All, func(s Spec) bool { return s.Name == name }); i >= 0 {
 		return All[i]

@@ -42,11 +42,13 @@ func (w Writer) Definition(ctx context.Context, name string) (*apiextensionsv1.C
 	return crd, err
 }
 
-// NamesRefused says that the API server does not serve a definition because another one in its group has one of its names; "" when it does.
+// NamesRefused states that the API server does not serve a definition because another one in its group has one of its names; "" when it
+// does.
 func NamesRefused(crd *apiextensionsv1.CustomResourceDefinition) string {
 	for _, c := range crd.Status.Conditions {
 		if c.Type == apiextensionsv1.NamesAccepted && c.Status == apiextensionsv1.ConditionFalse {
-			return fmt.Sprintf("%s is installed, but the API server does not serve it: %s; take that name out of the other definition of the group %s",
+			return fmt.Sprintf("%s is installed, but the API server does not serve it: %s; take that name out of the other definition of the "+
+				"group %s",
 				crd.Name, c.Message, crd.Spec.Group)
 		}
 	}
@@ -69,11 +71,13 @@ func (w Writer) Get(ctx context.Context, kind schema.GroupVersionKind, namespace
 
 // Orphaned reports whether an object that was read past the cache was made by Trellis, and has no owner any more.
 func Orphaned(object *unstructured.Unstructured) bool {
-	return adoption.Orphaned(object) && slices.ContainsFunc(object.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool { return e.Manager == render.FieldOwner })
+	return adoption.Orphaned(object) && slices.ContainsFunc(object.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {
+		return e.Manager == render.FieldOwner
+	})
 }
 
-// Apply makes an object of owner's as it is wanted, have being what was read of it, or nil. It adopts an orphan. It never takes over an object of
-// another owner, and does not write what is right already. What came back has to say all that was sent.
+// Apply makes an object of owner's as it is wanted, have being what was read of it, or nil. It adopts an orphan. It never takes over an
+// object of another owner, and does not write what is right already. What came back has to say all that was sent.
 func (w Writer) Apply(ctx context.Context, owner client.Object, want, have *unstructured.Unstructured) error {
 	orphaned := have != nil && Orphaned(have)
 	if have != nil {

@@ -34,7 +34,10 @@ type Placer struct {
 	NameNodes bool
 }
 
-var _ provider.Placer = Placer{}
+var (
+	_ provider.Placer = Placer{}
+	_ provider.Pinner = Placer{}
+)
 
 // Name implements provider.Provider.
 func (Placer) Name() string { return specs.Gates.Name }
@@ -50,6 +53,9 @@ func (Placer) Watches() []provider.Watch { return nil }
 
 // Prepare implements provider.Placer: the gate is all.
 func (Placer) Prepare(*trellisv1alpha1.ScalingGroup, int32, []*corev1.Pod, []*corev1.Pod) {}
+
+// Pin implements provider.Pinner.
+func (p Placer) Pin(pod *corev1.Pod, pin gang.Pin) { gates.Open(pod, pin, p.NameNodes) }
 
 // Kept implements provider.Placer. A pod made for another provider would wait for what only that provider makes.
 func (Placer) Kept(pods []*corev1.Pod) bool {

@@ -37,7 +37,8 @@ const (
 
 // Observe implements provider.Workload. groups may be a part of the graph; names depend on all of it, so the others are read.
 func (w *Workload) Observe(ctx context.Context, own client.Reader, groups []*trellisv1alpha1.ScalingGroup) (provider.Observation, error) {
-	out := provider.Observation{Counts: map[string]provider.Counts{}, Reason: CodeWaitsForGrove, Message: "Grove is not watched yet", Blind: true}
+	out := provider.Observation{Counts: map[string]provider.Counts{}, Reason: CodeWaitsForGrove, Message: "Grove is not watched yet",
+		Blind: true}
 	if own == nil || len(groups) == 0 {
 		return out, nil
 	}
@@ -60,17 +61,16 @@ func (w *Workload) Observe(ctx context.Context, own client.Reader, groups []*tre
 	if err != nil {
 		return out, err
 	}
+	if !found {
+		pcs = nil
+	}
 	var waiting []string
 	for _, sg := range groups {
 		s, err := component(ctx, own, g, sg)
 		if err != nil {
 			return out, err
 		}
-		current := found && grove.Current(g, sg, pcs)
-		out.Counts[sg.Spec.Service] = provider.Counts{
-			Replicas: s.Replicas, Updated: s.Updated, Scheduled: s.Scheduled, Ready: s.Ready,
-			Current: current, RolledOut: current && grove.Updated(pcs) && s.Done,
-		}
+		out.Counts[sg.Spec.Service] = countsOf(g, sg, pcs, s)
 		if s.Waiting != "" {
 			waiting = append(waiting, withReason(s.Waiting, grove.Refused(podsOfComponent(pods, sg.Spec.Service))))
 		}
@@ -86,6 +86,15 @@ func (w *Workload) Observe(ctx context.Context, own client.Reader, groups []*tre
 	}
 	w.judge(g, waiting, strays, &out)
 	return out, nil
+}
+
+// countsOf are the replicas of a component. pcs is nil while there is none.
+func countsOf(g grove.Input, sg *trellisv1alpha1.ScalingGroup, pcs *grove.PodCliqueSet, s grove.Component) provider.Counts {
+	current := pcs != nil && grove.Current(g, sg, pcs)
+	return provider.Counts{
+		Replicas: s.Replicas, Updated: s.Updated, Scheduled: s.Scheduled, Ready: s.Ready,
+		Current: current, RolledOut: current && grove.Updated(pcs) && s.Done,
+	}
 }
 
 // judge reports whether all is where it has to be.
@@ -112,7 +121,8 @@ func (w *Workload) judge(g grove.Input, waiting []string, strays grove.Strays, o
 
 func (w *Workload) siblings(ctx context.Context, sg *trellisv1alpha1.ScalingGroup) ([]*trellisv1alpha1.ScalingGroup, error) {
 	all := &trellisv1alpha1.ScalingGroupList{}
-	if err := w.Client.List(ctx, all, client.InNamespace(sg.Namespace), client.MatchingLabels{render.LabelGraph: render.LabelValue(sg.Spec.Graph)}); err != nil {
+	if err := w.Client.List(ctx, all, client.InNamespace(sg.Namespace),
+		client.MatchingLabels{render.LabelGraph: render.LabelValue(sg.Spec.Graph)}); err != nil {
 		return nil, fmt.Errorf("listing the scaling groups of the graph: %w", err)
 	}
 	var out []*trellisv1alpha1.ScalingGroup
@@ -160,7 +170,8 @@ func withReason(waiting, reason string) string {
 // podsOf are the pods that Grove has made of the graph.
 func (w *Workload) podsOf(ctx context.Context, g grove.Input) ([]*corev1.Pod, error) {
 	list := &corev1.PodList{}
-	if err := w.Client.List(ctx, list, client.InNamespace(g.Namespace), client.MatchingLabels{render.LabelGraph: render.LabelValue(g.Name)}); err != nil {
+	if err := w.Client.List(ctx, list, client.InNamespace(g.Namespace),
+		client.MatchingLabels{render.LabelGraph: render.LabelValue(g.Name)}); err != nil {
 		return nil, fmt.Errorf("listing the pods of the graph: %w", err)
 	}
 	out := make([]*corev1.Pod, 0, len(list.Items))
@@ -187,12 +198,14 @@ func (w *Workload) strays(ctx context.Context, g grove.Input, pods []*corev1.Pod
 	var places []grove.Place
 	for _, pod := range pods {
 		node := &corev1.Node{}
-		if pod.Spec.NodeName == "" || pod.DeletionTimestamp != nil || over(pod) || w.Client.Get(ctx, client.ObjectKey{Name: pod.Spec.NodeName}, node) != nil {
+		if pod.Spec.NodeName == "" || pod.DeletionTimestamp != nil || over(pod) || w.Client.Get(ctx, client.ObjectKey{Name: pod.Spec.NodeName},
+			node) != nil {
 			continue
 		}
 		ordinal, _ := strconv.ParseInt(pod.Labels[grove.LabelReplica], 10, 32)
 		places = append(places, grove.Place{
-			Component: pod.Labels[render.LabelComponent], Replica: int32(ordinal), Made: pod.CreationTimestamp.Time, Domain: levels.PathOf(node.Labels),
+			Component: pod.Labels[render.LabelComponent], Replica: int32(ordinal), Made: pod.CreationTimestamp.Time,
+			Domain: levels.PathOf(node.Labels),
 		})
 	}
 	return grove.FindStrays(g.Groups, places)

@@ -127,8 +127,8 @@ func (w *Workload) graphOf(groups []*trellisv1alpha1.ScalingGroup, queue string)
 	return g
 }
 
-// Watches implements provider.Provider: what Grove makes of a deployment; and its bindings, where it has them, which are of no deployment and so
-// of no namespace.
+// Watches implements provider.Provider: what Grove makes of a deployment; and its bindings, where it has them, which are of no deployment
+// and so of no namespace.
 func (w *Workload) Watches() []provider.Watch {
 	var out []provider.Watch
 	if w.last().bindings {
@@ -213,7 +213,7 @@ func (w *Workload) scale(ctx context.Context, namespace string, to grove.Scale) 
 	return nil
 }
 
-// KeepBinding brings Grove's binding in step with a ClusterTopology, where this Grove has bindings, and says what cannot be, or "".
+// KeepBinding brings Grove's binding in step with a ClusterTopology, where this Grove has bindings, and describes what cannot be, or "".
 func (w *Workload) KeepBinding(ctx context.Context, ct *grovev1alpha1.ClusterTopology) (string, error) {
 	seen := w.last()
 	if !seen.bindings {

@@ -89,7 +89,8 @@ func (p Placer) Form(ctx context.Context, of gang.Members) error {
 	if want == nil {
 		return nil
 	}
-	want.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(of.Graph, nvidiav1beta1.GroupVersion.WithKind("DynamoGraphDeployment"))}
+	want.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(of.Graph,
+		nvidiav1beta1.GroupVersion.WithKind("DynamoGraphDeployment"))}
 	kai.Keep(want, existing)
 	object, err := external.Object(want)
 	if err != nil {
@@ -106,7 +107,8 @@ type replica struct {
 // released are the replicas with a pod that was released, or is about to be. One caller at a time.
 func (p Placer) released(ctx context.Context, of gang.Members) (map[replica]bool, error) {
 	pods := &corev1.PodList{}
-	err := p.Writer.Client.List(ctx, pods, client.InNamespace(of.Graph.Namespace), client.MatchingLabels{render.LabelGraph: render.LabelValue(of.Graph.Name)})
+	err := p.Writer.Client.List(ctx, pods, client.InNamespace(of.Graph.Namespace),
+		client.MatchingLabels{render.LabelGraph: render.LabelValue(of.Graph.Name)})
 	if err != nil {
 		return nil, fmt.Errorf("listing the pods of the graph: %w", err)
 	}
@@ -151,8 +153,8 @@ func (p Placer) topologyName(ctx context.Context, groups []*trellisv1alpha1.Scal
 	return name, nil
 }
 
-// KeepTopology brings KAI's Topology in step with a ClusterTopology and says what cannot be, or "". Levels cannot be changed, so that another
-// order of them takes a new object; KAI leaves running pods alone.
+// KeepTopology brings KAI's Topology in step with a ClusterTopology and describes what cannot be, or "". Levels cannot be changed, so that
+// another order of them takes a new object; KAI leaves running pods alone.
 func (p Placer) KeepTopology(ctx context.Context, ct *grovev1alpha1.ClusterTopology) (string, error) {
 	name, _ := kai.Reference(ct)
 	object, err := p.Get(ctx, kai.TopologyKind, "", name)

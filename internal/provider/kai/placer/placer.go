@@ -73,7 +73,8 @@ func (p Placer) Probe(ctx context.Context) (provider.State, error) {
 			return provider.State{}, err
 		}
 		if crd == nil {
-			return provider.State{Reason: nvidiav1beta1.ReasonAPINotServed, Message: fmt.Sprintf("%s is not served; install KAI Scheduler 0.15 or newer", name)}, nil
+			return provider.State{Reason: nvidiav1beta1.ReasonAPINotServed,
+				Message: fmt.Sprintf("%s is not served; install KAI Scheduler 0.15 or newer", name)}, nil
 		}
 		if name != podGroups {
 			continue
@@ -115,8 +116,8 @@ func (Placer) Prepare(sg *trellisv1alpha1.ScalingGroup, _ int32, fresh, _ []*cor
 	}
 }
 
-// Route implements provider.Router: pods without a constraint are KAI's too, or they would use what their queue has not been granted. KAI's own
-// grouper makes a PodGroup of each.
+// Route implements provider.Router: pods without a constraint are KAI's too, or they would use what their queue has not been granted.
+// KAI's own grouper makes a PodGroup of each.
 func (Placer) Route(sg *trellisv1alpha1.ScalingGroup, fresh []*corev1.Pod) {
 	for _, pod := range fresh {
 		pod.Spec.SchedulerName = kai.SchedulerName
@@ -136,10 +137,10 @@ func (Placer) Kept(pods []*corev1.Pod) bool {
 	return true
 }
 
-// Release implements provider.Placer: the pod becomes a member of the PodGroup, which lists its replica by now. KAI chooses whom it evicts in an
-// order of its own, and continues until there is capacity: pinned to the planned rack, let alone hosts, a gang had all evicted that come before those
-// that are there. So one that preempts is pinned to the widest domain, and KAI holds it to one rack by the constraint of its leaf. KAI is not told
-// which pods are to be apart, so those keep their hosts.
+// Release implements provider.Placer: the pod becomes a member of the PodGroup, which lists its replica by now. KAI chooses whom it evicts
+// in an order of its own, and continues until there is capacity: pinned to the planned rack, let alone hosts, a gang had all evicted that
+// come before those that are there. So one that preempts is pinned to the widest domain, and KAI holds it to one rack by the constraint of
+// its leaf. KAI is not told which pods are to be apart, so those keep their hosts.
 func (p Placer) Release(ctx context.Context, pod *corev1.Pod, pin gang.Pin) error {
 	if pin.Preempts && !pin.Apart {
 		pin.Labels, pin.Node, pin.Nodes = pin.Wide, "", nil

@@ -3,9 +3,9 @@
 
 // Package maker has LeaderWorkerSets make the pods of multinode components: one set for each replica, which belongs to the scaling group.
 //
-// The provider of the deployment stays what it is. The pods come from the set as that provider's placer prepares them, so they wait behind the
-// gate and are planned, pinned, released and counted like pods of our own. A set is deleted in the foreground: its name is free again when
-// the last of its pods is gone, and not before.
+// The provider of the deployment stays what it is. The pods come from the set as that provider's placer prepares them, so they wait behind
+// the gate and are planned, pinned, released and counted like pods of our own. A set is deleted in the foreground: its name is free again
+// when the last of its pods is gone, and not before.
 package maker
 
 import (
@@ -64,8 +64,8 @@ func (m Maker) Probe(ctx context.Context) (provider.State, error) {
 	return provider.Ready(), nil
 }
 
-// Unsuited implements provider.Provider. A pod group of PodGroup has its pods by a name that is new with every generation, and the pods of a set
-// are recreated from one template.
+// Unsuited implements provider.Provider. A pod group of PodGroup has its pods by a name that is new with every generation, and the pods of
+// a set are recreated from one template.
 func (Maker) Unsuited(groups []*trellisv1alpha1.ScalingGroup) string {
 	for _, sg := range groups {
 		if render.InSets(sg) && !specs.Named(sg.Spec.Provider).TakesSets {
@@ -134,7 +134,8 @@ func (m Maker) make(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, set *
 		return fmt.Errorf("creating LeaderWorkerSet %s: %w", set.Name, err)
 	}
 	if at := external.Missing(sent, got); at != "" {
-		return errors.Join(fmt.Errorf("creating LeaderWorkerSet %s: %w: %s; it is deleted", set.Name, provider.ErrDropped, at), m.delete(ctx, got))
+		return errors.Join(fmt.Errorf("creating LeaderWorkerSet %s: %w: %s; it is deleted", set.Name, provider.ErrDropped, at),
+			m.delete(ctx, got))
 	}
 	return nil
 }
@@ -145,7 +146,7 @@ func (m Maker) taken(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, name
 	if err != nil || have == nil || metav1.IsControlledBy(have, sg) {
 		return err
 	}
-	taken := fmt.Errorf("creating LeaderWorkerSet %s: one of this name exists and is not this group's; it is left alone", name)
+	taken := fmt.Errorf("creating LeaderWorkerSet %s: one of this name exists and does not belong to this group; it is left unchanged", name)
 	if !adoption.Orphaned(have) || have.GetLabels()[render.LabelScalingGroup] != sg.Name {
 		return taken
 	}
@@ -153,7 +154,8 @@ func (m Maker) taken(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, name
 	if err != nil {
 		return errors.Join(taken, err)
 	}
-	return fmt.Errorf("%w. It cannot be adopted, since its pods name an earlier scaling group. To delete all of that: kubectl delete -n %s leaderworkersets.leaderworkerset.x-k8s.io %s",
+	return fmt.Errorf("%w. It cannot be adopted, since its pods name an earlier scaling group. To delete all of that: kubectl delete -n %s "+
+		"leaderworkersets.leaderworkerset.x-k8s.io %s",
 		taken, sg.Namespace, strings.Join(orphans, " "))
 }
 

@@ -39,7 +39,7 @@ var _ = DescribeTable("An API server is found ready for PodGroups by what it ser
 		Expect(state).To(HaveField("Ready", true))
 	} else {
 		Expect(state).To(And(HaveField("Ready", false), HaveField("Reason", "APINotServed"),
-			HaveField("Message", ContainSubstring("does not serve "+c.missing+"; it takes Kubernetes 1.37"))))
+			HaveField("Message", ContainSubstring("does not serve "+c.missing+"; it requires Kubernetes 1.37"))))
 	}
 	Expect(p.tryPod(ctx)).To(Equal(c.pod), "what is dropped of a pod")
 	if c.apis == "" {

@@ -31,7 +31,7 @@ import (
 // Placer is the provider PodGroup. Pods are released and requeued as under Gates.
 type Placer struct {
 	gates.Placer
-	// Discovery says what the API server serves.
+	// Discovery describes what the API server serves.
 	Discovery discovery.ServerResourcesInterface
 	// Namespace in which fields are tried, without leaving anything.
 	Namespace string
@@ -78,8 +78,8 @@ func (Placer) Objections(ctx context.Context, own client.Reader, unbound, all []
 	return podgroup.Objections(groups.Items, watched, unbound, all)
 }
 
-// Form implements provider.Placer: the groups first, the largest before the others, then their root. Pods are gated meanwhile, so no half of
-// the tree can be taken for the whole.
+// Form implements provider.Placer: the groups first, the largest before the others, then their root. Pods are gated meanwhile, so no half
+// of the tree can be taken for the whole.
 func (p Placer) Form(ctx context.Context, of gang.Members) error {
 	podgroup.LargestFirst(of.Replicas)
 	w := podgroup.Workload(of.Graph, of.Groups)
@@ -133,7 +133,8 @@ func (p Placer) formGroup(ctx context.Context, of gang.Members, want *scheduling
 	if err := p.Live.Get(ctx, client.ObjectKeyFromObject(want), made); err != nil {
 		return nil, fmt.Errorf("reading PodGroup %s: %w", want.Name, err)
 	}
-	if made.DeletionTimestamp != nil || podgroup.Dropped(want, made) != "" || of.Base && !equal(made.Spec.ParentCompositePodGroupName, want.Spec.ParentCompositePodGroupName) {
+	if made.DeletionTimestamp != nil || podgroup.Dropped(want, made) != "" || of.Base && !equal(made.Spec.ParentCompositePodGroupName,
+		want.Spec.ParentCompositePodGroupName) {
 		return nil, fmt.Errorf("PodGroup %s: %w", want.Name, provider.ErrStale)
 	}
 	if parent := made.Spec.ParentCompositePodGroupName; parent != nil && !of.Base { // the rest of a gang whose release was cut short

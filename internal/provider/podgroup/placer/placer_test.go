@@ -220,14 +220,14 @@ func TestObject(t *testing.T) {
 				all[0].Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "0/9 nodes"}}
 				return all
 			},
-			message: "the kube-scheduler says: 0/9 nodes",
+			message: "the kube-scheduler reports: 0/9 nodes",
 		},
 		"an error of the scheduler, nothing watched": {
 			change: func(_ *gang.Members, _ Placer, all []*corev1.Pod) []*corev1.Pod {
 				all[0].Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonSchedulerError, Message: "same priority"}}
 				return all
 			},
-			message: "the kube-scheduler says: same priority", blind: true,
+			message: "the kube-scheduler reports: same priority", blind: true,
 		},
 		"it waits for those who free capacity": {
 			change: func(_ *gang.Members, _ Placer, all []*corev1.Pod) []*corev1.Pod {

@@ -27,8 +27,10 @@ var needed = []struct {
 	{"scheduling.k8s.io/v1alpha3", []string{"compositepodgroups"}},
 }
 
-const howToServe = "it takes Kubernetes 1.37 or later whose API server runs with --runtime-config=scheduling.k8s.io/v1beta1=true,scheduling.k8s.io/v1alpha3=true " +
-	"and, like the scheduler and the controller manager, with --feature-gates=GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true"
+const howToServe = "it requires Kubernetes 1.37 or later whose API server runs with " +
+	"--runtime-config=scheduling.k8s.io/v1beta1=true,scheduling.k8s.io/v1alpha3=true " +
+	"and, like the scheduler and the controller manager, with " +
+	"--feature-gates=GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true"
 
 // Probe implements provider.Provider: what is served, and whether what is written is kept. Fields behind a feature gate that is off are
 // dropped without a word, so objects are created dry and read back.

@@ -26,7 +26,8 @@ type wait struct {
 	since time.Time
 	// reason is the last one it was refused for.
 	reason string
-	// admitted is when it ended to wait for admission; zero when it never waited for that, or still does. The time before is no wait for capacity.
+	// admitted is when it ended to wait for admission; zero when it never waited for that, or still does. The time before is no wait for
+	// capacity.
 	admitted time.Time
 }
 
@@ -55,7 +56,8 @@ func (w wait) from(created, now time.Time) time.Time {
 	return w.since
 }
 
-// followWaits takes over what a look at a graph came to, and counts what is new in it. again: it was looked at before, since this operator started.
+// followWaits takes over what a look at a graph came to, and counts what is new in it. again: it was looked at before, since this operator
+// started.
 func (l *ledger) followWaits(o gang.Observation, result *gang.Result, again bool) {
 	name := client.ObjectKeyFromObject(o.DGD)
 	before := l.waits[name]

@@ -6,10 +6,7 @@ package scalinggroup
 import (
 	"context"
 	"fmt"
-	"maps"
-	"net"
 	"slices"
-	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,23 +22,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
-	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/frontend"
 	"github.com/trellis-k8s/trellis/internal/limit"
 	"github.com/trellis-k8s/trellis/internal/render"
-	"github.com/trellis-k8s/trellis/internal/rollout"
 )
 
-// This file says when an update may count on a new worker. A frontend sends requests to a worker when it has read the DynamoWorkerMetadata that the runtime
-// publishes in the worker's pod, which is later than the pod is Ready. So a new replica is available when all its pods are Ready and its first pod, in which
-// the endpoints are, has published its metadata.
+// This file says when an update may count on a new worker. A frontend sends requests to a worker when it has read the DynamoWorkerMetadata
+// that the runtime publishes in the worker's pod, which is later than the pod is Ready. So a new replica is available when all its pods
+// are Ready and its first pod, in which the endpoints are, has published its metadata.
 //
-// Not every runtime does that. It is expected where the pods discover each other through Kubernetes and another replica of the component has published its
-// metadata. Outside of updates, Ready is enough.
+// Not every runtime does that. It is expected where the pods discover each other through Kubernetes and another replica of the component
+// has published its metadata. Outside of updates, Ready is enough.
 //
-// With the annotation rollout.AnnotationAskFrontends on the deployment, the frontends are asked in addition: each that is Ready has to list the instances
-// that the pod has published. A frontend that lists no instances at all has no say.
+// With the annotation rollout.AnnotationAskFrontends on the deployment, the frontends are asked in addition: each that is Ready has to
+// list the instances that the pod has published. A frontend that lists no instances at all has no say.
 
 // indexMetadataByPod finds DynamoWorkerMetadatas by the pod that published them.
 const indexMetadataByPod = "trellis.metadata.pod"
@@ -53,7 +47,8 @@ func workerMetadata() *metav1.PartialObjectMetadata {
 	return out
 }
 
-// publishers are the pods that own a DynamoWorkerMetadata. A replica that is replaced in place may own that of the one before, too, for a while.
+// publishers are the pods that own a DynamoWorkerMetadata. A replica that is replaced in place may own that of the one before, too, for a
+// while.
 func publishers(object client.Object) []metav1.OwnerReference {
 	return slices.DeleteFunc(slices.Clone(object.GetOwnerReferences()), func(owner metav1.OwnerReference) bool {
 		return owner.Kind != "Pod" || owner.APIVersion != corev1.SchemeGroupVersion.String()
@@ -86,7 +81,8 @@ func (r *Reconciler) groupOfMetadata(ctx context.Context, object client.Object) 
 	var out []reconcile.Request
 	for _, owner := range publishers(object) {
 		pod := &corev1.Pod{}
-		if err := r.Client.Get(ctx, types.NamespacedName{Namespace: object.GetNamespace(), Name: owner.Name}, pod); err == nil { // its events bring the group otherwise
+		// its events bring the group otherwise
+		if err := r.Client.Get(ctx, types.NamespacedName{Namespace: object.GetNamespace(), Name: owner.Name}, pod); err == nil {
 			out = append(out, groupOf(ctx, pod)...)
 		}
 	}
@@ -95,12 +91,15 @@ func (r *Reconciler) groupOfMetadata(ctx context.Context, object client.Object) 
 
 func sameOwner(a, b metav1.OwnerReference) bool { return a.UID == b.UID }
 
-// lookForMetadata marks the replicas of the current revision that an update does not count on yet. again is when frontends are to be asked again; 0 for never.
-func (r *Reconciler) lookForMetadata(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica) (again time.Duration, err error) {
+// lookForMetadata marks the replicas of the current revision that an update does not count on yet. again is when frontends are to be asked
+// again; 0 for never.
+func (r *Reconciler) lookForMetadata(ctx context.Context, sg *trellisv1alpha1.ScalingGroup,
+	replicas map[int32]*replica) (again time.Duration, err error) {
 	if !expectsMetadata(sg, replicas) {
+		r.published.Keep(client.ObjectKeyFromObject(sg), nil)
 		return 0, nil
 	}
-	published := map[int32][]string{}
+	published := map[int32][]metav1.PartialObjectMetadata{}
 	for ordinal, one := range replicas {
 		pod := one.pods[0]
 		if pod == nil {
@@ -113,7 +112,7 @@ func (r *Reconciler) lookForMetadata(ctx context.Context, sg *trellisv1alpha1.Sc
 		}
 		for i := range list.Items {
 			if slices.ContainsFunc(publishers(&list.Items[i]), func(owner metav1.OwnerReference) bool { return owner.UID == pod.UID }) {
-				published[ordinal] = append(published[ordinal], list.Items[i].Name)
+				published[ordinal] = append(published[ordinal], list.Items[i])
 			}
 		}
 	}
@@ -137,8 +136,8 @@ func expectsMetadata(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*repli
 	return false
 }
 
-// markUnpublished marks the replicas that have published nothing, if others of the component have. published are the names of DynamoWorkerMetadatas.
-func markUnpublished(replicas map[int32]*replica, published map[int32][]string) {
+// markUnpublished marks the replicas that have published nothing, if others of the component have.
+func markUnpublished(replicas map[int32]*replica, published map[int32][]metav1.PartialObjectMetadata) {
 	if len(published) == 0 {
 		return
 	}
@@ -147,92 +146,6 @@ func markUnpublished(replicas map[int32]*replica, published map[int32][]string) 
 			one.notAccepted = "has not published its DynamoWorkerMetadata"
 		}
 	}
-}
-
-// askFrontends marks the new replicas that a frontend does not list, where the deployment has frontends asked.
-func (r *Reconciler) askFrontends(
-	ctx context.Context, sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, published map[int32][]string,
-) (again time.Duration, err error) {
-	dgd := &nvidiav1beta1.DynamoGraphDeployment{}
-	if err := r.Client.Get(ctx, types.NamespacedName{Namespace: sg.Namespace, Name: sg.Spec.Graph}, dgd); err != nil {
-		return 0, wrapped(client.IgnoreNotFound(err), "reading the deployment")
-	}
-	if control, _ := rollout.ControlOf(dgd); !control.AskFrontends {
-		return 0, nil
-	}
-	frontends, err := r.frontendsOf(ctx, sg)
-	if err != nil || len(frontends) == 0 {
-		return 0, err
-	}
-	for ordinal, names := range published {
-		one := replicas[ordinal]
-		if one.outdated || !one.whole() || !one.available() {
-			continue
-		}
-		instances, err := r.instancesIn(ctx, sg.Namespace, names)
-		if err != nil {
-			return 0, err
-		}
-		if one.notAccepted = r.unknownTo(frontends, instances); one.notAccepted != "" {
-			again = frontend.Again
-		}
-	}
-	return again, nil
-}
-
-// frontendsOf are the frontends of the group's deployment that are Ready, by the names of their pods.
-func (r *Reconciler) frontendsOf(ctx context.Context, sg *trellisv1alpha1.ScalingGroup) (map[string]frontend.Frontend, error) {
-	groups, err := r.groupsOf(ctx, sg)
-	if err != nil {
-		return nil, err
-	}
-	out := map[string]frontend.Frontend{}
-	for _, group := range groups {
-		port, serves := render.FrontendPort(group)
-		if !serves {
-			continue
-		}
-		pods := &corev1.PodList{}
-		if err := r.Client.List(ctx, pods, client.InNamespace(sg.Namespace), client.MatchingFields{indexPodsByGroup: group.Name}); err != nil {
-			return nil, fmt.Errorf("listing the pods of frontend %s: %w", group.Name, err)
-		}
-		for i := range pods.Items {
-			if pod := &pods.Items[i]; metav1.IsControlledBy(pod, group) && pod.DeletionTimestamp == nil && render.PodReady(pod) && pod.Status.PodIP != "" {
-				out[pod.Name] = frontend.Frontend{UID: pod.UID, URL: "http://" + net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(int(port))) + "/health"}
-			}
-		}
-	}
-	return out, nil
-}
-
-// instancesIn are what DynamoWorkerMetadatas publish. Their content is not cached.
-func (r *Reconciler) instancesIn(ctx context.Context, namespace string, names []string) ([]frontend.Instance, error) {
-	var out []frontend.Instance
-	for _, name := range names {
-		metadata := &nvidiav1alpha1.DynamoWorkerMetadata{}
-		if err := r.Live.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, metadata); client.IgnoreNotFound(err) != nil {
-			return nil, fmt.Errorf("reading DynamoWorkerMetadata %s: %w", name, err)
-		}
-		out = append(out, frontend.Published(metadata.Spec.Data.Raw)...)
-	}
-	return out, nil
-}
-
-// unknownTo says which frontend does not list all of the instances, or does not answer; "" for none. All of them are asked.
-func (r *Reconciler) unknownTo(frontends map[string]frontend.Frontend, instances []frontend.Instance) string {
-	why := ""
-	for _, name := range slices.Backward(slices.Sorted(maps.Keys(frontends))) {
-		answer, answered := r.frontends.Ask(frontends[name])
-		switch {
-		case !answered:
-			why = "frontend pod " + name + " has not answered yet"
-		case answer.Failure != "":
-			why = "frontend pod " + name + " " + answer.Failure
-		case !answer.Silent && !answer.Instances.HasAll(instances...):
-			why = "frontend pod " + name + " does not list it"
-		}
-	}
-	return why
 }
 
 // available: every pod is Ready, and frontends can know of it.

@@ -42,33 +42,42 @@ func changed(s state) state {
 	}
 }
 
+// publishedBy replicas of these ordinals is one object each.
+func publishedBy(ordinals ...int32) map[int32][]metav1.PartialObjectMetadata {
+	out := map[int32][]metav1.PartialObjectMetadata{}
+	for _, ordinal := range ordinals {
+		out[ordinal] = make([]metav1.PartialObjectMetadata, 1)
+	}
+	return out
+}
+
 // TestReadyMeansAccepted: while an update runs, a new replica counts when it is Ready and has published its metadata, if others of the component have.
 func TestReadyMeansAccepted(t *testing.T) {
 	cases := map[string]struct {
 		pods      [][]state
-		published map[int32][]string
+		published map[int32][]metav1.PartialObjectMetadata
 		states    []rollout.State
 		why       string
 	}{
 		"the old one has published, the new one has not": {
-			[][]state{{old(running), old(running)}, {changed(running), running}}, map[int32][]string{0: {"m"}},
+			[][]state{{old(running), old(running)}, {changed(running), running}}, publishedBy(0),
 			[]rollout.State{rollout.Available, rollout.Starting}, "pod g-worker-1-0 is Ready since 2026-05-01T12:00:00Z and has not published its DynamoWorkerMetadata",
 		},
 		"both have": {
-			[][]state{{old(running), old(running)}, {running, running}}, map[int32][]string{0: {"m"}, 1: {"m"}}, []rollout.State{rollout.Available, rollout.Available}, "",
+			[][]state{{old(running), old(running)}, {running, running}}, publishedBy(0, 1), []rollout.State{rollout.Available, rollout.Available}, "",
 		},
 		"the runtime publishes nothing": {
-			[][]state{{old(running), old(running)}, {running, running}}, map[int32][]string{}, []rollout.State{rollout.Available, rollout.Available}, "",
+			[][]state{{old(running), old(running)}, {running, running}}, publishedBy(), []rollout.State{rollout.Available, rollout.Available}, "",
 		},
 		"another new one has": {
-			[][]state{{running, running}, {changed(running), running}}, map[int32][]string{0: {"m"}},
+			[][]state{{running, running}, {changed(running), running}}, publishedBy(0),
 			[]rollout.State{rollout.Available, rollout.Starting}, "pod g-worker-1-0 is Ready since 2026-05-01T12:00:00Z and has not published its DynamoWorkerMetadata",
 		},
 		"only new ones are expected to": {
-			[][]state{{old(running), old(running)}, {running, running}}, map[int32][]string{1: {"m"}}, []rollout.State{rollout.Available, rollout.Available}, "",
+			[][]state{{old(running), old(running)}, {running, running}}, publishedBy(1), []rollout.State{rollout.Available, rollout.Available}, "",
 		},
 		"a pod is not Ready": {
-			[][]state{{old(running), old(running)}, {running, changed(unready)}}, map[int32][]string{0: {"m"}},
+			[][]state{{old(running), old(running)}, {running, changed(unready)}}, publishedBy(0),
 			[]rollout.State{rollout.Available, rollout.Starting}, "pod g-worker-1-1 is not Ready since 2026-05-01T12:00:00Z",
 		},
 	}

@@ -4,6 +4,8 @@
 package gang
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/trellis-k8s/trellis/internal/placement"
@@ -12,8 +14,9 @@ import (
 )
 
 // shapeLike is the shape that a pod of a role which is still to be made will have once it is through admission, which adds tolerations,
-// defaults of a LimitRange, the overhead of a RuntimeClass and whatever webhooks of the cluster do: the shape of one of its role and revision
-// that waits already. (A released one has pins of its own.) template makes the pod itself, for when there is none: then webhooks are not known.
+// defaults of a LimitRange, the overhead of a RuntimeClass and whatever webhooks of the cluster do: the shape of one of its role and
+// revision that waits already. (A released one has pins of its own.) template makes the pod itself, for when there is none: then webhooks
+// are not known.
 func (g *groupView) shapeLike(role string, template func() *corev1.Pod) *topology.Shape {
 	if shape := g.wanted[role]; shape != nil {
 		return shape
@@ -29,14 +32,19 @@ func (g *groupView) waitingLike(role string, template func() *corev1.Pod) *corev
 				return pod
 			}
 		}
+		if creation := state.asked(); creation != nil {
+			if i := slices.IndexFunc(creation.Pods, func(pod *corev1.Pod) bool { return pod.Labels[render.LabelRole] == role }); i >= 0 {
+				return creation.Pods[i]
+			}
+		}
 	}
 	stored, _ := g.admission.Admit(template())
 	return stored
 }
 
-// addWanted lets pods that are still to be made count in looking ahead, as far as that reaches. They will be alike to those of their role that
-// are made already: taken for others, the planner would not keep their replicas together. One pod of a role is built at most; of the others
-// only the names are needed.
+// addWanted lets pods that are still to be made count in looking ahead, as far as that reaches. They will be alike to those of their role
+// that are made already: taken for others, the planner would not keep their replicas together. One pod of a role is built at most; of the
+// others only the names are needed.
 func (g *groupView) addWanted(replica *placement.Replica, state replicaState) {
 	if render.Oversized(g.sg) {
 		return

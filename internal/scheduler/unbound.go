@@ -22,7 +22,8 @@ const servedPatience = 10
 // servedSchedulers are the names of the schedulers that have bound a pod or said why not, the latest maxServed ones.
 type servedSchedulers struct{ names *lru.Cache }
 
-// Of schedulers that were seen at work as many are remembered, the latest ones, and names of up to so many bytes: anybody who may create pods gives names.
+// Of schedulers that were seen at work as many are remembered, the latest ones, and names of up to so many bytes: anybody who may create
+// pods gives names.
 const (
 	maxServed      = 1024
 	maxServedBytes = 253
@@ -50,9 +51,10 @@ func schedulerOf(pod *corev1.Pod) string {
 // notReserved ends a message about a pod whose reservation has ended.
 const notReserved = ", so its capacity is not reserved any more"
 
-// endIdleReservations ends the reservations of released pods that no scheduler tries to bind: no scheduler has the name that they ask for, or a gate that
-// is not Trellis' is closed. The reservation of such a pod ends after a time, so that it does not keep others out for good. It returns, where there is
-// capacity, when the gates or the nominated node of the pod change. When a scheduler then finds no capacity for the pod, its gang is evicted.
+// endIdleReservations ends the reservations of released pods that no scheduler tries to bind: no scheduler has the name that they ask for,
+// or a gate that is not Trellis' is closed. The reservation of such a pod ends after a time, so that it does not keep others out for good.
+// It returns, where there is capacity, when the gates or the nominated node of the pod change. When a scheduler then finds no capacity for
+// the pod, its gang is evicted.
 func (l *ledger) endIdleReservations(o gang.Observation, d *decision) {
 	for _, pod := range o.Pods {
 		id := topology.PodID(pod)
@@ -71,8 +73,9 @@ func (l *ledger) endIdleReservations(o gang.Observation, d *decision) {
 	}
 }
 
-// refusedAnywhere takes in what the provider's scheduler says of a released pod, and says why its reservation ends now, or else when to look again. The
-// reservation of a pod that it would refuse anywhere, by a quota for example, ends after a time, too, and returns with the scheduler's consent.
+// refusedAnywhere takes in what the provider's scheduler says of a released pod, and says why its reservation ends now, or else when to
+// look again. The reservation of a pod that it would refuse anywhere, by a quota for example, ends after a time, too, and returns with the
+// scheduler's consent.
 func (l *ledger) refusedAnywhere(id string, o gang.Objection) (why string, again time.Time) {
 	now, since := l.clock.Now(), l.pods.of(id).anywhere
 	switch {
@@ -91,8 +94,8 @@ func (l *ledger) refusedAnywhere(id string, o gang.Objection) (why string, again
 	return o.Message + notReserved, time.Time{}
 }
 
-// notTried says why the reservation of a pod that nothing tries to bind ends now, or else when to look again; the zero time when there is nothing to
-// look for.
+// notTried says why the reservation of a pod that nothing tries to bind ends now, or else when to look again; the zero time when there is
+// nothing to look for.
 func (l *ledger) notTried(pod *corev1.Pod, id string) (why string, again time.Time) {
 	since := l.pods.of(id).idle.since
 	if since.IsZero() {

@@ -16,8 +16,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// StripPod is a cache transform. Of our own pods it keeps what says where they may run, what they take there, and how they are; of others what
-// takes capacity on a node. Two hundred thousand whole pods would not fit in memory.
+// StripPod is a cache transform. Of our own pods it keeps what says where they may run, what they take there, and how they are; of others
+// what takes capacity on a node. Two hundred thousand whole pods would not fit in memory.
 func StripPod(obj any) (any, error) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
@@ -81,7 +81,8 @@ func counted(whole, stripped *corev1.Pod) *corev1.Pod {
 func stripOthers(pod *corev1.Pod) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: pod.Namespace, Name: pod.Name, Labels: sharedLabels(pod.Labels), UID: pod.UID, ResourceVersion: pod.ResourceVersion, DeletionTimestamp: pod.DeletionTimestamp,
+			Namespace: pod.Namespace, Name: pod.Name, Labels: sharedLabels(pod.Labels), UID: pod.UID, ResourceVersion: pod.ResourceVersion,
+			DeletionTimestamp:          pod.DeletionTimestamp,
 			DeletionGracePeriodSeconds: pod.DeletionGracePeriodSeconds, CreationTimestamp: pod.CreationTimestamp,
 		},
 		Spec: corev1.PodSpec{
@@ -100,12 +101,15 @@ func stripOurs(pod *corev1.Pod) *corev1.Pod {
 	out.ManagedFields = nil
 	out.Labels, out.Annotations, out.Spec.NodeSelector = shared(pod.Labels), shared(pod.Annotations), shared(pod.Spec.NodeSelector)
 	out.Spec.Containers, out.Spec.InitContainers = stripContainers(pod.Spec.Containers), stripContainers(pod.Spec.InitContainers)
-	out.Spec.EphemeralContainers, out.Spec.ImagePullSecrets, out.Spec.HostAliases, out.Spec.SecurityContext, out.Spec.DNSConfig = nil, nil, nil, nil, nil
+	out.Spec.EphemeralContainers, out.Spec.ImagePullSecrets, out.Spec.HostAliases, out.Spec.SecurityContext, out.Spec.DNSConfig = nil, nil,
+		nil, nil, nil
 	out.Spec.Volumes = claimed(pod)
-	out.Status.Conditions = slices.Clone(pod.Status.Conditions)                                                          // decoded slices have room for twice as many
+	// decoded slices have room for twice as many
+	out.Status.Conditions = slices.Clone(pod.Status.Conditions)
 	out.Status.AllocatedResources, out.Status.Resources, out.Status.NodeAllocatableResourceClaimStatuses = nil, nil, nil // see counted
 	out.Status.PodIPs, out.Status.HostIPs, out.Status.EphemeralContainerStatuses = nil, nil, nil
-	out.Status.ContainerStatuses, out.Status.InitContainerStatuses = stripStatuses(pod.Status.ContainerStatuses), stripStatuses(pod.Status.InitContainerStatuses)
+	out.Status.ContainerStatuses, out.Status.InitContainerStatuses = stripStatuses(pod.Status.ContainerStatuses),
+		stripStatuses(pod.Status.InitContainerStatuses)
 	return out
 }
 
@@ -121,7 +125,8 @@ func claimed(pod *corev1.Pod) (out []corev1.Volume) {
 
 // repulsion is what keeps others off the hosts, racks or zones of a pod that runs.
 func repulsion(pod *corev1.Pod) *corev1.Affinity {
-	if a := pod.Spec.Affinity; a != nil && a.PodAntiAffinity != nil && len(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
+	if a := pod.Spec.Affinity; a != nil && a.PodAntiAffinity != nil &&
+		len(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
 		return &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
 			RequiredDuringSchedulingIgnoredDuringExecution: a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution}}
 	}
@@ -145,8 +150,8 @@ func sharedLabels(labels map[string]string) map[string]string {
 	return out
 }
 
-// shared copies a map with strings that pods which are read about the same time, as at the start, have in memory once: keys, and most values too,
-// are those of many pods.
+// shared copies a map with strings that pods which are read about the same time, as at the start, have in memory once: keys, and most
+// values too, are those of many pods.
 func shared(m map[string]string) map[string]string {
 	if m == nil {
 		return nil

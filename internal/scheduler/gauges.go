@@ -24,20 +24,26 @@ import (
 // What is read from the scheduler's state when metrics are gathered.
 var (
 	gangsWaiting = desc("trellis_gangs_waiting", "Gangs that wait to be placed, by reason.", "reason")
-	placesLeft   = desc("trellis_places_left_out", "Domains and hosts, counted for each graph, that are left out for a while because a scheduler refused a gang there.")
-	longestWait  = desc("trellis_longest_wait_seconds", "How long the gang that waits longest has been waiting; 0 when none waits.")
+	placesLeft   = desc("trellis_places_left_out",
+		"Domains and hosts, counted for each graph, that are left out for a while because a scheduler refused a gang there.")
+	longestWait = desc("trellis_longest_wait_seconds", "How long the gang that waits longest has been waiting; 0 when none waits.")
 
-	levelDomains     = desc("trellis_level_domains", "Domains of a topology level.", "level")
-	levelUnlabelled  = desc("trellis_level_nodes_without_label", "Nodes with the resource that are in no domain of the level, because they lack its label or a broader one.", "level", "resource")
-	levelCapacity    = desc("trellis_level_capacity", "Allocatable amount of the resource on usable nodes in the level's domains.", "level", "resource")
+	levelDomains    = desc("trellis_level_domains", "Domains of a topology level.", "level")
+	levelUnlabelled = desc("trellis_level_nodes_without_label",
+		"Nodes with the resource that are in no domain of the level, because they lack its label or a broader one.", "level", "resource")
+	levelCapacity = desc("trellis_level_capacity", "Allocatable amount of the resource on usable nodes in the level's domains.", "level",
+		"resource")
 	levelFree        = desc("trellis_level_free", "Free amount of the resource on usable nodes in the level's domains.", "level", "resource")
-	levelLargestGang = desc("trellis_level_largest_gang", "Amount of the resource of the largest gang that fits one domain of the level, of pods of the size.", "level", "resource", "pod_size")
-	levelFragmented  = desc("trellis_level_fragmentation_ratio", "How much smaller the largest gang is than if all free capacity lay together: 0 to 1.", "level", "resource", "pod_size")
+	levelLargestGang = desc("trellis_level_largest_gang",
+		"Amount of the resource of the largest gang that fits one domain of the level, of pods of the size.", "level", "resource", "pod_size")
+	levelFragmented = desc("trellis_level_fragmentation_ratio",
+		"How much smaller the largest gang is than if all free capacity lay together: 0 to 1.", "level", "resource", "pod_size")
 
 	graphReplicas = desc("trellis_graph_replicas", "Replicas of a graph that Trellis places, by state.", "namespace", "graph", "state")
-	graphWait     = desc("trellis_graph_longest_wait_seconds", "How long the gang of a graph that waits longest has been waiting.", "namespace", "graph")
-	graphScore    = desc("trellis_graph_placement_score", "Placement score of the worst packed replica of a graph.", "namespace", "graph")
-	graphOmitted  = desc("trellis_graph_metrics_omitted", "Graphs without series of their own, because there are more than --graph-metrics.")
+	graphWait     = desc("trellis_graph_longest_wait_seconds", "How long the gang of a graph that waits longest has been waiting.",
+		"namespace", "graph")
+	graphScore   = desc("trellis_graph_placement_score", "Placement score of the worst packed replica of a graph.", "namespace", "graph")
+	graphOmitted = desc("trellis_graph_metrics_omitted", "Graphs without series of their own, because there are more than --graph-metrics.")
 )
 
 func desc(name, help string, labels ...string) *prometheus.Desc {

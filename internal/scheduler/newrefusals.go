@@ -16,8 +16,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// learnRefusals notes, of the gangs that are evicted now, where a scheduler refused pods of them, and adds to the reason which places are left out. A
-// place is refused once, however many pods wait for it.
+// learnRefusals notes, of the gangs that are evicted now, where a scheduler refused pods of them, and adds to the reason which places are
+// left out. A place is refused once, however many pods wait for it.
 func (l *ledger) learnRefusals(o gang.Observation, gangs map[string]eviction, evicted map[string]bool) {
 	bound := map[string][]string{}
 	for _, pod := range o.Pods {
@@ -49,12 +49,13 @@ func (l *ledger) learnRefusals(o gang.Observation, gangs map[string]eviction, ev
 	}
 }
 
-// refused says that a gang is evicted because a scheduler does not bind it.
+// refused reports whether a gang is evicted because a scheduler does not bind it.
 func (e eviction) refused() bool {
 	return e.reason == ReasonUnschedulable || e.reason == gang.CodeSchedulerRefuses
 }
 
-// without are the hosts that others of the gang are not bound to: these refuse a pod for what its own gang takes. When there is no other host, it is all.
+// without are the hosts that others of the gang are not bound to: these refuse a pod for what its own gang takes. When there is no other
+// host, it is all.
 func without(hosts, bound []string) []string {
 	left := slices.DeleteFunc(slices.Clone(hosts), func(host string) bool { return slices.Contains(bound, host) })
 	if len(left) == 0 {
@@ -84,7 +85,8 @@ func (n *lesson) first(shape, name string) bool {
 	return true
 }
 
-// refusalOf is what a scheduler holds against a released pod where it is to go; "" for nothing, or what would be the same at any other place.
+// refusalOf is what a scheduler holds against a released pod where it is to go; "" for nothing, or what would be the same at any other
+// place.
 func (l *ledger) refusalOf(o gang.Observation, pod *corev1.Pod) string {
 	if !gang.WaitsForScheduler(pod) || o.Objections[pod.UID].Anywhere {
 		return ""
@@ -119,7 +121,7 @@ func (l *ledger) learn(round *lesson, t gang.Tried, said string) {
 
 func (l *ledger) learnDomain(round *lesson, t gang.Tried, path topology.Path, said string) {
 	if name := path.String(); round.first(t.Shape, name) {
-		l.refused(round.graph, t.Shape, refusal{place: topology.Refused{Labels: t.Levels.Selector(path)}, name: name, said: said})
+		l.refused(round.graph, t.Shape, refusal{place: topology.Refused{Labels: t.Levels.Selector(path)}, name: name, said: said, path: path})
 	}
 }
 
@@ -132,7 +134,7 @@ func (l *ledger) domainOf(levels topology.Levels, host string) topology.Path {
 	return path
 }
 
-// refusesMost says that so many hosts of a domain are refused that the others are likely to be refused too.
+// refusesMost reports whether so many hosts of a domain are refused that the others are likely to be refused too.
 func (l *ledger) refusesMost(graph types.NamespacedName, t gang.Tried, path topology.Path) bool {
 	refused := 0
 	for _, one := range l.refusals[graph][t.Shape] {

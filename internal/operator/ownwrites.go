@@ -16,11 +16,11 @@ const ownWritesWithin = 30 * time.Second
 
 // patient is a client whose reads wait for its own writes, but not for ever.
 //
-// controller-runtime waits until an event of the kind carries a resourceVersion as new as the write's. When a watch breaks and begins again with
-// a list, as it does when the API server is restarted, there is no such event of an object that was written and then deleted in between: the list
-// does not hold it, and its deletion is reported with its last known state. Every read of the kind would then wait until any other object of it
-// changes; in a quiet cluster that may be never. A read that has waited for long takes what the cache holds: at worst something is
-// written twice, which all writes here bear.
+// controller-runtime waits until an event of the kind carries a resourceVersion as new as the write's. When a watch breaks and begins
+// again with a list, as it does when the API server is restarted, there is no such event of an object that was written and then deleted in
+// between: the list does not hold it, and its deletion is reported with its last known state. Every read of the kind would then wait until
+// any other object of it changes; in a quiet cluster that may be never. A read that has waited for long takes what the cache holds: at
+// worst something is written twice, which all writes here bear.
 type patient struct {
 	client.Client
 	wait time.Duration
@@ -51,6 +51,7 @@ func (p patient) read(ctx context.Context, ownWrites func(context.Context) error
 	if err == nil || short.Err() == nil || ctx.Err() != nil {
 		return err
 	}
-	log.FromContext(ctx).Info("the cache does not show what was written; reading it as it is", "waited", p.wait.String(), "reason", err.Error())
+	log.FromContext(ctx).Info("the cache does not show what was written; reading it as it is", "waited", p.wait.String(), "reason",
+		err.Error())
 	return asIs()
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// found are the pods that name a group: its own, those of earlier groups of its name, which keep names from being taken, and orphans, which it
-// adopts.
+// found are the pods that name a group: its own, those of earlier groups of its name, which keep names from being taken, and orphans,
+// which it adopts.
 type found struct{ own, earlier, orphans []*corev1.Pod }
 
 // podsOf lists the pods that name a group. With no UID there is no such group, and all that have an owner are of earlier ones.
@@ -44,7 +44,8 @@ func (r *Reconciler) podsOf(ctx context.Context, name types.NamespacedName, sg *
 	return out, nil
 }
 
-// isLeftover says that a pod belongs to an earlier group of this name. Those of a LeaderWorkerSet are not ours to delete: it would make them again.
+// isLeftover reports whether a pod belongs to an earlier group of this name. Those of a LeaderWorkerSet are not ours to delete: it would
+// make them again.
 func isLeftover(pod *corev1.Pod, group string, uid types.UID) bool {
 	return leftovers.Of(pod, "ScalingGroup", group, uid)
 }

@@ -1,0 +1,130 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamographdeployment
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/constraint"
+	"github.com/trellis-k8s/trellis/internal/controller/scalingadapter"
+	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/provider"
+	"github.com/trellis-k8s/trellis/internal/quota"
+	"github.com/trellis-k8s/trellis/internal/scheduler"
+)
+
+// observed is everything one reconcile decides from.
+type observed struct {
+	dgd *nvidiav1beta1.DynamoGraphDeployment
+	// now is when it was observed.
+	now time.Time
+	// stated is the constraint that the deployment states.
+	stated constraint.Statement
+	// profile is the ClusterTopology the deployment is packed by, nil when there is none.
+	profile *grovev1alpha1.ClusterTopology
+	// defaults are the default topologies, for a new deployment without a constraint, and nodes those of the cluster, where several count.
+	defaults []*grovev1alpha1.ClusterTopology
+	nodes    []*corev1.Node
+	// groups are the deployment's own scaling groups, by component.
+	groups map[string]*trellisv1alpha1.ScalingGroup
+	// adapters are the scaling adapters of the deployment's name.
+	adapters []nvidiav1beta1.DynamoGraphDeploymentScalingAdapter
+	// settled is the deployment with the replicas it may be given now, and overLimit says that these are fewer than it asks for, since its
+	// pods would be too many, or "": see [settle].
+	settled   *nvidiav1beta1.DynamoGraphDeployment
+	overLimit string
+	// result of the scheduler; judged is false while there is none since the operator started.
+	result gang.Result
+	judged bool
+	// provider of the deployment, and whether it works.
+	provider providerView
+	// workload is what has come of it under a provider that makes the pods itself; nil under others.
+	workload *provider.Observation
+	// orphans are objects of earlier deployments of this name that have no owner; notAdopted is what stays of them, known once children are
+	// applied.
+	orphans    []client.Object
+	notAdopted []*orphan
+	// prerequisites are what the deployment needs and Trellis does not make; known once the deployment is resolved.
+	prerequisites prerequisites
+	// history are the stored generations of its workers, the newest first.
+	history []*appsv1.ControllerRevision
+	// quota is what Kueue has given the deployment; nil when it is in no queue.
+	quota *quota.Report
+	// shapes are the GPUs of one replica of each component, known once the deployment is resolved.
+	shapes shapes
+}
+
+// observe reads what the deployment is decided by.
+func (r *Reconciler) observe(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) (observed, error) {
+	o := observed{dgd: dgd, now: time.Now()}
+	o.stated = constraint.StatementOf(dgd)
+	name := client.ObjectKeyFromObject(dgd)
+	var err error
+	if o.groups, err = r.groupsOf(ctx, dgd); err != nil {
+		return o, err
+	}
+	if o.adapters, err = scalingadapter.List(ctx, r.Client, name); err != nil {
+		return o, err
+	}
+	if err := r.observeDefaults(ctx, &o); err != nil {
+		return o, err
+	}
+	if o.profile, err = r.topologyOf(ctx, o); err != nil {
+		return o, err
+	}
+	o.provider = r.providerOf(ctx, o)
+	if o.workload, err = r.observeWorkload(ctx, o); err != nil {
+		return o, err
+	}
+	if o.quota, err = r.quotaOf(ctx, o); err != nil {
+		return o, err
+	}
+	if o.history, err = r.historyOf(ctx, dgd); err != nil {
+		return o, err
+	}
+	o.result, o.judged = r.Results.Get(name, dgd.UID)
+	return o, nil
+}
+
+// groupsOf are the deployment's own scaling groups, by component.
+func (r *Reconciler) groupsOf(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) (map[string]*trellisv1alpha1.ScalingGroup,
+	error) {
+	list, err := scheduler.GroupsOf(ctx, r.Client, dgd.Namespace, dgd.UID)
+	if err != nil {
+		return nil, err
+	}
+	groups := make(map[string]*trellisv1alpha1.ScalingGroup, len(list))
+	for _, sg := range list {
+		groups[sg.Spec.Service] = sg
+	}
+	return groups, nil
+}
+
+// topologyOf is the topology that the deployment is packed by; nil where there is none.
+func (r *Reconciler) topologyOf(ctx context.Context, o observed) (*grovev1alpha1.ClusterTopology, error) {
+	name := o.profileName()
+	if name == "" {
+		return nil, nil
+	}
+	profile := &grovev1alpha1.ClusterTopology{}
+	err := r.Client.Get(ctx, types.NamespacedName{Name: name}, profile)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading ClusterTopology %q: %w", name, err)
+	}
+	return profile, nil
+}

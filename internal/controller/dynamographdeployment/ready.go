@@ -1,0 +1,101 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamographdeployment
+
+import (
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/placement"
+)
+
+// readyCondition sums up what the components lack. Programs tell from the reason whether waiting helps: a shortage of capacity, pods that
+// do not start and an update in progress have reasons of their own, as long as there is only one of them.
+func readyCondition(o observed, components []component, p *problem, failure error, placed *metav1.Condition) *condition {
+	const kind = nvidiav1beta1.ConditionReady
+	switch {
+	case p != nil:
+		return no(kind, nvidiav1beta1.ReasonFailedToReconcile, p.message)
+	case waitsForLeftovers(failure):
+		return no(kind, nvidiav1beta1.ReasonSomeResourcesNotReady, "Resources not ready: "+failure.Error())
+	case failure != nil:
+		return no(kind, nvidiav1beta1.ReasonFailedToReconcile, failure.Error())
+	}
+	var missing, reasons []string
+	for _, s := range components {
+		if why := s.notReady(); why != "" {
+			if object := waitsForObject(o, s); object != "" {
+				why += ", " + object
+			}
+			missing, reasons = append(missing, why), append(reasons, notReadyReason(o, s, placed))
+		}
+	}
+	if o.overLimit != "" {
+		missing, reasons = append(missing, o.overLimit), append(reasons, nvidiav1beta1.ReasonPodLimitExceeded)
+	}
+	slices.Sort(reasons)
+	reasons = slices.Compact(reasons)
+	switch text := "Resources not ready: " + strings.Join(missing, "; "); {
+	case len(missing) == 0:
+		return yes(kind, nvidiav1beta1.ReasonAllResourcesReady, "All resources are ready")
+	case slices.Equal(reasons, []string{nvidiav1beta1.ReasonRollingUpdate}):
+		return no(kind, nvidiav1beta1.ReasonRollingUpdate, "Rolling update in progress: "+strings.Join(missing, "; "))
+	default:
+		reason := reasons[0]
+		if len(reasons) > 1 {
+			reason = nvidiav1beta1.ReasonMixedNotReady
+		}
+		return no(kind, reason, whileMissing(o, text))
+	}
+}
+
+// notReadyReason is why one component is not ready.
+func notReadyReason(o observed, s component, placed *metav1.Condition) string {
+	unplaced := slices.ContainsFunc(o.result.Waiting, func(w gang.Waiting) bool { return w.Component == s.name })
+	if !o.judged && s.group != nil { // what placed says is of before the operator started
+		unplaced = s.group.Status.ScheduledReplicas < s.desired
+	}
+	switch {
+	case behind(s), s.refused() != "":
+		return nvidiav1beta1.ReasonSomeResourcesNotReady
+	case unplaced && (waitsForObject(o, s) != "" || !o.judged && notReadyBefore(o)):
+		return nvidiav1beta1.ReasonSomeResourcesNotReady
+	case unplaced && placed != nil && placed.Status == metav1.ConditionFalse && noCapacity(placed.Reason):
+		return nvidiav1beta1.ReasonInsufficientCapacity
+	case s.rolling():
+		return nvidiav1beta1.ReasonRollingUpdate
+	case s.unhealthy() != "", s.group.Status.ScheduledReplicas >= s.desired && s.group.Status.ReadyReplicas < s.desired:
+		return nvidiav1beta1.ReasonPodsNotReady
+	}
+	return nvidiav1beta1.ReasonSomeResourcesNotReady
+}
+
+// waitsForObject says what object the waiting replicas of a component wait for, such as a claim that does not exist: no capacity would
+// help; "" when some wait for something else.
+func waitsForObject(o observed, s component) (why string) {
+	for i := range o.result.Waiting {
+		if w := &o.result.Waiting[i]; w.Component == s.name {
+			if why = w.Blocked(); why == "" {
+				return ""
+			}
+		}
+	}
+	return why
+}
+
+// notReadyBefore reports whether Ready had that reason when the operator started.
+func notReadyBefore(o observed) bool {
+	last := meta.FindStatusCondition(o.dgd.Status.Conditions, nvidiav1beta1.ConditionReady)
+	return last != nil && last.Reason == nvidiav1beta1.ReasonSomeResourcesNotReady
+}
+
+// noCapacity reports whether a reason of Placed is a shortage of capacity, today's or that of all nodes there are.
+func noCapacity(reason string) bool {
+	return reason == placement.CodeInsufficientCapacity || reason == placement.CodeNeverFits
+}

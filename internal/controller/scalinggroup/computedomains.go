@@ -1,0 +1,180 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scalinggroup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/nvlink"
+	"github.com/trellis-k8s/trellis/internal/render"
+)
+
+// +kubebuilder:rbac:groups=resource.nvidia.com,resources=computedomains,verbs=create;delete;get;list
+
+// domains remembers the ComputeDomains of replicas, by group: they are listed once, since few clusters have the kind and nothing changes
+// these objects.
+type domains struct {
+	mu     sync.Mutex
+	groups map[types.NamespacedName]domainsOfGroup
+}
+
+// domainsOfGroup are the ComputeDomains of one incarnation of a group, by the ordinals of their replicas.
+type domainsOfGroup struct {
+	group     types.UID
+	byOrdinal map[int32]types.UID
+}
+
+func (d *domains) set(sg *trellisv1alpha1.ScalingGroup, has map[int32]types.UID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.groups == nil {
+		d.groups = map[types.NamespacedName]domainsOfGroup{}
+	}
+	d.groups[client.ObjectKeyFromObject(sg)] = domainsOfGroup{sg.UID, has}
+}
+
+func (d *domains) of(sg *trellisv1alpha1.ScalingGroup) (has map[int32]types.UID, known bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	of := d.groups[client.ObjectKeyFromObject(sg)]
+	return of.byOrdinal, of.group == sg.UID
+}
+
+// forget drops what is remembered of a group that is gone.
+func (d *domains) forget(name types.NamespacedName) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.groups, name)
+}
+
+// prepareDomains makes the ComputeDomains of replicas whose pods are to be made, before their pods, which wait for what the driver makes of
+// them; and deletes those of replicas that are gone for good. A replica whose ComputeDomain cannot be made gets no pods.
+func (r *Reconciler) prepareDomains(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, s *steps) error {
+	if render.ReplicaDomain(sg, 0) == nil {
+		return nil
+	}
+	has, err := r.domainsOf(ctx, sg)
+	if err != nil {
+		return err
+	}
+	making := map[int32]bool{}
+	for _, pod := range s.create {
+		ordinal, _, _ := render.ReplicaOf(pod)
+		making[ordinal] = true
+	}
+	for _, ordinal := range s.make {
+		making[ordinal] = true
+	}
+	var failures []error
+	for ordinal := range making {
+		uid, err := r.makeDomain(ctx, sg, ordinal)
+		if err != nil {
+			failures = append(failures, err)
+			s.leaveOut(ordinal)
+			continue
+		}
+		has[ordinal] = uid
+	}
+	for _, ordinal := range spareDomains(has, replicas, making, sg.Spec.Replicas) {
+		if err := r.deleteDomain(ctx, sg, ordinal, has[ordinal]); err != nil {
+			failures = append(failures, err)
+			continue
+		}
+		delete(has, ordinal)
+	}
+	return errors.Join(failures...)
+}
+
+// spareDomains returns the ordinals, in order, whose ComputeDomains no replica will use: no replica has such an ordinal, and none that is
+// to come back can get it, since it is beyond the wanted number, or since as many replicas exist as are wanted.
+func spareDomains(has map[int32]types.UID, replicas map[int32]*replica, making map[int32]bool, wanted int32) (spare []int32) {
+	for ordinal := range has {
+		if replicas[ordinal] == nil && !making[ordinal] && (ordinal >= wanted || len(replicas) >= int(wanted)) {
+			spare = append(spare, ordinal)
+		}
+	}
+	slices.Sort(spare)
+	return spare
+}
+
+// leaveOut takes what makes a replica out of the steps.
+func (s *steps) leaveOut(ordinal int32) {
+	s.create = slices.DeleteFunc(s.create, func(pod *corev1.Pod) bool {
+		of, _, _ := render.ReplicaOf(pod)
+		return of == ordinal
+	})
+	s.make = slices.DeleteFunc(s.make, func(of int32) bool { return of == ordinal })
+}
+
+// domainsOf are the ComputeDomains of a group's replicas. A cluster without the kind has none.
+func (r *Reconciler) domainsOf(ctx context.Context, sg *trellisv1alpha1.ScalingGroup) (map[int32]types.UID, error) {
+	if has, known := r.domains.of(sg); known {
+		return has, nil
+	}
+	has, list := map[int32]types.UID{}, &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(nvlink.GroupVersion.WithKind(nvlink.Kind + "List"))
+	err := r.Live.List(ctx, list, client.InNamespace(sg.Namespace), client.MatchingLabels(render.ReplicaDomainLabels(sg)))
+	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
+		return has, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listing ComputeDomains: %w", err)
+	}
+	for i := range list.Items {
+		if ordinal, ok := render.OrdinalOf(&list.Items[i]); ok && metav1.IsControlledBy(&list.Items[i], sg) {
+			has[ordinal] = list.Items[i].GetUID()
+		}
+	}
+	r.domains.set(sg, has)
+	return has, nil
+}
+
+// makeDomain makes the ComputeDomain of a replica, unless there is one.
+func (r *Reconciler) makeDomain(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, ordinal int32) (types.UID, error) {
+	domain := render.ReplicaDomain(sg, ordinal)
+	domain.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(sg, trellisv1alpha1.GroupVersion.WithKind("ScalingGroup"))})
+	err := r.Domains.Create(ctx, domain)
+	if err == nil {
+		log.FromContext(ctx).Info("made the ComputeDomain of a replica", "computeDomain", domain.GetName())
+		return domain.GetUID(), nil
+	}
+	if !apierrors.IsAlreadyExists(err) {
+		return "", fmt.Errorf("creating ComputeDomain %s: %w", domain.GetName(), err)
+	}
+	live := &unstructured.Unstructured{}
+	live.SetGroupVersionKind(domain.GroupVersionKind())
+	switch err := r.Live.Get(ctx, client.ObjectKeyFromObject(domain), live); {
+	case err != nil:
+		return "", fmt.Errorf("reading ComputeDomain %s: %w", domain.GetName(), err)
+	case live.GetDeletionTimestamp() != nil:
+		return "", fmt.Errorf("ComputeDomain %s is being deleted, and its replica waits for its end", domain.GetName())
+	case !metav1.IsControlledBy(live, sg):
+		return "", fmt.Errorf("ComputeDomain %s exists and is not this group's; it is left alone", domain.GetName())
+	}
+	return live.GetUID(), nil
+}
+
+func (r *Reconciler) deleteDomain(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, ordinal int32, uid types.UID) error {
+	domain := render.ReplicaDomain(sg, ordinal)
+	log.FromContext(ctx).Info("deleting the ComputeDomain of a replica that is gone", "computeDomain", domain.GetName())
+	err := r.Domains.Delete(ctx, domain, client.Preconditions{UID: &uid})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("deleting ComputeDomain %s: %w", domain.GetName(), err)
+	}
+	return nil
+}

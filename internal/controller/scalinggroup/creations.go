@@ -1,0 +1,102 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scalinggroup
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/render"
+)
+
+// lookForCreations finds replicas that were made in their places and are not whole, or whose pods were made in two places. What another
+// operator has begun, and not finished, is recreated behind the gate, for that operator may continue. It may have finished since the
+// cache was read, so the API server is asked.
+func (r *Reconciler) lookForCreations(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica) error {
+	var live map[int32]map[int32]types.UID
+	for _, ordinal := range sortedOrdinals(replicas) {
+		one := replicas[ordinal]
+		creations, foreign := creationsAmong(one, r.Creations.Ours)
+		if one.mixed = len(creations) > 1; one.mixed {
+			r.gate(sg, ordinal)
+			continue
+		}
+		if len(creations) == 0 || len(one.pods) == one.size || len(one.leaving)+len(one.lost) > 0 {
+			continue
+		}
+		if live == nil {
+			var err error
+			if live, err = r.livePods(ctx, sg); err != nil {
+				return err
+			}
+		}
+		if one.beingMade = showsMore(live[ordinal], one); !one.beingMade && foreign {
+			r.gate(sg, ordinal)
+		}
+	}
+	return nil
+}
+
+// creationsAmong are the creations that living pods of a replica are of. foreign: another operator made some.
+func creationsAmong(one *replica, ours func(*corev1.Pod) bool) (creations map[string]bool, foreign bool) {
+	creations = map[string]bool{}
+	for _, pod := range one.pods {
+		if creation := pod.Annotations[render.AnnotationCreation]; creation != "" {
+			creations[creation] = true
+			foreign = foreign || !ours(pod)
+		}
+	}
+	return creations, foreign
+}
+
+// livePods are the pods of a group that the API server has and that are not being deleted, by ordinal and index.
+func (r *Reconciler) livePods(ctx context.Context, sg *trellisv1alpha1.ScalingGroup) (map[int32]map[int32]types.UID, error) {
+	pods := &corev1.PodList{}
+	of := client.MatchingLabels(render.Selector(sg.Spec.Graph, sg.Name))
+	if err := r.Live.List(ctx, pods, client.InNamespace(sg.Namespace), of); err != nil {
+		return nil, fmt.Errorf("reading the pods of the group past the cache: %w", err)
+	}
+	out := map[int32]map[int32]types.UID{}
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		ordinal, index, ok := render.ReplicaOf(pod)
+		if !ok || pod.DeletionTimestamp != nil || ended(pod) || !metav1.IsControlledBy(pod, sg) {
+			continue
+		}
+		if out[ordinal] == nil {
+			out[ordinal] = map[int32]types.UID{}
+		}
+		out[ordinal][index] = pod.UID
+	}
+	return out, nil
+}
+
+// showsMore reports whether a read past the cache shows all that the cache has of a replica, and more.
+func showsMore(live map[int32]types.UID, one *replica) bool {
+	for index, pod := range one.pods {
+		if live[index] != pod.UID {
+			return false
+		}
+	}
+	return len(live) > len(one.pods)
+}
+
+// gate has a replica made behind the gate from now on.
+func (r *Reconciler) gate(sg *trellisv1alpha1.ScalingGroup, ordinal int32) {
+	if r.Creations != nil {
+		r.Creations.Gate(sg, ordinal)
+	}
+}
+
+func (r *Reconciler) forgetCreations(group types.NamespacedName) {
+	if r.Creations != nil {
+		r.Creations.Forget(group)
+	}
+}

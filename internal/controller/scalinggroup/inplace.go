@@ -1,0 +1,175 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scalinggroup
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/quota"
+	"github.com/trellis-k8s/trellis/internal/render"
+	"github.com/trellis-k8s/trellis/internal/scheduler"
+)
+
+// This file decides which new replicas are made in their places: their pods are created pinned and without Trellis' gate. A replica is
+// asked for when nothing of it exists and what the API server will store of its pods is known; the scheduler answers with a place, or
+// that it is to be made behind the gate. createinplace.go creates the pods.
+
+// planned is a replica that is created in its place.
+type planned struct {
+	ordinal int32
+	offer   *scheduler.Offer
+	// pods by index, as they are sent, and the kinds that they are of.
+	pods  map[int32]*corev1.Pod
+	kinds map[int32]string
+}
+
+// first is the index of the pod that is created before all others of the gang; false when that is of another replica.
+func (u *planned) first() (index int32, has bool) {
+	for index, pod := range u.pods {
+		if client.ObjectKeyFromObject(pod) == u.offer.First {
+			return index, true
+		}
+	}
+	return 0, false
+}
+
+// place takes the pods out of what is created behind the gate whose replicas are created in their places, or wait for the answer.
+func (r *Reconciler) place(ctx context.Context, o observed, s *steps) error {
+	if r.Creations == nil || !gang.InPlace(o.sg) {
+		return nil
+	}
+	fresh, err := r.placeable(ctx, o, s)
+	if err != nil {
+		return err
+	}
+	names := map[types.NamespacedName]bool{}
+	wants := make([]scheduler.Want, 0, len(fresh))
+	for _, ordinal := range slices.Sorted(maps.Keys(fresh)) {
+		one := fresh[ordinal]
+		for _, pod := range one.pods {
+			names[client.ObjectKeyFromObject(pod)] = true
+		}
+		wants = append(wants, scheduler.Want{Ordinal: ordinal, More: s.more, Pods: func() []*corev1.Pod { return r.asStored(one) }})
+	}
+	for ordinal, answer := range r.Creations.Ask(o.sg, wants) {
+		if answer.Gated {
+			continue
+		}
+		one := fresh[ordinal]
+		s.create = slices.DeleteFunc(s.create, func(pod *corev1.Pod) bool {
+			of, _, _ := render.ReplicaOf(pod)
+			return of == ordinal
+		})
+		s.asked = s.asked || answer.New
+		if one.offer = answer.Offer; one.offer == nil {
+			continue
+		}
+		if _, leads := one.first(); leads || r.Creations.First(one.offer) != "" || names[one.offer.First] {
+			s.inPlace = append(s.inPlace, one)
+		}
+	}
+	slices.SortFunc(s.inPlace, func(a, b *planned) int { return int(a.ordinal - b.ordinal) })
+	return nil
+}
+
+// placeable are the replicas that may be made in their places, of those of which pods are to be created.
+func (r *Reconciler) placeable(ctx context.Context, o observed, s *steps) (map[int32]*planned, error) {
+	out := map[int32]*planned{}
+	others := len(o.pods.earlier) + len(o.pods.orphans)
+	if len(s.create) == 0 || quota.QueueOf(o.sg) != "" || others > 0 || metav1.GetControllerOfNoCopy(o.sg) == nil {
+		return out, nil
+	}
+	if counted, err := r.podsCounted(ctx, o.sg.Namespace); counted || err != nil {
+		return out, err
+	}
+	for _, pod := range s.create {
+		ordinal, index, _ := render.ReplicaOf(pod)
+		if o.replicas[ordinal] != nil {
+			continue
+		}
+		if out[ordinal] == nil {
+			out[ordinal] = &planned{ordinal: ordinal, pods: map[int32]*corev1.Pod{}, kinds: map[int32]string{}}
+		}
+		out[ordinal].pods[index] = pod
+	}
+	for ordinal, one := range out {
+		if len(one.pods) != int(render.PodsPerReplica(o.sg)) || !r.foreseen(ctx, o.sg, one) {
+			delete(out, ordinal)
+		}
+	}
+	return out, nil
+}
+
+// podsCounted reports whether a ResourceQuota of a namespace counts pods, or what they ask for. A create may be refused at any pod of a
+// gang there.
+func (r *Reconciler) podsCounted(ctx context.Context, namespace string) (bool, error) {
+	quotas := &corev1.ResourceQuotaList{}
+	if err := r.Client.List(ctx, quotas, client.InNamespace(namespace)); err != nil {
+		return false, fmt.Errorf("listing the ResourceQuotas of the namespace: %w", err)
+	}
+	for i := range quotas.Items {
+		for name := range quotas.Items[i].Spec.Hard {
+			if countsPods(name) {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
+
+// countsPods reports whether a quota for a resource is used up by pods.
+func countsPods(name corev1.ResourceName) bool {
+	switch name {
+	case corev1.ResourcePods, "count/pods", corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage:
+		return true
+	case corev1.ResourceRequestsStorage:
+		return false
+	}
+	return strings.HasPrefix(string(name), corev1.DefaultResourceRequestsPrefix) || strings.HasPrefix(string(name), "limits.") ||
+		strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
+}
+
+// foreseen reports whether what the API server stores of a replica's pods is known, and that their place can be decided by it.
+func (r *Reconciler) foreseen(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, one *planned) bool {
+	for index, pod := range one.pods {
+		name := r.kinds.of(sg, pod)
+		if !r.kinds.triedOut(name) {
+			r.tryOut(ctx, sg, name, pod)
+		}
+		if one.kinds[index] = name; r.kinds.stored(name) == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// asStored are the pods of a replica, by index, as the API server will store them, without Trellis' gate.
+func (r *Reconciler) asStored(one *planned) []*corev1.Pod {
+	pods := make([]*corev1.Pod, 0, len(one.pods))
+	for _, index := range slices.Sorted(maps.Keys(one.pods)) {
+		sent := one.pods[index]
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+			Namespace: sent.Namespace, Name: sent.Name, Labels: sent.Labels, Annotations: sent.Annotations,
+		}}
+		if stored := r.kinds.stored(one.kinds[index]); stored != nil {
+			pod.Spec = *stored
+		} else { // another replica has shown meanwhile that the API server changes them: the answers will say so
+			pod.Spec = sent.Spec
+		}
+		pod.Spec.SchedulingGates = nil // of the copy
+		pods = append(pods, pod)
+	}
+	return pods
+}

@@ -1,0 +1,214 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/render"
+	"github.com/trellis-k8s/trellis/test/testutil/graphs"
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
+)
+
+var _ = Describe("A gang whose place is known", func() {
+	It("is created there without the gate and without a patch, and so are further replicas", func(ctx SpecContext) {
+		p := newInPlaceWorld(ctx, nil)
+		dgd := p.graph("", graphs.Components{"Worker": graphs.Worker(1, 2, 8, "rack")})
+		Expect(p.c.Create(ctx, dgd)).To(Succeed())
+		Expect(p.open(2)).To(Equal(2))
+		p.placed(dgd, metav1.ConditionTrue, "")
+		Expect(p.c.Get(ctx, client.ObjectKeyFromObject(dgd), dgd)).To(Succeed())
+		dgd.Spec.Services["Worker"].Replicas = ptr.To[int32](3)
+		Expect(p.c.Update(ctx, dgd)).To(Succeed())
+		p.until("the third replica waits behind the gate", func() error {
+			pods := p.pods(p.namespace)
+			if len(pods) != 6 {
+				return fmt.Errorf("there are %d pods", len(pods))
+			}
+			return nil
+		})
+		Expect(p.all("~-!")).To(BeEmpty(), "patches, deletions and refused creates of pods")
+		gated := 0
+		for _, pod := range p.pods(p.namespace) {
+			if render.GateClosed(&pod) {
+				gated++
+			}
+		}
+		Expect(gated).To(Equal(2), "pods of the replica that has no place")
+	}, SpecTimeout(suite.Timeout()))
+
+	It("begins with one pod, also over three components, and goes to one zone", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+		p := newInPlaceWorld(ctx, nil)
+		Expect(p.c.Create(ctx, p.graph("zone", three()))).To(Succeed())
+		Expect(p.open(4)).To(Equal(4))
+		log := p.all("+=~-!")
+		Expect(log[:2]).To(Equal([]string{"+g-a-0", "=g-a-0"}), "the first create, of all: %v", log)
+		Expect(log).To(HaveLen(8), "creates and their answers alone")
+	})
+
+	type admission = func(pod *corev1.Pod, trial bool) error
+	DescribeTable("is made behind the gate where that place is not certain", func(ctx SpecContext, prepare func(*inPlaceWorld), admit admission) {
+		p := newInPlaceWorld(ctx, admit)
+		if prepare != nil {
+			prepare(p)
+		}
+		Expect(p.c.Create(ctx, p.graph("zone", three()))).To(Succeed())
+		Expect(p.open(4)).To(Equal(0), "pods that were created in their places; %v", p.all("+=~-!"))
+		Expect(p.all("~")).NotTo(BeEmpty(), "patches that release pods")
+	},
+		Entry("a quota counts pods", SpecTimeout(suite.Timeout()), func(p *inPlaceWorld) { p.hasQuota(corev1.ResourcePods) }, nil),
+		Entry("a quota counts requests", SpecTimeout(suite.Timeout()), func(p *inPlaceWorld) { p.hasQuota("requests.nvidia.com/gpu") }, nil),
+		Entry("the API server cannot say what it stores", SpecTimeout(suite.Timeout()), nil, func(_ *corev1.Pod, trial bool) error {
+			if trial {
+				return errors.New("admission webhook does not support dry run")
+			}
+			return nil
+		}),
+		Entry("a create is refused half way", SpecTimeout(suite.Timeout()), nil, refusing("g-c-0")),
+		Entry("the API server stores more than was planned", SpecTimeout(suite.Timeout()), nil, func(pod *corev1.Pod, trial bool) error {
+			if pod.Name == "g-b-0-1" && !trial && !render.GateClosed(pod) {
+				pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"cpu": resource.MustParse("3")}
+			}
+			return nil
+		}),
+	)
+
+	It("is made behind the gate where another controller's gate holds its pods", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+		for _, trials := range []bool{true, false} {
+			p := newInPlaceWorld(ctx, func(pod *corev1.Pod, trial bool) error {
+				if trials || !trial {
+					pod.Spec.SchedulingGates = append(pod.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: "example.com/queue"})
+				}
+				return nil
+			})
+			Expect(p.c.Create(ctx, p.graph("zone", three()))).To(Succeed())
+			p.until("all pods are behind both gates", func() error {
+				pods := p.pods(p.namespace)
+				for i := range pods {
+					if len(pods[i].Spec.SchedulingGates) != 2 || pods[i].DeletionTimestamp != nil {
+						return fmt.Errorf("pod %s has the gates %v", pods[i].Name, pods[i].Spec.SchedulingGates)
+					}
+				}
+				if len(pods) != 4 {
+					return fmt.Errorf("there are %d pods", len(pods))
+				}
+				return nil
+			})
+			p.stop()
+			want := map[bool]int{true: 4, false: 5}[trials] // one pod shows the gate where it was not foreseen
+			Expect(p.all("=")).To(HaveLen(want), "%v", p.all("+=~-!"))
+			p.stop = func() {}
+		}
+	})
+
+	It("leaves nothing of a gang of which a create was refused, at once", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+		p := newInPlaceWorld(ctx, func(pod *corev1.Pod, trial bool) error {
+			if !trial && pod.Name == "g-c-0" {
+				return forbidden(pod)
+			}
+			return nil
+		})
+		Expect(p.c.Create(ctx, p.graph("zone", three()))).To(Succeed())
+		p.until("its pods are deleted and made behind the gate", func() error {
+			if deleted := p.all("-"); len(deleted) == 0 {
+				return errors.New("none is deleted")
+			}
+			pods := p.pods(p.namespace)
+			for i := range pods {
+				if !render.GateClosed(&pods[i]) {
+					return fmt.Errorf("pod %s is open", pods[i].Name)
+				}
+			}
+			if len(pods) != 3 {
+				return fmt.Errorf("there are %d pods", len(pods))
+			}
+			return nil
+		})
+	})
+
+	It("is not continued when its first pod is gone: the rest is made behind the gate, and joins its successor", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+		p := newInPlaceWorld(ctx, nil)
+		var once sync.Once
+		p.stored = func(pod *corev1.Pod) {
+			once.Do(func() { Expect(p.c.Delete(ctx, pod, client.GracePeriodSeconds(0))).To(Succeed()) })
+		}
+		Expect(p.c.Create(ctx, p.graph("zone", three()))).To(Succeed())
+		p.open(4)
+		zones := map[string]bool{}
+		for _, pod := range p.pods(p.namespace) {
+			zones[pod.Spec.NodeSelector[corev1.LabelTopologyZone]] = true
+			if pod.Name != "g-a-0" {
+				Expect(pod.Annotations).NotTo(HaveKey(render.AnnotationCreation), "pod %s; %v", pod.Name, p.all("+=~-!"))
+			}
+		}
+		Expect(zones).To(HaveLen(1))
+	})
+
+	It("is not split by two operators that both lead", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+		p := newInPlaceWorld(ctx, nil)
+		second := newBareWith(ctx, p.podWrites.newClient, p.change)
+		for i := range 6 {
+			dgd := p.graph("zone", three())
+			Expect(p.c.Create(ctx, dgd)).To(Succeed())
+			p.open(4)
+			zones := map[string]bool{}
+			for _, pod := range p.pods(p.namespace) {
+				zones[pod.Spec.NodeSelector[corev1.LabelTopologyZone]] = true
+			}
+			Expect(zones).To(HaveLen(1), "the zones of graph %d; %v", i, p.all("+=~-!"))
+			Expect(p.c.Delete(ctx, dgd)).To(Succeed())
+			p.until("nothing is left", func() error {
+				for _, kind := range []client.Object{&trellisv1alpha1.ScalingGroup{}, &corev1.Pod{}} { // no garbage collector runs
+					Expect(p.c.DeleteAllOf(ctx, kind, client.InNamespace(p.namespace), client.GracePeriodSeconds(0))).To(Succeed())
+				}
+				if n := len(p.pods(p.namespace)); n > 0 {
+					return fmt.Errorf("%d pods are left", n)
+				}
+				return nil
+			})
+		}
+		second.stop()
+		second.stop = func() {}
+	})
+
+	It("is recreated behind the gate when another operator began it and did not finish", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+		p := newInPlaceWorld(ctx, nil)
+		p.stop()
+		dgd := p.graph("", graphs.Components{"Worker": graphs.Worker(1, 2, 8, "rack")})
+		Expect(p.c.Create(ctx, dgd)).To(Succeed())
+		first := &dying{podWrites: p.podWrites}
+		p.bare.newClient = first.newClient
+		p.start()
+		p.until("the first pod is created", func() error {
+			if len(p.all("=")) == 0 {
+				return errors.New("it is not")
+			}
+			return nil
+		})
+		p.until("the operator has died", func() error {
+			if !first.dead() {
+				return errors.New("it lives")
+			}
+			return nil
+		})
+		p.stop()
+		Expect(p.pods(p.namespace)).To(HaveLen(1))
+		uid := p.pods(p.namespace)[0].UID
+		p.bare.newClient = p.podWrites.newClient
+		p.start()
+		Expect(p.open(2)).To(Equal(0))
+		Expect(p.pods(p.namespace)[0].UID).NotTo(Equal(uid))
+	})
+})

@@ -1,0 +1,238 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/render"
+	"github.com/trellis-k8s/trellis/test/testutil/graphs"
+)
+
+// podWrites follows what an operator writes of pods, and changes or refuses it as the API server may.
+type podWrites struct {
+	mu sync.Mutex
+	// log has "+name" where a create begins, "=name" where it has ended well, "!name" where not, "~name" for a patch, "-name" for a
+	// deletion.
+	log []string
+	// admit changes a pod that is created, or refuses it. trial: nothing is to be stored.
+	admit func(pod *corev1.Pod, trial bool) error
+	// stored is called with each pod that was created, before its operator has the answer.
+	stored func(pod *corev1.Pod)
+}
+
+func (p *podWrites) note(kind string, o client.Object) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.log = append(p.log, kind+o.GetName())
+}
+
+// all are the notes of some kinds, in order.
+func (p *podWrites) all(kinds string) (out []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, one := range p.log {
+		if strings.ContainsRune(kinds, rune(one[0])) {
+			out = append(out, one)
+		}
+	}
+	return out
+}
+
+func (p *podWrites) newClient(config *rest.Config, o client.Options) (client.Client, error) {
+	c, err := client.New(config, o)
+	return podWriter{c, p}, err
+}
+
+type podWriter struct {
+	client.Client
+	*podWrites
+}
+
+func (w podWriter) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
+	pod, is := o.(*corev1.Pod)
+	if !is {
+		return w.Client.Create(ctx, o, opts...)
+	}
+	trial := len((&client.CreateOptions{}).ApplyOptions(opts).DryRun) > 0
+	if !trial {
+		w.note("+", pod)
+	}
+	var err error
+	if w.admit != nil {
+		err = w.admit(pod, trial)
+	}
+	if err == nil {
+		err = w.Client.Create(ctx, pod, opts...)
+	}
+	if err == nil && !trial && w.stored != nil {
+		w.stored(pod)
+	}
+	if !trial {
+		w.note(map[bool]string{true: "=", false: "!"}[err == nil], o)
+	}
+	return err
+}
+
+func (w podWriter) Patch(ctx context.Context, o client.Object, patch client.Patch, opts ...client.PatchOption) error {
+	if _, is := o.(*corev1.Pod); is {
+		w.note("~", o)
+	}
+	return w.Client.Patch(ctx, o, patch, opts...)
+}
+
+func (w podWriter) Delete(ctx context.Context, o client.Object, opts ...client.DeleteOption) error {
+	if _, is := o.(*corev1.Pod); is {
+		w.note("-", o)
+	}
+	return w.Client.Delete(ctx, o, opts...)
+}
+
+// inPlaceWorld is an API server with an operator that creates gangs in their places, and two racks in two zones with two hosts each.
+type inPlaceWorld struct {
+	*bare
+	*podWrites
+	namespace string
+}
+
+func newInPlaceWorld(ctx context.Context, admit func(pod *corev1.Pod, trial bool) error) *inPlaceWorld {
+	GinkgoHelper()
+	p := &inPlaceWorld{podWrites: &podWrites{admit: admit}}
+	p.bare = newBareWith(ctx, p.podWrites.newClient, func(o *Options) { o.InPlace = true })
+	p.namespace = newNamespace(p.c)
+	a := &autoscaler{bare: p.bare, namespace: p.namespace}
+	a.install("", &grovev1alpha1.ClusterTopology{ObjectMeta: metav1.ObjectMeta{Name: p.namespace}, Spec: grovev1alpha1.ClusterTopologySpec{
+		Levels: []grovev1alpha1.TopologyLevel{{Domain: "zone", Key: corev1.LabelTopologyZone}, {Domain: "rack", Key: "example.com/rack"}}}})
+	for _, host := range []string{"a0", "a1", "b0", "b1"} {
+		a.adds(host, host[:1], host[:1])
+	}
+	return p
+}
+
+// graph is a deployment in the topology of the spec. With graphDomain it is packed as a whole.
+func (p *inPlaceWorld) graph(graphDomain string, components graphs.Components) *nvidiav1alpha1.DynamoGraphDeployment {
+	dgd := deployment(p.namespace, components)
+	dgd.Spec.TopologyConstraint = &nvidiav1alpha1.SpecTopologyConstraint{TopologyProfile: p.namespace, PackDomain: graphDomain}
+	return dgd
+}
+
+// three components of one pod of 8 GPUs each, and one of two, that begin together in a zone.
+func three() graphs.Components {
+	return graphs.Components{"A": graphs.Worker(1, 1, 2, ""), "B": graphs.Worker(1, 2, 2, ""), "C": graphs.Worker(1, 1, 2, "")}
+}
+
+// open waits until so many pods exist, none of them has the gate, and all of each replica are in one rack. It returns how many were
+// created in their places.
+func (p *inPlaceWorld) open(pods int) (created int) {
+	GinkgoHelper()
+	p.until(fmt.Sprintf("%d pods are open, each replica in one rack", pods), func() error {
+		created = 0
+		racks := map[string]string{}
+		all := p.pods(p.namespace)
+		for i := range all {
+			pod := &all[i]
+			if render.GateClosed(pod) || pod.DeletionTimestamp != nil {
+				return fmt.Errorf("pod %s is gated, or ends", pod.Name)
+			}
+			of := pod.Labels[render.LabelScalingGroup] + "-" + pod.Labels[render.LabelReplica]
+			rack := pod.Spec.NodeSelector["example.com/rack"]
+			if before, known := racks[of]; rack == "" || known && before != rack {
+				Expect(before).To(Equal(rack), "the racks of replica %s", of)
+			}
+			racks[of] = rack
+			if pod.Annotations[render.AnnotationCreation] != "" {
+				created++
+			}
+		}
+		if len(all) != pods {
+			return fmt.Errorf("there are %d pods", len(all))
+		}
+		return nil
+	})
+	return created
+}
+
+// dying is an operator all of whose writes fail from the second pod on.
+type dying struct {
+	*podWrites
+	mu   sync.Mutex
+	died bool
+}
+
+func (d *dying) dead() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.died
+}
+
+func (d *dying) newClient(config *rest.Config, o client.Options) (client.Client, error) {
+	c, err := client.New(config, o)
+	return dyingWriter{podWriter{c, d.podWrites}, d}, err
+}
+
+type dyingWriter struct {
+	podWriter
+	of *dying
+}
+
+func (w dyingWriter) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
+	if trial := len((&client.CreateOptions{}).ApplyOptions(opts).DryRun) > 0; o.GetName() == "g-worker-0-1" && !trial {
+		w.of.mu.Lock()
+		w.of.died = true
+		w.of.mu.Unlock()
+	}
+	if w.of.dead() {
+		return errors.New("the operator has died")
+	}
+	return w.podWriter.Create(ctx, o, opts...)
+}
+
+func (w dyingWriter) Delete(ctx context.Context, o client.Object, opts ...client.DeleteOption) error {
+	if w.of.dead() {
+		return errors.New("the operator has died")
+	}
+	return w.podWriter.Delete(ctx, o, opts...)
+}
+
+func forbidden(pod *corev1.Pod) error {
+	return apierrors.NewForbidden(corev1.Resource("pods"), pod.Name, errors.New("exceeded quota"))
+}
+
+// refusing refuses the first create of a pod.
+func refusing(name string) func(*corev1.Pod, bool) error {
+	var once sync.Once
+	return func(pod *corev1.Pod, trial bool) (err error) {
+		if pod.Name == name && !trial {
+			once.Do(func() { err = forbidden(pod) })
+		}
+		return err
+	}
+}
+
+// hasQuota gives the namespace a quota that is far from used up.
+func (p *inPlaceWorld) hasQuota(name corev1.ResourceName) {
+	GinkgoHelper()
+	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: "q"}, Spec: corev1.ResourceQuotaSpec{
+		Hard: corev1.ResourceList{name: resource.MustParse("100")},
+	}}
+	Expect(p.c.Create(p.ctx, quota)).To(Succeed())
+	DeferCleanup(func(ctx SpecContext) error { return p.c.Delete(ctx, quota) })
+	quota.Status.Hard, quota.Status.Used = quota.Spec.Hard, corev1.ResourceList{name: resource.MustParse("0")} // no controller counts here
+	Expect(p.c.Status().Update(p.ctx, quota)).To(Succeed())
+}

@@ -1,0 +1,105 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// This file is the scaling group controller's side of Creations while it creates the pods of an offer.
+
+// Begin reports whether the pods of an offer are being created. It returns false when the offer stands no longer.
+func (b *Creations) Begin(o *Offer) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	one := b.byName[o.Creation]
+	if one == nil || one.state != creationOffered {
+		return false
+	}
+	one.state = creationBegun
+	return true
+}
+
+// Stands reports whether an offer, or what is being made of it, has not ended.
+func (b *Creations) Stands(o *Offer) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.byName[o.Creation] != nil
+}
+
+// First returns the UID of the pod of an offer's gang that is created before all others; "" while it is not.
+func (b *Creations) First(o *Offer) types.UID {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if one := b.byName[o.Creation]; one != nil && one.gang != nil {
+		return one.gang.firstUID
+	}
+	return ""
+}
+
+// Created takes in a pod that was created, and returns whether its gang is still being made. Otherwise the pod is to be deleted again.
+func (b *Creations) Created(o *Offer, pod *corev1.Pod) (stands bool) {
+	b.mu.Lock()
+	one := b.byName[o.Creation]
+	if one == nil || one.gang == nil {
+		b.mu.Unlock()
+		return false
+	}
+	of := one.gang
+	of.created = append(of.created, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}})
+	var tell []types.NamespacedName
+	if client.ObjectKeyFromObject(pod) == of.first {
+		of.firstUID = pod.UID
+		for _, member := range of.members {
+			if member.group != one.group {
+				tell = append(tell, member.group)
+			}
+		}
+	}
+	b.mu.Unlock()
+	b.tellAll(tell)
+	return true
+}
+
+// Made says that all pods of an offer are created.
+func (b *Creations) Made(o *Offer) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if one := b.byName[o.Creation]; one != nil {
+		one.state = creationMade
+		b.settleMade(one)
+	}
+}
+
+// Fail ends an offer and all that is made together with it, and returns the pods that exist of that. With gate they are made behind the
+// gate from now on.
+func (b *Creations) Fail(o *Offer, gate bool) (created []*corev1.Pod) {
+	b.mu.Lock()
+	one := b.byName[o.Creation]
+	if one == nil {
+		b.mu.Unlock()
+		return nil
+	}
+	members := []*creation{one}
+	if one.gang != nil {
+		members, created = slices.Clone(one.gang.members), one.gang.created
+	}
+	var tell []types.NamespacedName
+	for _, member := range members {
+		b.remove(member)
+		if of := b.groups[member.group]; gate && of != nil && of.uid == member.uid {
+			of.gated[int32(member.key.Ordinal)] = true
+		}
+		tell = append(tell, member.group)
+	}
+	b.mu.Unlock()
+	b.tellAll(tell)
+	b.look(one.graph)
+	return created
+}

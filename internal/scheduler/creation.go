@@ -1,0 +1,66 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// creationsOfGroup are those of one scaling group.
+type creationsOfGroup struct {
+	uid types.UID
+	// byOrdinal are the replicas that are to be made, gated those that are made behind the gate from now on.
+	byOrdinal map[int32]*creation
+	gated     map[int32]bool
+}
+
+// creationState is how far a creation is.
+type creationState int
+
+const (
+	creationAsked creationState = iota
+	creationGated
+	creationPlaced
+	creationOffered
+	creationBegun
+	creationMade
+)
+
+// creation is one replica that is to be made in its place.
+type creation struct {
+	// name differs for each creation of each operator. The pods of the replica carry it.
+	name         string
+	group, graph types.NamespacedName
+	uid          types.UID
+	key          gang.Key
+	// version is what the replica is made from. more: the group will ask for further replicas when it has made this one.
+	version string
+	more    bool
+	state   creationState
+	// shown: a later read of the group's pods showed what was created.
+	shown bool
+	// pods stand for those that are to be created.
+	pods   []*corev1.Pod
+	domain topology.Path
+	gang   *createdGang
+	// releases are where the pods go, by index.
+	releases map[int32]gang.Release
+	// reserved are the reservations that no pod has taken over yet, as the cluster cache knows them.
+	reserved map[string]bool
+}
+
+// createdGang is what is made together.
+type createdGang struct {
+	name string
+	// first is the pod that is created before all others, and firstUID its UID once it is.
+	first    types.NamespacedName
+	firstUID types.UID
+	members  []*creation
+	// created are the pods that exist by the API server's answers.
+	created []*corev1.Pod
+}

@@ -1,0 +1,274 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/render"
+)
+
+// Creations are the replicas that are to be made in their places: what the scaling group controller asks for and the loop answers. Neither
+// waits for the other: a question has the graph looked at, an answer has the group reconciled, and an answer that is not there yet means
+// to ask again at the next event.
+//
+//	asked ──> gated                                      it has no place now: it is made behind the gate
+//	      └─> placed ──> offered ──> begun ──> made      its place is reserved, and its pods are created there
+//
+// The lock is held for what is here alone, and never while a plan is made. The reservations are the ledger's; it drops those of creations
+// that have ended.
+type Creations struct {
+	// operator is this process, as its creations name it.
+	operator string
+	// tell has a scaling group reconciled, look a graph looked at. They are called without the lock.
+	tell, look func(types.NamespacedName)
+
+	mu     sync.Mutex
+	next   int
+	groups map[types.NamespacedName]*creationsOfGroup
+	byName map[string]*creation
+	// ended are the reservations of creations that have ended, by graph, as the cluster cache knows them.
+	ended map[types.NamespacedName][]string
+}
+
+// NewCreations returns an empty store. tell has a scaling group reconciled; it must not wait for the loop.
+func NewCreations(tell func(group types.NamespacedName)) *Creations {
+	operator, _, _ := strings.Cut(string(uuid.NewUUID()), "-")
+	return &Creations{
+		operator: operator, tell: tell, look: func(types.NamespacedName) {},
+		groups: map[types.NamespacedName]*creationsOfGroup{}, byName: map[string]*creation{}, ended: map[types.NamespacedName][]string{},
+	}
+}
+
+// Want is one replica of which nothing exists and that is to be made.
+type Want struct {
+	Ordinal int32
+	// More: further replicas of the group are wanted than are asked for at once.
+	More bool
+	// Pods returns the pods of the replica by index, as the API server will store them, without Trellis' gate. They become those of the
+	// creations.
+	Pods func() []*corev1.Pod
+}
+
+// Answer is how a replica is made. One that is neither waits: its group is reconciled when there is an answer.
+type Answer struct {
+	// New: it was asked for just now.
+	New bool
+	// Gated: behind the gate.
+	Gated bool
+	// Offer is the place to make it in; nil for none.
+	Offer *Offer
+}
+
+// Offer is the place of a replica that is to be made.
+type Offer struct {
+	// Creation is what its pods carry in the annotation render.AnnotationCreation, Gang the gang they are of.
+	Creation, Gang string
+	// First is the pod of the gang that is created before all others.
+	First types.NamespacedName
+	// Releases are where its pods go, by index.
+	Releases map[int32]gang.Release
+}
+
+// Ours reports whether this operator made a pod in its place. One that makes none has none.
+func (b *Creations) Ours(pod *corev1.Pod) bool {
+	if b == nil {
+		return false
+	}
+	operator, _, _ := strings.Cut(pod.Annotations[render.AnnotationCreation], "-")
+	return operator == b.operator
+}
+
+// Ask says which replicas of a group are to be made in their places, and returns how each is made, by ordinal. What the group asked for
+// before and does not any more is dropped. It is called after a read of the group's pods that shows what the group has created.
+func (b *Creations) Ask(sg *trellisv1alpha1.ScalingGroup, wants []Want) map[int32]Answer {
+	name := client.ObjectKeyFromObject(sg)
+	graph := types.NamespacedName{Namespace: sg.Namespace, Name: sg.Spec.Graph}
+	answers := map[int32]Answer{}
+	var tell []types.NamespacedName
+	b.mu.Lock()
+	of := b.groups[name]
+	if of == nil || of.uid != sg.UID {
+		if of == nil && len(wants) == 0 {
+			b.mu.Unlock()
+			return answers
+		}
+		tell = b.drop(name)
+		of = &creationsOfGroup{uid: sg.UID, byOrdinal: map[int32]*creation{}, gated: map[int32]bool{}}
+		b.groups[name] = of
+	}
+	wanted := map[int32]bool{}
+	for _, want := range wants {
+		wanted[want.Ordinal] = true
+	}
+	look := false
+	for _, one := range slices.Collect(maps.Values(of.byOrdinal)) {
+		ordinal := int32(one.key.Ordinal)
+		switch {
+		case one.state >= creationBegun:
+			one.shown, look = true, true
+			if wanted[ordinal] { // its pods are gone
+				tell = append(tell, b.end(one)...)
+			}
+		case !wanted[ordinal] || one.version != versionOf(sg):
+			tell, look = append(tell, b.end(one)...), true
+		}
+	}
+	for _, want := range wants {
+		answer, isNew := b.ask(sg, of, want, name, graph)
+		answers[want.Ordinal], look = answer, look || isNew
+	}
+	b.mu.Unlock()
+	b.tellAll(slices.DeleteFunc(tell, func(group types.NamespacedName) bool { return group == name }))
+	if look {
+		b.look(graph)
+	}
+	return answers
+}
+
+// versionOf is what replicas of a group are made from now.
+func versionOf(sg *trellisv1alpha1.ScalingGroup) string {
+	restart := ""
+	if sg.Spec.Restart != nil {
+		restart = sg.Spec.Restart.ID
+	}
+	return fmt.Sprintf("%s/%s/%d", sg.Spec.Revision, restart, render.PodsPerReplica(sg))
+}
+
+// ask answers for one replica. Called with the lock held.
+func (b *Creations) ask(
+	sg *trellisv1alpha1.ScalingGroup, of *creationsOfGroup, want Want, group, graph types.NamespacedName,
+) (answer Answer, isNew bool) {
+	if of.gated[want.Ordinal] {
+		return Answer{Gated: true}, false
+	}
+	if one := of.byOrdinal[want.Ordinal]; one != nil {
+		return one.answer(), false
+	}
+	b.next++
+	one := &creation{
+		name: fmt.Sprintf("%s-%d", b.operator, b.next), group: group, graph: graph, uid: sg.UID, version: versionOf(sg), more: want.More,
+		key: gang.Key{Component: sg.Spec.Service, Ordinal: int(want.Ordinal)}, pods: want.Pods(), reserved: map[string]bool{},
+	}
+	for _, pod := range one.pods {
+		pod.UID = gang.PlannedUID(one.name, pod.Name)
+	}
+	of.byOrdinal[want.Ordinal], b.byName[one.name] = one, one
+	return Answer{New: true}, true
+}
+
+func (one *creation) answer() Answer {
+	switch one.state {
+	case creationGated:
+		return Answer{Gated: true}
+	case creationOffered:
+		return Answer{Offer: &Offer{Creation: one.name, Gang: one.gang.name, First: one.gang.first, Releases: one.releases}}
+	}
+	return Answer{}
+}
+
+// Gate has a replica made behind the gate from now on.
+func (b *Creations) Gate(sg *trellisv1alpha1.ScalingGroup, ordinal int32) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if of := b.groups[client.ObjectKeyFromObject(sg)]; of != nil && of.uid == sg.UID {
+		of.gated[ordinal] = true
+		return
+	}
+	b.groups[client.ObjectKeyFromObject(sg)] = &creationsOfGroup{uid: sg.UID, byOrdinal: map[int32]*creation{},
+		gated: map[int32]bool{ordinal: true}}
+}
+
+// Forget drops all of a group that is gone.
+func (b *Creations) Forget(group types.NamespacedName) {
+	b.mu.Lock()
+	graph, had := types.NamespacedName{}, false
+	if of := b.groups[group]; of != nil {
+		for _, one := range of.byOrdinal {
+			graph, had = one.graph, true
+		}
+	}
+	tell := b.drop(group)
+	delete(b.groups, group)
+	b.mu.Unlock()
+	b.tellAll(tell)
+	if had {
+		b.look(graph)
+	}
+}
+
+func (b *Creations) tellAll(groups []types.NamespacedName) {
+	slices.SortFunc(groups, func(a, b types.NamespacedName) int { return cmp.Compare(a.String(), b.String()) })
+	for _, group := range slices.Compact(groups) {
+		b.tell(group)
+	}
+}
+
+// drop ends all creations of a group. Called with the lock held.
+func (b *Creations) drop(group types.NamespacedName) (tell []types.NamespacedName) {
+	of := b.groups[group]
+	if of == nil {
+		return nil
+	}
+	for _, one := range slices.Collect(maps.Values(of.byOrdinal)) {
+		tell = append(tell, b.end(one)...)
+	}
+	return tell
+}
+
+// end ends a creation, and with it those of its gang that have not begun: they have to be planned anew. It returns their groups. Called
+// with the lock held.
+func (b *Creations) end(one *creation) (tell []types.NamespacedName) {
+	b.remove(one)
+	if one.gang == nil {
+		return nil
+	}
+	for _, member := range slices.Clone(one.gang.members) {
+		if member.state < creationBegun {
+			b.remove(member)
+			tell = append(tell, member.group)
+		}
+	}
+	return tell
+}
+
+// remove drops a creation and gives its reservations back. Called with the lock held.
+func (b *Creations) remove(one *creation) {
+	b.ended[one.graph] = slices.AppendSeq(b.ended[one.graph], maps.Keys(one.reserved))
+	if len(b.ended[one.graph]) == 0 {
+		delete(b.ended, one.graph)
+	}
+	b.unlist(one)
+	if one.gang != nil {
+		one.gang.members = slices.DeleteFunc(one.gang.members, func(member *creation) bool { return member == one })
+	}
+}
+
+// unlist drops a creation. Called with the lock held.
+func (b *Creations) unlist(one *creation) {
+	delete(b.byName, one.name)
+	if of := b.groups[one.group]; of != nil && of.byOrdinal[int32(one.key.Ordinal)] == one {
+		delete(of.byOrdinal, int32(one.key.Ordinal))
+	}
+}
+
+// settleMade drops a creation of which nothing is left to follow: all its pods are created and have taken over their reservations. It stays
+// of its gang, of which others may still fail. Called with the lock held.
+func (b *Creations) settleMade(one *creation) {
+	if one.state == creationMade && len(one.reserved) == 0 {
+		b.unlist(one)
+	}
+}

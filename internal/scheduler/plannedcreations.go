@@ -1,0 +1,263 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/placement"
+	"github.com/trellis-k8s/trellis/internal/render"
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// This file is the loop's side of Creations: what the ledger reads of them before a plan, and what it decides about them.
+
+// plannedCreation is one replica that is to be made in its place, as planned.
+type plannedCreation struct {
+	key      gang.Key
+	gang     string
+	domain   topology.Path
+	releases []gang.Release
+}
+
+// ofGraph are the creations of a graph as a plan sees them.
+func (b *Creations) ofGraph(graph types.NamespacedName) gang.Creations {
+	if b == nil {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	out := gang.Creations{}
+	for _, one := range b.byName {
+		if one.graph != graph || one.state == creationGated {
+			continue
+		}
+		if out[one.uid] == nil {
+			out[one.uid] = map[int32]*gang.Creation{}
+		}
+		out[one.uid][int32(one.key.Ordinal)] = &gang.Creation{Pods: one.pods, Placed: one.state >= creationPlaced, Domain: one.domain}
+	}
+	return out
+}
+
+// takeEnded returns the reservations of creations of a graph that have ended, once. With all, every creation that has begun ends: the
+// graph is gone.
+func (b *Creations) takeEnded(graph types.NamespacedName, all bool) []string {
+	if b == nil {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if all {
+		for _, one := range b.of(graph) {
+			if one.state >= creationPlaced {
+				b.remove(one)
+			}
+		}
+	}
+	ids := b.ended[graph]
+	delete(b.ended, graph)
+	return ids
+}
+
+// of lists the creations of a graph. Called with the lock held.
+func (b *Creations) of(graph types.NamespacedName) (out []*creation) {
+	for _, one := range b.byName {
+		if one.graph == graph {
+			out = append(out, one)
+		}
+	}
+	return out
+}
+
+// takenOver notes that a pod has taken over its reservation. It returns false for a pod that is not of the creation that it names.
+func (b *Creations) takenOver(pod *corev1.Pod) bool {
+	name := pod.Annotations[render.AnnotationCreation]
+	_, uid, owned := render.GroupOf(pod)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	one, id := b.byName[name], string(gang.PlannedUID(name, pod.Name))
+	if one == nil || !owned || one.uid != uid || !one.reserved[id] {
+		return false
+	}
+	delete(one.reserved, id)
+	b.settleMade(one)
+	return true
+}
+
+// endMade ends the creations of a graph whose pods are created and known to be gone or to have taken over their reservations.
+func (b *Creations) endMade(graph types.NamespacedName) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, one := range b.of(graph) {
+		if one.state >= creationBegun && one.shown {
+			b.remove(one)
+		}
+	}
+}
+
+// settle takes in what a look at a graph has decided about the creations that it saw: seen are those. The placed ones are offered next, and
+// undecided ones wait for others of their gang; all others are made behind the gate. It returns the groups that have an answer.
+func (b *Creations) settle(
+	graph types.NamespacedName, seen gang.Creations, placed []plannedCreation, undecided map[gang.Key]bool,
+) (answered []types.NamespacedName) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	gangs := map[string]*createdGang{}
+	for _, one := range b.of(graph) {
+		if at := seen[one.uid][int32(one.key.Ordinal)]; one.state != creationAsked || at == nil || !slices.Equal(at.Pods, one.pods) {
+			continue
+		}
+		i := slices.IndexFunc(placed, func(p plannedCreation) bool { return p.key == one.key })
+		switch {
+		case i >= 0:
+			b.place(one, placed[i], gangs)
+		case undecided[one.key] && !one.more:
+		default:
+			one.state = creationGated
+			answered = append(answered, one.group)
+		}
+	}
+	for _, of := range gangs {
+		slices.SortFunc(of.members, func(x, y *creation) int {
+			return cmp.Or(cmp.Compare(x.key.Component, y.key.Component), cmp.Compare(x.key.Ordinal, y.key.Ordinal))
+		})
+		of.first = client.ObjectKeyFromObject(of.members[0].releases[0].Pod)
+	}
+	return answered
+}
+
+// place gives a creation its place. Called with the lock held.
+func (b *Creations) place(one *creation, p plannedCreation, gangs map[string]*createdGang) {
+	of := gangs[p.gang]
+	if of == nil {
+		of = &createdGang{name: p.gang}
+		gangs[p.gang] = of
+	}
+	of.members = append(of.members, one)
+	one.state, one.domain, one.gang, one.releases = creationPlaced, p.domain, of, map[int32]gang.Release{}
+	for _, release := range p.releases {
+		_, index, _ := render.ReplicaOf(release.Pod)
+		one.releases[index] = release
+		one.reserved[topology.PodID(release.Pod)] = true
+	}
+}
+
+// offer makes the places of a gang known to its groups.
+func (b *Creations) offer(graph types.NamespacedName, gangName string) {
+	b.mu.Lock()
+	var tell []types.NamespacedName
+	for _, one := range b.of(graph) {
+		if one.state == creationPlaced && one.gang.name == gangName {
+			one.state = creationOffered
+			tell = append(tell, one.group)
+		}
+	}
+	b.mu.Unlock()
+	b.tellAll(tell)
+}
+
+// takeCreations brings the reservations of a graph's creations up to date: those of ended ones are dropped, and pods that exist take over
+// theirs. o is read under the lock, so it shows every pod that a group has shown to be created.
+func (l *ledger) takeCreations(o *gang.Observation, d *decision) {
+	creations := l.options.Creations
+	if creations == nil {
+		return
+	}
+	for _, pod := range o.Pods {
+		l.takeOver(pod)
+	}
+	creations.endMade(d.graph)
+	l.dropCreations(creations.takeEnded(d.graph, false))
+	o.Creations = creations.ofGraph(d.graph)
+}
+
+func (l *ledger) dropCreations(ids []string) {
+	for _, id := range ids {
+		l.cluster.Forget(id)
+	}
+}
+
+// takeOver gives a pod that was created in its place the reservation that was made for it.
+func (l *ledger) takeOver(pod *corev1.Pod) {
+	name := pod.Annotations[render.AnnotationCreation]
+	if name == "" || l.options.Creations == nil {
+		return
+	}
+	id := string(gang.PlannedUID(name, pod.Name))
+	node, reserved := l.cluster.Reserved(id)
+	if !reserved || !l.options.Creations.takenOver(pod) {
+		return
+	}
+	l.cluster.Forget(id)
+	if gang.Leaving(pod) {
+		return
+	}
+	own := topology.PodID(pod)
+	if _, bound := l.cluster.Bound(own); bound {
+		return
+	}
+	l.cluster.AssumePinned(own, node, topology.ShapeOf(pod), pod.Spec.NodeSelector)
+	l.pods.change(own, func(r *released) { r.at = l.clock.Now() })
+}
+
+// settleCreations answers what was asked for a graph. undecided are the replicas that wait for others of their gang.
+func (l *ledger) settleCreations(o *gang.Observation, d *decision) {
+	if creations := l.options.Creations; creations != nil && len(d.evicted) == 0 {
+		d.answered = creations.settle(d.graph, o.Creations, d.creations, d.undecided)
+	}
+}
+
+func allOf(creations map[gang.Key]*gang.Creation) map[gang.Key]bool {
+	out := map[gang.Key]bool{}
+	for key := range creations {
+		out[key] = true
+	}
+	return out
+}
+
+// undecided are the replicas to be made in their places that wait for others of their gang, of which something is still to be made or
+// asked for.
+func undecided(r *gang.Request, planned *placement.Result, unmade []placement.ReplicaResult) map[gang.Key]bool {
+	out := map[gang.Key]bool{}
+	for _, replica := range unmade {
+		if r.Creation(replica) != nil && !r.NotNow(planned, replica) {
+			out[gang.Key{Component: replica.Component, Ordinal: replica.Ordinal}] = true
+		}
+	}
+	return out
+}
+
+// offer makes the places of gangs known that are to be created there, after the placeholders on their hosts are deleted.
+func (w *writers) offer(
+	ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, creations *Creations, placed []plannedCreation,
+	clear func(context.Context, types.UID, []string),
+) {
+	graph := client.ObjectKeyFromObject(dgd)
+	byGang := map[string][]gang.Release{}
+	for _, one := range placed {
+		byGang[one.gang] = append(byGang[one.gang], one.releases...)
+	}
+	for name, releases := range byGang {
+		if clear == nil {
+			creations.offer(graph, name)
+			continue
+		}
+		hosts := w.ledger.hostsOf(releases)
+		w.slots <- struct{}{}
+		go func() {
+			defer func() { <-w.slots }()
+			clear(ctx, dgd.UID, hosts)
+			creations.offer(graph, name)
+		}()
+	}
+}
