@@ -39,7 +39,8 @@ func discoveryRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"endpoints", "pods"}, Verbs: reading},
 		{APIGroups: []string{"discovery.k8s.io"}, Resources: []string{"endpointslices"}, Verbs: reading},
-		{APIGroups: []string{"nvidia.com"}, Resources: []string{"dynamoworkermetadatas"}, Verbs: []string{"create", "delete", "get", "list", "patch", "update", "watch"}},
+		{APIGroups: []string{"nvidia.com"}, Resources: []string{"dynamoworkermetadatas"}, Verbs: []string{"create", "delete", "get", "list",
+			"patch", "update", "watch"}},
 	}
 }
 
@@ -57,7 +58,8 @@ func plannerRules() []rbacv1.PolicyRule {
 func endpointPickerRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		{APIGroups: []string{inferenceGroup}, Resources: []string{"inferencepools"}, Verbs: reading},
-		{APIGroups: []string{"inference.networking.x-k8s.io"}, Resources: []string{"inferencemodelrewrites", "inferenceobjectives", "inferencepools"}, Verbs: reading},
+		{APIGroups: []string{"inference.networking.x-k8s.io"}, Resources: []string{"inferencemodelrewrites", "inferenceobjectives",
+			"inferencepools"}, Verbs: reading},
 		{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: reading},
 	}
 }
@@ -135,7 +137,8 @@ func (g *Graph) account(meta metav1.ObjectMeta) Object {
 }
 
 func (g *Graph) role(meta metav1.ObjectMeta, rules []rbacv1.PolicyRule) Object {
-	return &rbacv1.Role{TypeMeta: metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "Role"}, ObjectMeta: meta, Rules: rules}
+	return &rbacv1.Role{TypeMeta: metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "Role"}, ObjectMeta: meta,
+		Rules: rules}
 }
 
 func (g *Graph) binding(meta metav1.ObjectMeta, role string, subjects ...rbacv1.Subject) Object {

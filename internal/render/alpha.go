@@ -29,7 +29,8 @@ func checkAlpha(dgd *nvidiav1alpha1.DynamoGraphDeployment, path *field.Path, nam
 	}
 	for i := range a.spec.VolumeMounts {
 		if mount := &a.spec.VolumeMounts[i]; mount.MountPoint == "" && !mount.UseAsCompilationCache {
-			a.invalid(a.mainPath("volumeMounts").Key(mount.Name).Child("mountPoint").InAlpha(a.path.Child("volumeMounts").Key(mount.Name).Child("mountPoint")), "mountPoint is required when useAsCompilationCache is false or the framework has no well-known cache")
+			a.invalid(a.mainPath("volumeMounts").Key(mount.Name).Child("mountPoint").InAlpha(a.path.Child("volumeMounts").Key(mount.Name).
+				Child("mountPoint")), "mountPoint is required when useAsCompilationCache is false or the framework has no well-known cache")
 		}
 	}
 	a.mainContainers()
@@ -57,7 +58,8 @@ func (a *alphaChecks) mainContainers() {
 		return
 	}
 	for i := range extra.PodSpec.Containers {
-		if extra.PodSpec.Containers[i].Name == mainContainerName && (extra.MainContainer == nil || cmp.Or(extra.MainContainer.Name, mainContainerName) == mainContainerName) {
+		if extra.PodSpec.Containers[i].Name == mainContainerName && (extra.MainContainer == nil ||
+			cmp.Or(extra.MainContainer.Name, mainContainerName) == mainContainerName) {
 			a.invalid(a.path.Child("podTemplate", "spec", "containers"), twoContainers, mainContainerName, ownContainer)
 		}
 	}

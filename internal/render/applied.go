@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// AnnotationApplied on what a deployment brings is a hash of the keys of its labels and annotations that are Trellis's. Without it a key that
-// is wanted no longer looks like one that another client has added.
+// AnnotationApplied on what a deployment brings is a hash of the keys of its labels and annotations that are Trellis's. Without it a key
+// that is wanted no longer looks like one that another client has added.
 const AnnotationApplied = "trellis.dev/applied-metadata"
 
 // MarkApplied sets AnnotationApplied. It leaves the map of annotations as it is, because several objects may share one.

@@ -48,7 +48,7 @@ func (g *Graph) Shared() []Object { return g.extras.shared }
 // Claims returns which volume claims the graph brings and which it presupposes.
 func (g *Graph) Claims() Claims { return g.extras.claims }
 
-// NeedsSSHKeys says that pods of the graph log in to each other and so mount the Secret framework.SSHSecret.
+// NeedsSSHKeys reports whether pods of the graph log in to each other and so mount the Secret framework.SSHSecret.
 func (g *Graph) NeedsSSHKeys() bool { return g.extras.ssh }
 
 // addExtras completes a graph whose components are resolved.

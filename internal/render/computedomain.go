@@ -4,44 +4,99 @@
 package render
 
 import (
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/nvlink"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
 )
 
 const (
-	// AnnotationComputeDomain has Trellis make a ComputeDomain, which pods join. Its value names the domain inside the deployment: components of equal
-	// values share one. On a deployment it is about all components whose main container is limited to GPUs, on the pods of a component about this one,
-	// whatever the deployment says; [NoComputeDomain] is none.
+	// AnnotationComputeDomain has Trellis make a ComputeDomain, which pods join. Its value names the domain inside the deployment: components
+	// of equal values share one. On a deployment it is about all components whose main container is limited to GPUs, on the pods of a
+	// component about this one, whatever the deployment says; [NoComputeDomain] is none.
 	AnnotationComputeDomain = "trellis.dev/compute-domain"
-	// AnnotationMNNVLGroup is Grove's annotation of the same meaning, on the pods of a component. Under the provider Grove it is left to Grove.
+	// AnnotationMNNVLGroup is Grove's annotation of the same meaning, on the pods of a component. Under the provider Grove it is left to
+	// Grove.
 	AnnotationMNNVLGroup = "grove.io/mnnvl-group"
 	// NoComputeDomain has a component join no domain.
 	NoComputeDomain = "none"
+	// AnnotationComputeDomainPer says who shares a ComputeDomain, at the same places: [PerName], which is the default, or [PerReplica].
+	AnnotationComputeDomainPer = "trellis.dev/compute-domain-per"
+	// PerName has one ComputeDomain made for all pods that name it.
+	PerName = "name"
+	// PerReplica has one made for each replica of a component. Under Grove, which makes the pods of all replicas alike, it is as [PerName].
+	PerReplica = "replica"
 
-	// computeDomainClaim is the name of the claim in pods.
+	// computeDomainClaim is the name of the claim in pods, and replicaDomainClaim that of a claim of the replica's own domain.
 	computeDomainClaim = "trellis-compute-domain"
+	replicaDomainClaim = "trellis-replica-compute-domain"
 	channelSuffix      = "-channel"
 )
 
 // addComputeDomain has pods join the ComputeDomain that the component asks for.
 func (t *templater) addComputeDomain(spec *corev1.PodSpec, main *corev1.Container) {
 	domain := t.computeDomain(main)
-	if domain == "" || slices.ContainsFunc(spec.ResourceClaims, func(c corev1.PodResourceClaim) bool { return c.Name == computeDomainClaim }) {
+	if domain == "" || slices.ContainsFunc(spec.ResourceClaims, func(c corev1.PodResourceClaim) bool { return joins(&c) }) {
 		return
 	}
+	claim, name := computeDomainClaim, domainName(t.dgd, domain)
+	if t.domainPerReplica() {
+		claim, name = replicaDomainClaim, replicaDomainName(t.dgd, domain, t.name)
+	}
 	spec.ResourceClaims = append(spec.ResourceClaims, corev1.PodResourceClaim{
-		Name: computeDomainClaim, ResourceClaimTemplateName: ptr.To(domainName(t.dgd, domain) + channelSuffix),
+		Name: claim, ResourceClaimTemplateName: ptr.To(name + channelSuffix),
 	})
-	main.Resources.Claims = append(main.Resources.Claims, corev1.ResourceClaim{Name: computeDomainClaim})
+	main.Resources.Claims = append(main.Resources.Claims, corev1.ResourceClaim{Name: claim})
+}
+
+// joins reports whether a claim of a pod is one by which it joins a domain that Trellis makes.
+func joins(c *corev1.PodResourceClaim) bool {
+	return c.Name == computeDomainClaim || c.Name == replicaDomainClaim
+}
+
+// ChannelsOf are the claim templates by which a pod joins domains that Trellis makes: the driver makes them.
+func ChannelsOf(spec *corev1.PodSpec) (templates []string) {
+	for i := range spec.ResourceClaims {
+		if c := &spec.ResourceClaims[i]; joins(c) && c.ResourceClaimTemplateName != nil {
+			templates = append(templates, *c.ResourceClaimTemplateName)
+		}
+	}
+	return templates
+}
+
+// WithoutChannels is a pod spec without the claims by which pods join domains that Trellis makes: these are of no device that does
+// anything by itself.
+func WithoutChannels(spec *corev1.PodSpec) *corev1.PodSpec {
+	if len(ChannelsOf(spec)) == 0 {
+		return spec
+	}
+	out := spec.DeepCopy()
+	out.ResourceClaims = slices.DeleteFunc(out.ResourceClaims, func(c corev1.PodResourceClaim) bool { return joins(&c) })
+	for _, containers := range [][]corev1.Container{out.InitContainers, out.Containers} {
+		for i := range containers {
+			claims := &containers[i].Resources.Claims
+			*claims = slices.DeleteFunc(*claims, func(c corev1.ResourceClaim) bool {
+				return c.Name == computeDomainClaim || c.Name == replicaDomainClaim
+			})
+		}
+	}
+	return out
+}
+
+// domainPerReplica reports whether each replica of the component has a domain of its own.
+func (t *templater) domainPerReplica() bool {
+	return t.provider != specs.Grove.Name && t.settings()[AnnotationComputeDomainPer] == PerReplica
 }
 
 // computeDomain is the name, inside the deployment, of the domain that the component joins; "" for none.
@@ -67,7 +122,8 @@ func (t *templater) computeDomain(main *corev1.Container) string {
 	return domain
 }
 
-// ComputeDomainsOf lists the ComputeDomains that Trellis makes for a deployment, by what its annotations call them, with the components whose pods join.
+// ComputeDomainsOf lists the ComputeDomains that Trellis makes for a deployment, by what its annotations call them, with the components
+// whose pods join.
 func ComputeDomainsOf(dgd *nvidiav1beta1.DynamoGraphDeployment) []nvlink.Shared {
 	var out []nvlink.Shared
 	for i := range dgd.Spec.Components {
@@ -76,9 +132,10 @@ func ComputeDomainsOf(dgd *nvidiav1beta1.DynamoGraphDeployment) []nvlink.Shared 
 		if domain == "" {
 			continue
 		}
-		at := slices.IndexFunc(out, func(one nvlink.Shared) bool { return one.Domain.Name == domain })
+		own := t.domainPerReplica()
+		at := slices.IndexFunc(out, func(one nvlink.Shared) bool { return one.Domain.Name == domain && !own && !one.PerReplica })
 		if at < 0 {
-			at, out = len(out), append(out, nvlink.Shared{Domain: nvlink.OfTemplate(domain)})
+			at, out = len(out), append(out, nvlink.Shared{Domain: nvlink.OfTemplate(domain), PerReplica: own})
 		}
 		out[at].Components = append(out[at].Components, i)
 	}
@@ -95,15 +152,74 @@ func (t *templater) mainContainer() *corev1.Container {
 	return &corev1.Container{}
 }
 
-// domainName is the name of a ComputeDomain. It is that of one incarnation of the deployment, since the spec of a ComputeDomain is immutable, and that of
-// an earlier incarnation may still be there.
+// domainName is the name of a ComputeDomain. It is that of one incarnation of the deployment, since the spec of a ComputeDomain is
+// immutable, and that of an earlier incarnation may still be there.
 func domainName(dgd *nvidiav1beta1.DynamoGraphDeployment, domain string) string {
 	name := dnsLabel(dgd.Name + "-" + domain)
 	return hashed(name, string(dgd.UID)+"/"+dgd.Name+"/"+domain, maxName-len(channelSuffix))
 }
 
-// computeDomains returns the ComputeDomains that the pods of the graph join, by name. They are read from the pods: those of a scaling group that an earlier
-// incarnation left, and that is adopted, keep joining the one that they name.
+// replicaDomainName is the name of the ComputeDomains of a component's replicas, without the replica's ordinal.
+func replicaDomainName(dgd *nvidiav1beta1.DynamoGraphDeployment, domain, component string) string {
+	name := dnsLabel(dgd.Name + "-" + domain + "-" + component)
+	return hashed(name, string(dgd.UID)+"/"+dgd.Name+"/"+domain+"/"+component, maxName-ordinalLength-len(channelSuffix))
+}
+
+// joinOwnDomain has a pod join the domain of its replica.
+func joinOwnDomain(spec *corev1.PodSpec, ordinal int32) {
+	for i := range spec.ResourceClaims {
+		if c := &spec.ResourceClaims[i]; c.Name == replicaDomainClaim && c.ResourceClaimTemplateName != nil {
+			c.ResourceClaimTemplateName = ptr.To(ofReplica(*c.ResourceClaimTemplateName, ordinal) + channelSuffix)
+		}
+	}
+}
+
+// ofReplica is the name of the domain of a replica, by the claim template that the component's pod template names.
+func ofReplica(template string, ordinal int32) string {
+	return fmt.Sprintf("%s-%d", strings.TrimSuffix(template, channelSuffix), ordinal)
+}
+
+// ReplicaDomain is the ComputeDomain of a replica of a scaling group; nil when its replicas have none of their own.
+func ReplicaDomain(sg *trellisv1alpha1.ScalingGroup, ordinal int32) *unstructured.Unstructured {
+	template := replicaDomainIn(sg.Spec.Roles)
+	if template == "" {
+		return nil
+	}
+	labels := groupSelector(sg.Spec.Graph, sg.Name)
+	labels[LabelReplica], labels[LabelManagedBy] = strconv.Itoa(int(ordinal)), ManagedBy
+	return computeDomain(metav1.ObjectMeta{Name: ofReplica(template, ordinal), Namespace: sg.Namespace, Labels: labels})
+}
+
+// ReplicaDomainLabels are what all ComputeDomains of the replicas of a scaling group have.
+func ReplicaDomainLabels(sg *trellisv1alpha1.ScalingGroup) map[string]string {
+	return groupSelector(sg.Spec.Graph, sg.Name)
+}
+
+// replicaDomainIn is the claim template by which pods of some roles join a domain of their replica, without the ordinal; "" for none.
+func replicaDomainIn(roles []trellisv1alpha1.Role) string {
+	for i := range roles {
+		for _, claim := range roles[i].Template.Spec.ResourceClaims {
+			if claim.Name == replicaDomainClaim {
+				return ptr.Deref(claim.ResourceClaimTemplateName, "")
+			}
+		}
+	}
+	return ""
+}
+
+// ReplicaDomains are the ComputeDomains of the first replica of each component whose replicas have their own. The scaling groups'
+// controller makes them.
+func (g *Graph) ReplicaDomains() (domains []Object) {
+	for i := range g.Components {
+		if template := replicaDomainIn(g.Components[i].Roles); template != "" {
+			domains = append(domains, computeDomain(g.graphMeta(ofReplica(template, 0))))
+		}
+	}
+	return domains
+}
+
+// computeDomains returns the ComputeDomains that the pods of the graph join, by name. They are read from the pods: those of a scaling
+// group that an earlier incarnation left, and that is adopted, keep joining the one that they name.
 func (g *Graph) computeDomains() (domains []Object) {
 	names := map[string]bool{}
 	for i := range g.Components {
@@ -112,7 +228,7 @@ func (g *Graph) computeDomains() (domains []Object) {
 				name, ours := strings.CutSuffix(ptr.Deref(claim.ResourceClaimTemplateName, ""), channelSuffix)
 				if claim.Name == computeDomainClaim && ours && !names[name] {
 					names[name] = true
-					domains = append(domains, g.computeDomain(name))
+					domains = append(domains, computeDomain(g.graphMeta(name)))
 				}
 			}
 		}
@@ -121,7 +237,8 @@ func (g *Graph) computeDomains() (domains []Object) {
 }
 
 // computeDomain makes one, of as many nodes as pods join.
-func (g *Graph) computeDomain(name string) Object {
+func computeDomain(meta metav1.ObjectMeta) *unstructured.Unstructured {
+	name := meta.Name
 	domain := &unstructured.Unstructured{Object: map[string]any{
 		"spec": map[string]any{
 			"numNodes": int64(0),
@@ -129,7 +246,6 @@ func (g *Graph) computeDomain(name string) Object {
 		},
 	}}
 	domain.SetGroupVersionKind(nvlink.GroupVersion.WithKind(nvlink.Kind))
-	meta := g.graphMeta(name)
 	domain.SetName(meta.Name)
 	domain.SetNamespace(meta.Namespace)
 	domain.SetLabels(meta.Labels)

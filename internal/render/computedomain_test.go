@@ -5,6 +5,7 @@ package render
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -117,5 +118,61 @@ func TestComputeDomains(t *testing.T) {
 	}
 	if domain("all") == domainName(llmOn("2", "", nil), "all") {
 		t.Error("two incarnations have one name: the spec of a ComputeDomain is immutable")
+	}
+}
+
+// With a domain for each replica, the pods of a replica name its own, and the graph makes none. Grove makes the pods of all replicas alike.
+func TestComputeDomainsPerReplica(t *testing.T) {
+	dgd := llmOn("1", "all", map[string]map[string]string{"prefill": {AnnotationComputeDomainPer: PerName}})
+	dgd.Annotations[AnnotationComputeDomainPer] = PerReplica
+	dgd.Name = strings.Repeat("long", 15)
+	g, err := Resolve(dgd, Inputs{Provider: specs.Gates.Name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, made := domainsOf(t, dgd, specs.Gates.Name)
+	if shared := domainName(dgd, "all"); len(made) != 1 || !strings.HasPrefix(made[0], shared+" ") {
+		t.Errorf("the graph makes %v, want that of prefill, %s", made, shared)
+	}
+	if _, made := domainsOf(t, dgd, specs.Grove.Name); len(made) != 1 {
+		t.Errorf("under Grove the graph makes %v, want one for all", made)
+	}
+	if presupposed := g.ReplicaDomains(); len(presupposed) != 1 || presupposed[0].GetName() != replicaDomainName(dgd, "all", "decode")+"-0" {
+		t.Errorf("presupposed is %v", presupposed)
+	}
+	names := map[string]bool{}
+	for _, sg := range g.ScalingGroups() {
+		switch {
+		case sg.Spec.Service == "prefill" && ReplicaDomain(sg, 0) != nil, sg.Spec.Service == "frontend" && ReplicaDomain(sg, 0) != nil:
+			t.Errorf("%s has domains of replicas", sg.Spec.Service)
+		case sg.Spec.Service != "decode":
+			continue
+		}
+		for _, ordinal := range []int32{0, 1, 99_999} {
+			domain := ReplicaDomain(sg, ordinal)
+			channel, _, _ := unstructured.NestedString(domain.Object, "spec", "channel", "resourceClaimTemplate", "name")
+			for index := range int32(2) {
+				if pod := BuildPod(sg, ordinal, index); *pod.Spec.ResourceClaims[0].ResourceClaimTemplateName != channel {
+					t.Errorf("pod %d of replica %d claims by %s, want %s", index, ordinal, *pod.Spec.ResourceClaims[0].ResourceClaimTemplateName, channel)
+				}
+			}
+			if names[domain.GetName()] = true; len(channel) > maxName {
+				t.Errorf("%s is too long", channel)
+			}
+		}
+		counted := WithoutChannels(&sg.Spec.Roles[0].Template.Spec)
+		if len(counted.ResourceClaims)+len(counted.Containers[0].Resources.Claims) > 0 || len(sg.Spec.Roles[0].Template.Spec.ResourceClaims) != 1 {
+			t.Errorf("without channels: %v, of %v", counted.ResourceClaims, sg.Spec.Roles[0].Template.Spec.ResourceClaims)
+		}
+		if template := sg.Spec.Roles[0].Template.Spec.ResourceClaims[0]; strings.HasSuffix(*template.ResourceClaimTemplateName, "-99999-channel") {
+			t.Error("the pod changed its template")
+		}
+	}
+	if len(names) != 3 {
+		t.Errorf("domains of three replicas: %v", names)
+	}
+	shared := ComputeDomainsOf(dgd)
+	if len(shared) != 2 || shared[0].PerReplica == shared[1].PerReplica {
+		t.Errorf("%+v, want one for all and one for each replica", shared)
 	}
 }

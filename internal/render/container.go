@@ -16,7 +16,8 @@ func (t *templater) fillMain(c *corev1.Container) {
 	c.Name = cmp.Or(t.alpha.MainContainerName, mainContainerName)
 	fillCommand(c, t.defaults)
 	c.Ports = mergePorts(c.Ports, t.defaults.ports)
-	c.Env = mergeEnv(slices.Concat(t.infraEnv(c.Name, t.componentType), t.generationEnv(), t.defaults.env, t.transferEnv()), t.dgd.Spec.Env, c.Env)
+	c.Env = mergeEnv(slices.Concat(t.infraEnv(c.Name, t.componentType), t.generationEnv(), t.defaults.env, t.transferEnv()), t.dgd.Spec.Env,
+		c.Env)
 	fillProbes(c, t.defaults)
 }
 

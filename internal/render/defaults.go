@@ -4,8 +4,11 @@
 package render
 
 import (
+	"strconv"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/utils/ptr"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
@@ -53,7 +56,7 @@ type defaults struct {
 	graceSeconds                 int64
 }
 
-// isWorker says that the component serves a model.
+// isWorker reports whether the component serves a model.
 func isWorker(componentType string) bool {
 	switch componentType {
 	case typeWorker, typePrefill, typeDecode:
@@ -62,12 +65,13 @@ func isWorker(componentType string) bool {
 	return false
 }
 
-func defaultsOf(componentType, dynamoNamespace string) defaults {
+// defaultsOf a component of a type, whose runtime is of a version: nil for unknown.
+func defaultsOf(componentType, dynamoNamespace string, runtime *version.Version) defaults {
 	switch {
 	case componentType == typeFrontend:
-		return frontendDefaults(dynamoNamespace)
+		return frontendDefaults(dynamoNamespace, runtime)
 	case isWorker(componentType):
-		return workerDefaults()
+		return workerDefaults(runtime)
 	case componentType == typePlanner:
 		return plannerDefaults()
 	case componentType == typeEPP:
@@ -76,8 +80,8 @@ func defaultsOf(componentType, dynamoNamespace string) defaults {
 	return defaults{command: shell(), graceSeconds: defaultGraceSeconds}
 }
 
-func frontendDefaults(dynamoNamespace string) defaults {
-	return defaults{
+func frontendDefaults(dynamoNamespace string, runtime *version.Version) defaults {
+	d := defaults{
 		command: []string{"python3"},
 		args:    []string{"-m", "dynamo.frontend"},
 		ports:   []corev1.ContainerPort{tcp(portHTTP, httpPort)},
@@ -90,9 +94,18 @@ func frontendDefaults(dynamoNamespace string) defaults {
 		readiness:    probe(httpGet("/health", portHTTP), 10, 10, 3, 3),
 		graceSeconds: defaultGraceSeconds,
 	}
+	if since(runtime, slowFrontend) {
+		d.startup = probe(httpGet("/live", portHTTP), 0, 10, 1, 30)
+	}
+	return d
 }
 
-func workerDefaults() defaults {
+func workerDefaults(runtime *version.Version) defaults {
+	checked := since(runtime, checkedWorker)
+	failures := int32(1)
+	if checked {
+		failures = 3
+	}
 	return defaults{
 		command: shell(),
 		ports:   []corev1.ContainerPort{tcp(portSystem, systemPort), tcp(portNIXL, nixlPort)},
@@ -100,12 +113,13 @@ func workerDefaults() defaults {
 			{Name: "DYN_SYSTEM_ENABLED", Value: "true"},
 			{Name: "DYN_SYSTEM_PORT", Value: "9090"},
 			{Name: "DYN_SYSTEM_USE_ENDPOINT_HEALTH_STATUS", Value: `["generate"]`},
-			{Name: "DYN_HEALTH_CHECK_ENABLED", Value: "false"},
+			{Name: "DYN_HEALTH_CHECK_ENABLED", Value: strconv.FormatBool(checked)},
 			{Name: "NIXL_TELEMETRY_ENABLE", Value: "n"},
 			{Name: "NIXL_TELEMETRY_EXPORTER", Value: "prometheus"},
 			{Name: "NIXL_TELEMETRY_PROMETHEUS_PORT", Value: "19090"},
+			{Name: "DYN_FORWARDPASS_METRIC_PORT", Value: "20380"},
 		},
-		liveness:  probe(httpGet("/live", portSystem), 0, 5, 4, 1),
+		liveness:  probe(httpGet("/live", portSystem), 0, 5, 4, failures),
 		readiness: probe(httpGet("/health", portSystem), 0, 10, 4, 3),
 		// Loading a model may take long: two hours until the liveness probe starts.
 		startup:      probe(httpGet("/live", portSystem), 0, 10, 5, 720),
@@ -114,7 +128,7 @@ func workerDefaults() defaults {
 }
 
 func plannerDefaults() defaults {
-	d := workerDefaults()
+	d := workerDefaults(nil)
 	d.ports = []corev1.ContainerPort{tcp(portMetrics, plannerMetricsPort), tcp(portSystem, systemPort)}
 	d.env = []corev1.EnvVar{
 		{Name: "PLANNER_PROMETHEUS_PORT", Value: "9085"},

@@ -19,13 +19,14 @@
 //   - A constraint is resolved once. The levels a graph saw first are frozen into its ScalingGroups and win over today's topology
 //     (topology.go), so no later edit of the topology moves or frees a running graph.
 //   - A pod restarts only when what the user wrote for it changes. A group keeps its stored templates until then (input.go), also under a
-//     version of the operator that would make other ones. The revision is a hash of the templates alone (revision.go); what differs from pod to
-//     pod, its names and its place in the replica, is added by BuildPod and is no part of it. Goldens in testdata hold the hashes.
-//   - Names are the user's as long as they fit, else shortened with a hash (names.go). A pod's name never changes with the number of replicas.
+//     version of the operator that would make other ones. The revision is a hash of the templates alone (revision.go); what differs from
+//     pod to pod, its names and its place in the replica, is added by BuildPod and is no part of it. Goldens in testdata hold the hashes.
+//   - Names are the user's as long as they fit, else shortened with a hash (names.go). A pod's name never changes with the number of
+//     replicas.
 //
 // A pod template is the user's extraPodSpec with the gaps filled, one file a subject: defaults by component type (defaults.go), command,
-// ports and probes (container.go), env.go, resources.go, volumes.go, sidecar.go, metadata.go. What a multinode replica needs to start as one
-// program is package framework's. Whatever a deployment says that nothing here or in the controllers acts on, NotActedOn lists.
+// ports and probes (container.go), env.go, resources.go, volumes.go, sidecar.go, metadata.go. What a multinode replica needs to start as
+// one program is package framework's. Whatever a deployment says that nothing here or in the controllers acts on, NotActedOn lists.
 //
 // The cost is linear in the size of the deployment: 25 multinode components take a few milliseconds, most of it hashing.
 package render

@@ -6,6 +6,7 @@ package render
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -53,8 +54,15 @@ func pickerArgs(graph, namespace string) []string {
 	}
 }
 
-// launchPicker sets how an endpoint picker starts. That of runtime 1.5.0 and later, which has no eppConfig, takes no arguments and keeps what it
-// downloads below its home.
+// hasPicker reports whether a component of the deployment is an endpoint picker.
+func hasPicker(dgd *nvidiav1beta1.DynamoGraphDeployment) bool {
+	return slices.ContainsFunc(dgd.Spec.Components, func(c nvidiav1beta1.ComponentSpec) bool {
+		return c.Type == nvidiav1beta1.ComponentTypeEPP
+	})
+}
+
+// launchPicker sets how an endpoint picker starts. That of runtime 1.5.0 and later, which has no eppConfig, takes no arguments and keeps
+// what it downloads below its home.
 func (d *defaults) launchPicker(dgd *nvidiav1beta1.DynamoGraphDeployment, c *nvidiav1beta1.ComponentSpec) {
 	if !picksByItself(c) {
 		d.args = pickerArgs(dgd.Name, dgd.Namespace)
@@ -99,7 +107,8 @@ func (t *templater) addPickerConfig(spec *corev1.PodSpec, c *corev1.Container) {
 }
 
 // endpointPicker returns the pool that an endpoint picker serves and, where it is written in the deployment, its configuration.
-func (g *Graph) endpointPicker(dgd *nvidiav1beta1.DynamoGraphDeployment, s *Component, spec *nvidiav1beta1.ComponentSpec) ([]Object, error) {
+func (g *Graph) endpointPicker(dgd *nvidiav1beta1.DynamoGraphDeployment, s *Component, spec *nvidiav1beta1.ComponentSpec) ([]Object,
+	error) {
 	if s.ComponentType != typeEPP {
 		return nil, nil
 	}
@@ -135,10 +144,7 @@ func (g *Graph) inferencePool(s *Component, dynamoNamespace string) Object {
 	pool := &unstructured.Unstructured{Object: map[string]any{
 		"spec": map[string]any{
 			"targetPorts": []any{map[string]any{"number": int64(httpPort)}},
-			"selector": map[string]any{"matchLabels": map[string]any{
-				LabelComponentType: typeWorker,
-				LabelNamespace:     LabelValue(dynamoNamespace),
-			}},
+			"selector":    map[string]any{"matchLabels": g.workersOf(dynamoNamespace)},
 			"endpointPickerRef": map[string]any{
 				"kind": "Service", "name": s.ServiceName, "port": map[string]any{"number": int64(grpcPort)},
 			},
@@ -152,4 +158,17 @@ func (g *Graph) inferencePool(s *Component, dynamoNamespace string) Object {
 	pool.SetLabels(meta.Labels)
 	pool.SetAnnotations(meta.Annotations)
 	return pool
+}
+
+// workersOf are the labels by which a pool selects the workers of a Dynamo namespace. They are of the type worker, and prefill and decode
+// are sub-types of it: that label is on every pod, also on those that were created before there was an endpoint picker, or by an operator
+// that did not know the class. Where v1alpha1 has made prefill or decode a type, which that label does not cover, the class selects them.
+func (g *Graph) workersOf(dynamoNamespace string) map[string]any {
+	labels := map[string]any{LabelNamespace: LabelValue(dynamoNamespace)}
+	if slices.ContainsFunc(g.Components, func(s Component) bool { return isWorker(s.ComponentType) && s.ComponentType != typeWorker }) {
+		labels[LabelComponentClass] = typeWorker
+	} else {
+		labels[LabelComponentType] = typeWorker
+	}
+	return labels
 }

@@ -24,8 +24,8 @@ const (
 	envWorkerSuffix = "DYN_NAMESPACE_WORKER_SUFFIX"
 )
 
-// AnnotationGenerations on a deployment is "false" where its workers are to be in one Dynamo namespace whatever their generation. It takes effect with
-// the next change of a worker.
+// AnnotationGenerations on a deployment is "false" where its workers are to be in one Dynamo namespace whatever their generation. It takes
+// effect with the next change of a worker.
 const AnnotationGenerations = "trellis.dev/worker-generations"
 
 // GenerationOf is the generation of a group's pods, or "" where they have none: they are no workers, or were made without.
@@ -33,7 +33,7 @@ func GenerationOf(sg *trellisv1alpha1.ScalingGroup) string {
 	return generationOf(sg.Spec.Roles)
 }
 
-// DiscoversThroughKubernetes says that pods of the template find each other by the API server, where they publish what they are.
+// DiscoversThroughKubernetes reports whether pods of the template find each other by the API server, where they publish what they are.
 func DiscoversThroughKubernetes(template *corev1.PodTemplateSpec) bool {
 	return template.Labels[LabelDiscoveryBackend] == discoveryKubernetes
 }
@@ -52,7 +52,7 @@ func generationOf(roles []trellisv1alpha1.Role) string {
 	return generation
 }
 
-// InGenerations says that a change of one worker makes a new generation of all.
+// InGenerations reports whether a change of one worker makes a new generation of all.
 func InGenerations(dgd *nvidiav1beta1.DynamoGraphDeployment) bool {
 	return dgd.Annotations[AnnotationGenerations] != "false"
 }
@@ -79,7 +79,7 @@ type replicaPods struct {
 // keeps: the stored roles are those of the component.
 func (r *rendering) keeps() bool { return keepsRoles(r.stored, r.input) }
 
-// worker says that the component belongs to the generation.
+// worker reports whether the component belongs to the generation.
 func (r *rendering) worker() bool { return isWorker(r.componentType) }
 
 // at renders the component as of a generation.
@@ -100,12 +100,13 @@ func (r *rendering) changed() bool {
 	return r.stored != nil && !r.keeps() && r.at(GenerationOf(r.stored)).revision != r.stored.Spec.Revision
 }
 
-// render decides what the pods of all components are. Workers change together: while none of them changes, all keep the generation that they have, and
-// with it their roles, also none at all. Otherwise the generation is a hash of all of them, the same in every version of the API and with every number of
-// replicas. Groups that were written one after the other, and not all of them yet, so get the same one.
+// render decides what the pods of all components are. Workers change together: while none of them changes, all keep the generation that
+// they have, and with it their roles, also none at all. Otherwise the generation is a hash of all of them, the same in every version of
+// the API and with every number of replicas. Groups that were written one after the other, and not all of them yet, so get the same one.
 //
 // The generation is the one that the deployment asks for, also where the workers return to an earlier one.
-func render(components []*rendering, generations bool, back *Rollback, input string) (pods map[string]replicaPods, generation string, rolledBack bool) {
+func render(components []*rendering, generations bool, back *Rollback, input string) (pods map[string]replicaPods, generation string,
+	rolledBack bool) {
 	out := map[string]replicaPods{}
 	generation = workerGeneration(components, generations)
 	if back.asked(input) {

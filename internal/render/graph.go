@@ -57,7 +57,8 @@ type Graph struct {
 	Components []Component
 	// SharedRollout says how the workers of InStep are replaced, where they do not say it themselves: see rollout.Shared.
 	SharedRollout trellisv1alpha1.RolloutStrategy
-	// Generation of workers that the deployment asks for, "" for none; RolledBack says that the workers are of an earlier one, because it was aborted.
+	// Generation of workers that the deployment asks for, "" for none; RolledBack says that the workers are of an earlier one, because it was
+	// aborted.
 	Generation string
 	RolledBack bool
 	// WorkersInput identifies what the user wrote of the workers.
@@ -117,7 +118,8 @@ func Resolve(dgd *nvidiav1beta1.DynamoGraphDeployment, in Inputs) (*Graph, error
 		errs = append(errs, &Error{Path: p.Path, Message: p.Message, Kind: p.Kind})
 	}
 
-	g := &Graph{Name: dgd.Name, Namespace: dgd.Namespace, Provider: in.Provider, Workload: in.Workload, kueueQueue: dgd.Labels[LabelKueueQueue], Undecided: in.Constraint.Undecided}
+	g := &Graph{Name: dgd.Name, Namespace: dgd.Namespace, Provider: in.Provider, Workload: in.Workload,
+		kueueQueue: dgd.Labels[LabelKueueQueue], Undecided: in.Constraint.Undecided}
 	if spec := specs.Named(in.Provider); spec.Planned && spec.Queued {
 		g.queue = cmp.Or(dgd.Annotations[AnnotationQueue], dgd.Labels[LabelQueue])
 	}

@@ -20,7 +20,8 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
-// MaxStoredGeneration is the size of the pods of a generation, as JSON in bytes, up to which they are stored. An API server takes objects of 1.5 MiB.
+// MaxStoredGeneration is the size of the pods of a generation, as JSON in bytes, up to which they are stored. An API server takes objects
+// of 1.5 MiB.
 const MaxStoredGeneration = 1 << 20
 
 // AnnotationWorkersInput on a ControllerRevision says what the workers of its generation are made from, as Graph.WorkersInput.
@@ -74,12 +75,13 @@ func (g *Graph) Stored() (*StoredGeneration, bool) {
 	groups := map[string]*trellisv1alpha1.ScalingGroup{}
 	for i := range g.Components {
 		s := &g.Components[i]
-		groups[s.Name] = &trellisv1alpha1.ScalingGroup{Spec: trellisv1alpha1.ScalingGroupSpec{Roles: s.Roles, Revision: s.Revision, Input: s.Input}}
+		groups[s.Name] = &trellisv1alpha1.ScalingGroup{Spec: trellisv1alpha1.ScalingGroupSpec{Roles: s.Roles, Revision: s.Revision,
+			Input: s.Input}}
 	}
 	return GenerationIn(groups, g.Workers())
 }
 
-// holds says that the generation has these workers, and no others.
+// holds reports whether the generation has these workers, and no others.
 func (s *StoredGeneration) holds(workers []string) bool {
 	return slices.Equal(slices.Sorted(maps.Keys(s.Workers)), slices.Sorted(slices.Values(workers)))
 }
@@ -96,15 +98,16 @@ func (s *StoredGeneration) identity() string {
 	return "none-" + shortHash(all.String())
 }
 
-// ControllerRevision stores the generation as the given revision number of a deployment, which the caller makes its owner. The name differs for another
-// deployment of the same name. The error says that the pods are too large.
+// ControllerRevision stores the generation as the given revision number of a deployment, which the caller makes its owner. The name
+// differs for another deployment of the same name. The error says that the pods are too large.
 func (s *StoredGeneration) ControllerRevision(dgd *nvidiav1beta1.DynamoGraphDeployment, number int64) (*appsv1.ControllerRevision, error) {
 	raw, err := s.sorted()
 	if err != nil {
 		return nil, fmt.Errorf("writing generation %s: %w", s.identity(), err)
 	}
 	if len(raw) > MaxStoredGeneration {
-		return nil, fmt.Errorf("generation %s is not stored: its pods take %d bytes, of which %d can be stored", s.identity(), len(raw), MaxStoredGeneration)
+		return nil, fmt.Errorf("generation %s is not stored: its pods take %d bytes, of which %d can be stored", s.identity(), len(raw),
+			MaxStoredGeneration)
 	}
 	labels := map[string]string{LabelGraph: LabelValue(dgd.Name), LabelManagedBy: ManagedBy}
 	setIf(labels, LabelWorkerHash, s.Generation)
@@ -115,8 +118,8 @@ func (s *StoredGeneration) ControllerRevision(dgd *nvidiav1beta1.DynamoGraphDepl
 	}, nil
 }
 
-// sorted writes a generation with the keys of objects in order. The API server takes a patch of anything else in a ControllerRevision for a change of its
-// data, which is immutable, when the keys are in another order than its own.
+// sorted writes a generation with the keys of objects in order. The API server takes a patch of anything else in a ControllerRevision for
+// a change of its data, which is immutable, when the keys are in another order than its own.
 func (s *StoredGeneration) sorted() ([]byte, error) {
 	raw, err := json.Marshal(s)
 	if err != nil {
@@ -157,8 +160,8 @@ type Rollback struct {
 	To []*StoredGeneration
 }
 
-// asked says that the deployment asks for the aborted generation, though the operator may render it differently now: the user has changed no worker since.
-// Inputs of two forms cannot be compared. Then what is in force stays.
+// asked reports whether the deployment asks for the aborted generation, though the operator may render it differently now: the user has
+// changed no worker since. Inputs of two forms cannot be compared. Then what is in force stays.
 func (b *Rollback) asked(input string) bool {
 	if b == nil || b.Aborted == "" || b.Input == "" {
 		return false
@@ -185,8 +188,9 @@ func (b *Rollback) target(generation string, components []*rendering) *StoredGen
 	return nil
 }
 
-// pods of a component in that generation. Where it is not known what they were made from, since the generation was stored by an operator that hashed inputs
-// in another form, their input equals that of no component. Today's would have the next reconcile take the stored pods for what the deployment asks for.
+// pods of a component in that generation. Where it is not known what they were made from, since the generation was stored by an operator
+// that hashed inputs in another form, their input equals that of no component. Today's would have the next reconcile take the stored pods
+// for what the deployment asks for.
 func (s *StoredGeneration) pods(component string) replicaPods {
 	worker := s.Workers[component]
 	input := worker.Input

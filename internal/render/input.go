@@ -80,8 +80,8 @@ func (t *templater) inputOn(platform Platform) *trellisv1alpha1.TemplateInput {
 	return &trellisv1alpha1.TemplateInput{Form: inputForm, Hash: hex.EncodeToString(sum[:8])}
 }
 
-// workersInput identifies what the user wrote of all workers, in the form FORM-HASH. It stays the same when the operator is upgraded, except to another
-// form, or started with other addresses.
+// workersInput identifies what the user wrote of all workers, in the form FORM-HASH. It stays the same when the operator is upgraded,
+// except to another form, or started with other addresses.
 func workersInput(components []*rendering) string {
 	var all strings.Builder
 	for _, r := range components {
@@ -92,7 +92,7 @@ func workersInput(components []*rendering) string {
 	return fmt.Sprintf("%d-%s", inputForm, shortHash(all.String()))
 }
 
-// sameForm says that two inputs of workers can be compared.
+// sameForm reports whether two inputs of workers can be compared.
 func sameForm(a, b string) bool {
 	a, _, _ = strings.Cut(a, "-")
 	b, _, _ = strings.Cut(b, "-")
@@ -109,9 +109,9 @@ func withoutRollout(annotations map[string]string) map[string]string {
 // aboutRollout are the annotations that say how pods are replaced, wherever they are written.
 var aboutRollout = slices.Concat(rollout.Annotations, rollout.SharedAnnotations, []string{AnnotationGenerations})
 
-// keepsRoles says that a group's stored roles stay as they are: nothing they are made from has changed, or it is not known whether it has,
-// because another version of the operator stored no hash or one of another form. Then what is there is adopted: an upgrade of the operator
-// replaces no pod.
+// keepsRoles reports whether a group's stored roles stay as they are: nothing they are made from has changed, or it is not known whether
+// it has, because another version of the operator stored no hash or one of another form. Then what is there is adopted: an upgrade of the
+// operator replaces no pod.
 func keepsRoles(stored *trellisv1alpha1.ScalingGroup, input *trellisv1alpha1.TemplateInput) bool {
 	if stored == nil || len(stored.Spec.Roles) == 0 {
 		return false
@@ -119,7 +119,7 @@ func keepsRoles(stored *trellisv1alpha1.ScalingGroup, input *trellisv1alpha1.Tem
 	return adopts(stored) || *stored.Spec.Input == *input
 }
 
-// adopts says that a group's stored roles cannot be compared with today's input.
+// adopts reports whether a group's stored roles cannot be compared with today's input.
 func adopts(stored *trellisv1alpha1.ScalingGroup) bool {
 	return stored.Spec.Input == nil || stored.Spec.Input.Form != inputForm
 }

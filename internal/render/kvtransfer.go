@@ -12,8 +12,8 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
-// A graph with a transfer policy for KV caches tells its workers the policy by variables, and each its domain by a file. The file is made of a
-// label of the pod, and the label is the node's, copied when the pod is bound, unless the pins gave it before.
+// A graph with a transfer policy for KV caches tells its workers the policy by variables, and each its domain by a file. The file is made
+// of a label of the pod, and the label is the node's, copied when the pod is bound, unless the pins gave it before.
 //
 //	clusterTopologyName: gb200, domain: rack    nvidia.com/dynamo-topology.rack: rack-1    /etc/dynamo/topology/rack
 //	labelKey: example.com/rack, domain: rack    example.com/rack: rack-1                   /etc/dynamo/topology/rack
@@ -90,8 +90,8 @@ func (t *templater) addTransferFile(spec *corev1.PodSpec, c *corev1.Container) {
 	addVolume(spec, c, volume, corev1.VolumeMount{Name: topologyVolume, MountPath: topologyPath, ReadOnly: true})
 }
 
-// NodeLabels returns the labels of its node that a bound pod asks for and does not have yet. topology is the one that its annotation names; nil
-// for none.
+// NodeLabels returns the labels of its node that a bound pod asks for and does not have yet. topology is the one that its annotation
+// names; nil for none.
 func NodeLabels(pod *corev1.Pod, node *corev1.Node, topology *grovev1alpha1.ClusterTopology) map[string]string {
 	labels := map[string]string{}
 	add := func(label, key string) {

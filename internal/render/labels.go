@@ -11,6 +11,8 @@ const (
 	LabelNamespace        = "nvidia.com/dynamo-namespace"
 	LabelComponentType    = "nvidia.com/dynamo-component-type"
 	LabelSubComponentType = "nvidia.com/dynamo-sub-component-type"
+	// LabelComponentClass is on the pods of workers of every type, where the deployment has an endpoint picker: it finds the workers by it.
+	LabelComponentClass   = "nvidia.com/dynamo-component-class"
 	LabelMetricsEnabled   = "nvidia.com/metrics-enabled"
 	LabelBaseModelHash    = "nvidia.com/dynamo-base-model-hash"
 	LabelDiscoveryBackend = "nvidia.com/dynamo-discovery-backend"
@@ -32,11 +34,16 @@ const (
 // LabelKueueQueue on a deployment names the queue of Kueue that its pods wait in.
 const LabelKueueQueue = "kueue.x-k8s.io/queue-name"
 
-// AnnotationKueueQueue on a scaling group is that queue. It is no key of Kueue's: groups inherit annotations of their component, which name no queue.
+// AnnotationKueueQueue on a scaling group is that queue. It is no key of Kueue's: groups inherit annotations of their component, which
+// name no queue.
 const AnnotationKueueQueue = "trellis.dev/kueue-queue"
 
 // PlacementGate is the scheduling gate that holds a gang's pods until the whole gang is placed.
 const PlacementGate = "trellis.dev/placement"
+
+// AnnotationCreation names, on a pod that was created in its place, the operator that created it and the time that its replica was made:
+// it is the same on the pods of a replica that were made together, and differs for all others.
+const AnnotationCreation = "trellis.dev/creation"
 
 // AnnotationGang names the gang a pod belongs to, for people and for messages.
 const AnnotationGang = "trellis.dev/gang"

@@ -17,8 +17,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
 )
 
-// A deployment may have the pods of its multinode components made by LeaderWorkerSets, one for each replica, which belong to the scaling group.
-// Pods then hang from it by a chain of owners,
+// A deployment may have the pods of its multinode components made by LeaderWorkerSets, one for each replica, which belong to the scaling
+// group. Pods then hang from it by a chain of owners,
 //
 //	ScalingGroup -> LeaderWorkerSet -> StatefulSet -> leader -> StatefulSet -> workers
 //
@@ -38,7 +38,7 @@ const (
 	maxSet = 50
 )
 
-// InSets says that LeaderWorkerSets make the group's pods.
+// InSets reports whether LeaderWorkerSets make the group's pods.
 func InSets(sg *trellisv1alpha1.ScalingGroup) bool {
 	return sg.Spec.Workload == specs.LeaderWorkerSet
 }
@@ -68,8 +68,8 @@ func nameOfPod(sg *trellisv1alpha1.ScalingGroup, ordinal, index int32) string {
 	return name
 }
 
-// setVars are the variables of the pods of a set. The leader's address comes from LeaderWorkerSet, the others follow from the set's name; and
-// workers share one template, so the index is read from the label.
+// setVars are the variables of the pods of a set. The leader's address comes from LeaderWorkerSet, the others follow from the set's name;
+// and workers share one template, so the index is read from the label.
 func setVars(sg *trellisv1alpha1.ScalingGroup, ordinal int32) []corev1.EnvVar {
 	set := SetName(sg, ordinal)
 	before, after := set+"-0-", "."+set+"."+sg.Namespace
@@ -93,8 +93,8 @@ func BuildSet(sg *trellisv1alpha1.ScalingGroup, ordinal int32) (leader, worker *
 	return b.Pod(ordinal, 0), b.Pod(ordinal, 1)
 }
 
-// InReplica is the leader and the worker of a set as they are in another replica. They share what is the same in both, so of the result only
-// metadata and the plain fields of the spec may be changed.
+// InReplica is the leader and the worker of a set as they are in another replica. They share what is the same in both, so of the result
+// only metadata and the plain fields of the spec may be changed.
 func InReplica(sg *trellisv1alpha1.ScalingGroup, ordinal int32, leader, worker *corev1.Pod) (otherLeader, otherWorker *corev1.Pod) {
 	var vars []corev1.EnvVar
 	if leader.Labels[LabelReplica] != strconv.Itoa(int(ordinal)) {
@@ -149,7 +149,7 @@ func GroupOf(pod *corev1.Pod) (name string, uid types.UID, ok bool) {
 	return name, uid, name != "" && uid != ""
 }
 
-// Member says that a pod belongs to this very scaling group.
+// Member reports whether a pod belongs to this very scaling group.
 func Member(pod *corev1.Pod, sg *trellisv1alpha1.ScalingGroup) bool {
 	_, uid, ok := GroupOf(pod)
 	return ok && uid == sg.UID

@@ -13,7 +13,7 @@ import (
 var inheritedAnnotations = []string{
 	annotationEnableMetrics, annotationDiscoveryBackend, annotationDiscoveryMode, annotationVLLMExecutor, annotationOriginVersion,
 	AnnotationDistinctHosts,
-	AnnotationComputeDomain,
+	AnnotationComputeDomain, AnnotationComputeDomainPer,
 }
 
 // dynamoNamespace keeps graphs apart inside Dynamo: <Kubernetes namespace>-<deployment>.
@@ -98,6 +98,9 @@ func (t *templater) podLabels() map[string]string {
 	t.systemLabels(labels)
 	delete(labels, LabelWorkerHash) // the user's own is no generation
 	setIf(labels, LabelWorkerHash, t.generation)
+	if isWorker(t.componentType) && hasPicker(t.dgd) {
+		labels[LabelComponentClass] = typeWorker
+	}
 	return labels
 }
 
@@ -107,13 +110,31 @@ func (t *templater) podAnnotations() map[string]string {
 		annotations[AnnotationPickerConfig] = shortHash(string(config.Config.Raw))
 	}
 	t.transferAnnotations(annotations)
+	t.meshAnnotation(annotations)
 	if len(annotations) == 0 {
 		return nil
 	}
 	return annotations
 }
 
-// discoversThroughKubernetes says that the pods find each other by the API server, not etcd.
+// annotationIstioInject tells Istio whether to add its proxy to a pod.
+const annotationIstioInject = "sidecar.istio.io/inject"
+
+// meshAnnotation keeps Istio's proxy away from endpoint pickers: they serve TLS themselves, and a proxy that encrypts once more makes
+// every request of the gateway fail. What the component itself says holds; what the deployment says of all components does not.
+func (t *templater) meshAnnotation(annotations map[string]string) {
+	if t.componentType != typeEPP {
+		return
+	}
+	if t.spec.PodTemplate != nil {
+		if _, said := t.spec.PodTemplate.Annotations[annotationIstioInject]; said {
+			return
+		}
+	}
+	annotations[annotationIstioInject] = "false"
+}
+
+// discoversThroughKubernetes reports whether the pods find each other by the API server, not etcd.
 func (t *templater) discoversThroughKubernetes() bool {
 	backend := t.settings()[annotationDiscoveryBackend]
 	return backend == "" || backend == discoveryKubernetes

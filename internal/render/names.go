@@ -62,7 +62,8 @@ func hashed(name, identity string, limit int) string {
 }
 
 // LabelValue makes any text a label value: unchanged where it is one already, else with '-' for what does not fit and a hash that keeps
-// two long texts apart. The hash follows a '_', which no Kubernetes object's name holds, so a shortened name never equals another object's whole one.
+// two long texts apart. The hash follows a '_', which no Kubernetes object's name holds, so a shortened name never equals another object's
+// whole one.
 func LabelValue(s string) string {
 	if len(validation.IsValidLabelValue(s)) == 0 {
 		return s
@@ -95,14 +96,16 @@ func nameComponents(dgd *nvidiav1beta1.DynamoGraphDeployment) (map[string]servic
 		path := PathOf(dgd, name)
 		lower := dnsLabel(name)
 		if lower == "" {
-			errs = append(errs, invalid(path, "the name has no letter or digit that an object's name could be made of; rename the %s", field.WordComponent))
+			errs = append(errs, invalid(path, "the name has no letter or digit that an object's name could be made of; rename the %s",
+				field.WordComponent))
 			continue
 		}
 		names := namesOf(dgd, name)
 		out[name] = names
 		for _, object := range []string{names.component, names.headless} {
 			if other, clash := taken[object]; clash && object != "" {
-				errs = append(errs, invalid(path, "its objects would have the same name %q as those of %s %q; names are lower-cased, so rename one of them", object, field.WordComponent, other))
+				errs = append(errs, invalid(path, "its objects would have the same name %q as those of %s %q; names are lower-cased, so rename one "+
+					"of them", object, field.WordComponent, other))
 				break
 			}
 			taken[object] = name
@@ -129,7 +132,8 @@ func namesOf(dgd *nvidiav1beta1.DynamoGraphDeployment, component string) service
 	return names
 }
 
-// shadowsMultinode says that replica 0 of this single-node component "x-1" would get the name of pod 0 of replica 1 of a multinode component "x".
+// shadowsMultinode reports whether replica 0 of this single-node component "x-1" would get the name of pod 0 of replica 1 of a multinode
+// component "x".
 func shadowsMultinode(dgd *nvidiav1beta1.DynamoGraphDeployment, component string) bool {
 	lower := dnsLabel(component)
 	cut := strings.LastIndexByte(lower, '-')

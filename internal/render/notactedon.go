@@ -39,85 +39,115 @@ type Ignored struct {
 
 var ownAnnotations = field.NewPath("metadata", "annotations")
 
-// NotActedOn lists the fields of a deployment that Trellis accepts and does nothing about: first the deployment's own, then each component's by
-// name. preset is the operator's provider, as in ChooseProvider. Deprecated and removed fields are not among them; admission has words of its own
-// for those. alpha is what only v1alpha1 can say of it; empty for what cannot be read, and so is ignored.
+// NotActedOn lists the fields of a deployment that Trellis accepts and does nothing about: first the deployment's own, then each
+// component's by name. preset is the operator's provider, as in ChooseProvider. Deprecated and removed fields are not among them;
+// admission has words of its own for those. alpha is what only v1alpha1 can say of it; empty for what cannot be read, and so is ignored.
 func NotActedOn(dgd *nvidiav1beta1.DynamoGraphDeployment, alpha nvidiav1alpha1.AlphaOnly, preset string) []Ignored {
-	provider := specs.Named(ChooseProvider(dgd, preset).Name)
-	var paths []Ignored
-	add := func(set bool, path *field.Path) {
-		if set {
-			paths = append(paths, Ignored{Path: path})
-		}
+	n := ignoredFields{provider: specs.Named(ChooseProvider(dgd, preset).Name), alpha: alpha}
+	n.deployment(dgd)
+	for _, c := range Components(dgd) {
+		n.component(dgd, c)
 	}
-	annotations := func(path *field.Path, annotations map[string]string) {
-		for _, key := range annotationsNotActedOn {
-			_, set := annotations[key]
-			acted := path == ownAnnotations && (key == specs.AnnotationWorkloadProvider || key == AnnotationQueue && provider.Queued || slices.Contains(provider.ActsOn, key))
-			add(set && !acted, path.Key(key))
-		}
-		for _, key := range append([]string{AnnotationDistinctHosts}, rollout.Annotations...) { // who makes the pods places and replaces them
-			value, set := annotations[key]
-			if set && !provider.Planned && value != rollout.StrategyRollingUpdate && value != "false" {
-				paths = append(paths, Ignored{path.Key(key), provider.Name})
-			}
-		}
-		_, set := annotations[AnnotationGenerations]
-		add(set && path != ownAnnotations, path.Key(AnnotationGenerations))
-		for _, key := range rollout.SharedAnnotations {
-			_, set := annotations[key]
-			add(set && path != ownAnnotations, path.Key(key))
-			if set && path == ownAnnotations && !provider.Planned {
-				paths = append(paths, Ignored{path.Key(key), provider.Name})
-			}
-		}
+	return n.fields
+}
+
+// ignoredFields collects the fields of one deployment that are not acted on.
+type ignoredFields struct {
+	provider specs.Spec
+	alpha    nvidiav1alpha1.AlphaOnly
+	fields   []Ignored
+}
+
+// add a field that no provider acts on, where it is set.
+func (n *ignoredFields) add(set bool, path *field.Path) {
+	if set {
+		n.fields = append(n.fields, Ignored{Path: path})
 	}
-	annotations(ownAnnotations, dgd.Annotations)
-	annotations(field.NewPath("spec", "annotations"), dgd.Spec.Annotations)
-	if whole := dgd.Spec.TopologyConstraint; whole != nil && whole.PreferredSpreadDomain != "" && !provider.Planned {
-		paths = append(paths, spreadIgnored(field.NewPath("spec"), provider))
+}
+
+// addOfProvider adds a field that the deployment's provider does not act on, and others do.
+func (n *ignoredFields) addOfProvider(set bool, path *field.Path) {
+	if set {
+		n.fields = append(n.fields, Ignored{path, n.provider.Name})
 	}
-	ignored := func(path *field.Path) bool {
-		return slices.Contains(alpha.Ignored, path.In(nvidiav1alpha1.GroupVersion.Version))
+}
+
+// addOrUnread adds a field that is set, or that v1alpha1 has in a form that cannot be read.
+func (n *ignoredFields) addOrUnread(set bool, path *field.Path) { n.add(set || n.unread(path), path) }
+
+func (n *ignoredFields) unread(path *field.Path) bool {
+	return slices.Contains(n.alpha.Ignored, path.In(nvidiav1alpha1.GroupVersion.Version))
+}
+
+// deployment adds the fields outside components.
+func (n *ignoredFields) deployment(dgd *nvidiav1beta1.DynamoGraphDeployment) {
+	n.annotations(ownAnnotations, dgd.Annotations)
+	n.annotations(field.NewPath("spec", "annotations"), dgd.Spec.Annotations)
+	if whole := dgd.Spec.TopologyConstraint; whole != nil {
+		n.preferredSpread(whole.PreferredSpreadDomain, field.NewPath("spec"))
 	}
 	_, known := setOverride(dgd)
-	override, experimental := field.NewPath("spec", "providerOverride"), field.NewPath("spec", "experimental")
-	add(dgd.Spec.ProviderOverride != nil && (!provider.Overrides || !known) || ignored(override), override)
-	add(ignored(experimental), experimental)
-	for _, c := range Components(dgd) {
-		component := PathOf(dgd, c.Name)
-		if c.PodTemplate != nil {
-			annotations(component.Child("podTemplate", "metadata", "annotations"), c.PodTemplate.Annotations)
-			add(c.Multinode == nil && c.PodTemplate.Annotations[AnnotationDistinctHosts] == "true",
-				component.Child("podTemplate", "metadata", "annotations").Key(AnnotationDistinctHosts))
-		}
-		own := alpha.Services[c.Name]
-		floor := c.MinAvailable != nil && *c.MinAvailable > 1 && !provider.Overrides && !placedAsGang(dgd, c)
-		add(floor, component.Child("minAvailable"))
-		if own := c.TopologyConstraint; own != nil && own.PreferredSpreadDomain != "" && !provider.Planned {
-			paths = append(paths, spreadIgnored(component, provider))
-		}
-		within := func(set bool, path *field.Path) { add(set || ignored(path), path) }
-		componentNotActedOn(c, &own, component, within)
-		overridesNotActedOn(c, provider.Overrides, component, within)
+	n.addOrUnread(dgd.Spec.ProviderOverride != nil && (!n.provider.Overrides || !known), field.NewPath("spec", "providerOverride"))
+	n.addOrUnread(false, field.NewPath("spec", "experimental"))
+}
+
+// component adds the fields of one component.
+func (n *ignoredFields) component(dgd *nvidiav1beta1.DynamoGraphDeployment, c *nvidiav1beta1.ComponentSpec) {
+	path := PathOf(dgd, c.Name)
+	if c.PodTemplate != nil {
+		annotations := path.Child("podTemplate", "metadata", "annotations")
+		n.annotations(annotations, c.PodTemplate.Annotations)
+		n.add(c.Multinode == nil && c.PodTemplate.Annotations[AnnotationDistinctHosts] == "true", annotations.Key(AnnotationDistinctHosts))
 	}
-	return paths
+	floor := c.MinAvailable != nil && *c.MinAvailable > 1
+	n.add(floor && !n.provider.Overrides && !placedAsGang(dgd, c), path.Child("minAvailable"))
+	if own := c.TopologyConstraint; own != nil {
+		n.preferredSpread(own.PreferredSpreadDomain, path)
+	}
+	own := n.alpha.Services[c.Name]
+	componentNotActedOn(c, &own, path, n.addOrUnread)
+	overridesNotActedOn(c, n.provider.Overrides, path, n.addOrUnread)
 }
 
-// spreadIgnored is the preferred spread below a path, which only planned providers act on.
-func spreadIgnored(path *field.Path, provider specs.Spec) Ignored {
-	return Ignored{path.Child("topologyConstraint", "preferredSpreadDomain"), provider.Name}
+// annotations adds those of the deployment, of all its components, or of the pods of one.
+func (n *ignoredFields) annotations(path *field.Path, annotations map[string]string) {
+	own := path == ownAnnotations
+	has := func(key string) bool { _, set := annotations[key]; return set }
+	for _, key := range annotationsNotActedOn {
+		n.add(has(key) && (!own || !n.actsOn(key)), path.Key(key))
+	}
+	for _, key := range append([]string{AnnotationDistinctHosts}, rollout.Annotations...) { // who makes the pods places and replaces them
+		value := annotations[key]
+		n.addOfProvider(has(key) && !n.provider.Planned && value != rollout.StrategyRollingUpdate && value != "false", path.Key(key))
+	}
+	n.add(has(AnnotationGenerations) && !own, path.Key(AnnotationGenerations))
+	for _, key := range rollout.SharedAnnotations {
+		n.add(has(key) && !own, path.Key(key))
+		n.addOfProvider(has(key) && own && !n.provider.Planned, path.Key(key))
+	}
 }
 
-// placedAsGang says that the replicas of a component wait until they have a place, under the providers that plan here.
+// actsOn reports whether the provider acts on an annotation of the deployment itself.
+func (n *ignoredFields) actsOn(key string) bool {
+	return key == specs.AnnotationWorkloadProvider || key == AnnotationQueue && n.provider.Queued || slices.Contains(n.provider.ActsOn, key)
+}
+
+// preferredSpread of the object at path; only planned providers act on it.
+func (n *ignoredFields) preferredSpread(domain string, path *field.Path) {
+	n.addOfProvider(domain != "" && !n.provider.Planned, path.Child("topologyConstraint", "preferredSpreadDomain"))
+}
+
+// placedAsGang reports whether the replicas of a component wait until they have a place, under the providers that plan here.
 func placedAsGang(dgd *nvidiav1beta1.DynamoGraphDeployment, c *nvidiav1beta1.ComponentSpec) bool {
 	_, multinode := c.PodsPerReplica()
 	whole := dgd.Spec.TopologyConstraint
 	return multinode || c.TopologyConstraint != nil || constraint.FromAnnotations(dgd).Set() ||
-		whole != nil && (whole.PackDomain != "" || whole.PreferredPackDomain != "" || whole.SpreadDomain != "" || whole.PreferredSpreadDomain != "")
+		whole != nil && (whole.PackDomain != "" || whole.PreferredPackDomain != "" || whole.SpreadDomain != "" ||
+			whole.PreferredSpreadDomain != "")
 }
 
-func componentNotActedOn(spec *nvidiav1beta1.ComponentSpec, alpha *nvidiav1alpha1.AlphaOnlyService, path *field.Path, add func(set bool, path *field.Path)) {
+func componentNotActedOn(spec *nvidiav1beta1.ComponentSpec, alpha *nvidiav1alpha1.AlphaOnlyService, path *field.Path, add func(set bool,
+	path *field.Path)) {
 	componentType, _ := typesOf(spec, alpha)
 	ingress := alpha.Ingress != nil && alpha.Ingress.Enabled
 	frontend := componentType == typeFrontend
@@ -169,7 +199,8 @@ func LaunchWarnings(dgd *nvidiav1beta1.DynamoGraphDeployment, alpha nvidiav1alph
 		return nil
 	}
 	return []field.Text{field.Say(
-		"%s: how the pods form one program cannot be determined from the command, so each starts as written; it finds the others by $%s, $%s and $%s (%s)",
+		"%s: how the pods form one program cannot be determined from the command, so each starts as written; it finds the others by $%s, $%s "+
+			"and $%s (%s)",
 		field.Component(-1, "*").Child("multinode"), framework.EnvLeaderAddress, framework.EnvHosts, framework.EnvPodIndex, few(asWritten))}
 }
 

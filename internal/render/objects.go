@@ -69,8 +69,8 @@ func wantedPods(sg *trellisv1alpha1.ScalingGroup) int32 {
 }
 
 // KubernetesServices returns one Service for every component of the graph, reaching whole replicas at their leader, and for each
-// multinode component a headless one that gives its pods their DNS names before they are ready. Grove and LeaderWorkerSet make their own for
-// the pods they make.
+// multinode component a headless one that gives its pods their DNS names before they are ready. Grove and LeaderWorkerSet make their own
+// for the pods they make.
 func (g *Graph) KubernetesServices() []*corev1.Service {
 	var services []*corev1.Service
 	for i := range g.Components {
@@ -116,7 +116,8 @@ func (g *Graph) meta(s *Component, name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: name, Namespace: g.Namespace, Labels: labels, Annotations: maps.Clone(s.Annotations)}
 }
 
-// groupSelector selects exactly the pods of one component. The graph's name is part of it because "a-b"+"c" and "a"+"b-c" give one group name.
+// groupSelector selects exactly the pods of one component. The graph's name is part of it because "a-b"+"c" and "a"+"b-c" give one group
+// name.
 func groupSelector(graph, group string) map[string]string {
 	return map[string]string{LabelGraph: LabelValue(graph), LabelScalingGroup: group}
 }

@@ -27,8 +27,8 @@ func PodsPerReplica(sg *trellisv1alpha1.ScalingGroup) int32 {
 	return int32(min(pods, math.MaxInt32))
 }
 
-// Oversized says that a replica has more pods than the API allows. Such a group was stored before the bound; none of its pods is built,
-// since each would list the addresses of all.
+// Oversized reports whether a replica has more pods than the API allows. Such a group was stored before the bound; none of its pods is
+// built, since each would list the addresses of all.
 func Oversized(sg *trellisv1alpha1.ScalingGroup) bool {
 	return PodsPerReplica(sg) > nvidiav1beta1.MaxNodeCount
 }
@@ -44,8 +44,8 @@ func packed(multinode bool, t *trellisv1alpha1.ResolvedTopology) bool {
 	return multinode || packs(t)
 }
 
-// BuildPod makes pod index of replica ordinal; index 0 of a multinode replica is its leader. It returns nil when the replica has no such pod.
-// Owner references are the caller's.
+// BuildPod makes pod index of replica ordinal; index 0 of a multinode replica is its leader. It returns nil when the replica has no such
+// pod. Owner references are the caller's.
 func BuildPod(sg *trellisv1alpha1.ScalingGroup, ordinal, index int32) *corev1.Pod {
 	return NewBuilder(sg).Pod(ordinal, index)
 }
@@ -112,6 +112,7 @@ func buildPod(sg *trellisv1alpha1.ScalingGroup, ordinal, index int32, common *al
 	if sg.Spec.Multinode {
 		introduce(pod, sg, ordinal, index, common)
 	}
+	joinOwnDomain(&pod.Spec, ordinal)
 	locate(pod, common.where)
 	if Gated(sg) {
 		pod.Spec.SchedulingGates = append(pod.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: PlacementGate})

@@ -26,8 +26,8 @@ type ProviderChoice struct {
 	Why string
 }
 
-// ChooseProvider says which provider a new deployment gets. preset is the operator's own setting, [specs.Auto] or "" when it has none. What a
-// deployment has been given once is frozen in its ScalingGroups and not asked here.
+// ChooseProvider says which provider a new deployment gets. preset is the operator's own setting, [specs.Auto] or "" when it has none.
+// What a deployment has been given once is frozen in its ScalingGroups and not asked here.
 func ChooseProvider(dgd *nvidiav1beta1.DynamoGraphDeployment, preset string) ProviderChoice {
 	if name, annotation := NamedProvider(dgd.Annotations); name != "" && name != specs.Auto {
 		return ProviderChoice{name, "by the annotation " + annotation}
@@ -47,8 +47,8 @@ func ChooseProvider(dgd *nvidiav1beta1.DynamoGraphDeployment, preset string) Pro
 	return ProviderChoice{specs.All[0].Name, "by default" + ruledOut}
 }
 
-// ChooseWorkload says what makes the pods of a new deployment's multinode components: "" is Trellis. What a deployment has been given once is
-// frozen in its ScalingGroups and not asked here.
+// ChooseWorkload says what makes the pods of a new deployment's multinode components: "" is Trellis. What a deployment has been given once
+// is frozen in its ScalingGroups and not asked here.
 func ChooseWorkload(dgd *nvidiav1beta1.DynamoGraphDeployment) string {
 	if name := dgd.Annotations[AnnotationWorkload]; name != specs.Pods {
 		return name

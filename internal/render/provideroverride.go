@@ -24,8 +24,8 @@ const (
 	targetGroup  = "PodCliqueScalingGroupConfig"
 )
 
-// ComponentOverrides are what a component writes into Grove's topology constraints: of its clique or scaling group, and of the cliques of leader and
-// workers. nil: nothing.
+// ComponentOverrides are what a component writes into Grove's topology constraints: of its clique or scaling group, and of the cliques of
+// leader and workers. nil: nothing.
 type ComponentOverrides struct{ Unit, Leader, Worker json.RawMessage }
 
 // Overrides are what a deployment writes into Grove's topology constraints, each a JSON object.
@@ -58,8 +58,9 @@ type OverrideProblem struct {
 	Text string
 }
 
-// OverrideProblems lists why provider overrides of a deployment are left out under Grove: first the deployment's own, then those of components by
-// name. One whose target is a scaling group that the component only has with forceScalingGroup, which is not acted on, is no problem.
+// OverrideProblems lists why provider overrides of a deployment are left out under Grove: first the deployment's own, then those of
+// components by name. One whose target is a scaling group that the component only has with forceScalingGroup, which is not acted on, is no
+// problem.
 func OverrideProblems(dgd *nvidiav1beta1.DynamoGraphDeployment) []OverrideProblem {
 	var problems []OverrideProblem
 	add := func(path *field.Path, o *nvidiav1beta1.ProviderOverride, at overridePlace) {
@@ -176,7 +177,8 @@ func (at overridePlace) problem(o *nvidiav1beta1.ProviderOverride, path *field.P
 	strict := json.NewDecoder(bytes.NewReader(raw))
 	strict.DisallowUnknownFields()
 	if !bytes.HasPrefix(bytes.TrimSpace(raw), []byte("{")) || strict.Decode(&known) != nil {
-		return &OverrideProblem{Path: path.Child("value"), Text: "must hold " + strings.Join(at.path, ".") + " and nothing else, with topologyName and pack {required, preferred}"}
+		return &OverrideProblem{Path: path.Child("value"), Text: "must hold " + strings.Join(at.path, ".") +
+			" and nothing else, with topologyName and pack {required, preferred}"}
 	}
 	return nil
 }

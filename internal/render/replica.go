@@ -52,7 +52,8 @@ func MinAvailable(sg *trellisv1alpha1.ScalingGroup) int32 {
 	return max(1, ptr.Deref(sg.Spec.MinAvailable, 1))
 }
 
-// Outdated says that a pod, or what a replica's pods come from, is of an older revision, or was made before the last restart that was asked for.
+// Outdated reports whether a pod, or what a replica's pods come from, is of an older revision, or was made before the last restart that was
+// asked for.
 func Outdated(sg *trellisv1alpha1.ScalingGroup, object metav1.Object) bool {
 	if object.GetLabels()[LabelRevision] != LabelValue(sg.Spec.Revision) {
 		return true

@@ -53,29 +53,25 @@ func ResourceProblems(r *corev1.ResourceRequirements) []ResourceProblem {
 	for _, name := range slices.Sorted(maps.Keys(union(r.Requests, r.Limits))) {
 		request, requested := r.Requests[name]
 		limit, limited := r.Limits[name]
-		list, amount := "limits", limit
-		if requested {
-			list, amount = "requests", request
+		p := ResourceProblem{List: "limits", Resource: name, Amount: limit}
+		if requested && !absurd(limit) {
+			p.List, p.Amount = "requests", request
 		}
-		text := ""
-		switch {
-		case absurd(request) || absurd(limit):
-			if limited && absurd(limit) {
-				list, amount = "limits", limit
-			}
-			text = amount.String() + " is out of range; no node has that much"
+		switch both := requested && limited; {
+		case absurd(p.Amount):
+			p.Text = p.Amount.String() + " is out of range; no node has that much"
 		case request.Sign() < 0 || limit.Sign() < 0:
-			text = "must not be negative"
-		case requested && limited && !overcommits(name) && request.Cmp(limit) != 0:
-			text = fmt.Sprintf("request %s and limit %s differ; make them equal, or write only one", request.String(), limit.String())
-		case requested && limited && request.Cmp(limit) > 0:
-			text = fmt.Sprintf("request %s is above limit %s; lower the request or raise the limit", request.String(), limit.String())
-		case strings.Contains(string(name), "/") && amount.MilliValue()%1000 != 0:
-			text = amount.String() + " is not a whole number, and devices cannot be split"
+			p.Text = "must not be negative"
+		case both && !overcommits(name) && request.Cmp(limit) != 0:
+			p.Text = fmt.Sprintf("request %s and limit %s differ; make them equal, or write only one", request.String(), limit.String())
+		case both && request.Cmp(limit) > 0:
+			p.Text = fmt.Sprintf("request %s is above limit %s; lower the request or raise the limit", request.String(), limit.String())
+		case strings.Contains(string(name), "/") && p.Amount.MilliValue()%1000 != 0:
+			p.Text = p.Amount.String() + " is not a whole number, and devices cannot be split"
 		default:
 			continue
 		}
-		problems = append(problems, ResourceProblem{List: list, Resource: name, Amount: amount, Text: text})
+		problems = append(problems, p)
 	}
 	return problems
 }

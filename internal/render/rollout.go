@@ -13,7 +13,8 @@ import (
 )
 
 // resolveRollout reads how a component is updated.
-func resolveRollout(dgd *nvidiav1beta1.DynamoGraphDeployment, c *nvidiav1beta1.ComponentSpec, s *Component) (trellisv1alpha1.RolloutStrategy, []error) {
+func resolveRollout(dgd *nvidiav1beta1.DynamoGraphDeployment, c *nvidiav1beta1.ComponentSpec,
+	s *Component) (trellisv1alpha1.RolloutStrategy, []error) {
 	annotations := rollout.AnnotationsOf(dgd, c)
 	strategy, problems := rollout.StrategyOf(annotations, packed(s.Multinode, s.Topology))
 	s.StatesBounds = rollout.StatesBounds(annotations)
@@ -24,7 +25,7 @@ func resolveRollout(dgd *nvidiav1beta1.DynamoGraphDeployment, c *nvidiav1beta1.C
 	return strategy, errs
 }
 
-// Worker says that the component belongs to the generation of workers.
+// Worker reports whether the component belongs to the generation of workers.
 func (s *Component) Worker() bool { return isWorker(s.ComponentType) }
 
 // InStep are the workers whose generations replace each other in step: those of a graph that has several, where Trellis replaces the pods.

@@ -11,7 +11,7 @@ import (
 
 // fillSidecar makes a container a frontend that runs alongside the main container, with a frontend's defaults.
 func (t *templater) fillSidecar(c *corev1.Container) {
-	d := frontendDefaults(t.dynamoNamespace())
+	d := frontendDefaults(t.dynamoNamespace(), versionOfImage(c.Image))
 	fillCommand(c, d)
 	c.Ports = mergePorts(c.Ports, d.ports)
 	c.Env = mergeEnv(slices.Concat(t.infraEnv(c.Name, typeFrontend), d.env), c.Env)

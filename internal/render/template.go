@@ -40,10 +40,11 @@ type templater struct {
 	launched bool
 }
 
-func newTemplater(dgd *nvidiav1beta1.DynamoGraphDeployment, spec *nvidiav1beta1.ComponentSpec, alpha nvidiav1alpha1.AlphaOnlyService) *templater {
+func newTemplater(dgd *nvidiav1beta1.DynamoGraphDeployment, spec *nvidiav1beta1.ComponentSpec,
+	alpha nvidiav1alpha1.AlphaOnlyService) *templater {
 	t := &templater{dgd: dgd, name: spec.Name, spec: spec, alpha: alpha, path: PathOf(dgd, spec.Name)}
 	t.componentType, t.subComponentType = typesOf(spec, &alpha)
-	t.defaults = defaultsOf(t.componentType, t.dynamoNamespace())
+	t.defaults = defaultsOf(t.componentType, t.dynamoNamespace(), runtimeVersion(spec))
 	if t.componentType == typeEPP {
 		t.defaults.launchPicker(dgd, spec)
 	}

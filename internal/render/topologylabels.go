@@ -119,13 +119,14 @@ func addFiles(spec *corev1.PodSpec, files *corev1.DownwardAPIVolumeSource) {
 	}
 }
 
-// packs says that a constraint, required or preferred, holds the pods of a group together or spreads its replicas.
+// packs reports whether a constraint, required or preferred, holds the pods of a group together or spreads its replicas.
 func packs(t *trellisv1alpha1.ResolvedTopology) bool {
 	packed := t != nil && (t.GraphPackDomain != "" || t.GraphPreferredPackDomain != "" || t.PackDomain != "" || t.PreferredPackDomain != "")
 	return packed || constraint.Spread(t)
 }
 
-// TopologyLabels are the labels that tell a pod its place, given the node labels it is pinned to. Pods that were not prepared for it get none.
+// TopologyLabels are the labels that tell a pod its place, given the node labels it is pinned to. Pods that were not prepared for it get
+// none.
 func TopologyLabels(pod *corev1.Pod, pins map[string]string) map[string]string {
 	var levels map[string]string
 	if json.Unmarshal([]byte(pod.Annotations[AnnotationLevels]), &levels) != nil {

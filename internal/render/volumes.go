@@ -26,7 +26,8 @@ const (
 	vllmCacheEnv  = "VLLM_CACHE_ROOT"
 )
 
-// addCompilationCache mounts the claim that keeps compiled kernels. Its volume is named after the claim; one the user declared himself stays.
+// addCompilationCache mounts the claim that keeps compiled kernels. Its volume is named after the claim; one the user declared himself
+// stays.
 func (t *templater) addCompilationCache(spec *corev1.PodSpec, c *corev1.Container) {
 	cache := t.spec.CompilationCache
 	if cache == nil || cache.PVCName == "" {
@@ -91,7 +92,7 @@ func addVolume(spec *corev1.PodSpec, c *corev1.Container, volume corev1.Volume, 
 	c.VolumeMounts = append(c.VolumeMounts, mount)
 }
 
-// mountsSSHKeys says that the pods of a component start over ssh.
+// mountsSSHKeys reports whether the pods of a component start over ssh.
 func mountsSSHKeys(s *Component) bool {
 	return slices.ContainsFunc(s.Roles, func(role trellisv1alpha1.Role) bool {
 		return slices.ContainsFunc(role.Template.Spec.Volumes, func(v corev1.Volume) bool {
