@@ -34,7 +34,7 @@ func (k Kind) plural() string {
 	return name + "s"
 }
 
-// called says that kubectl takes a word for the kind: short, singular or plural, also with the group, or with version and group.
+// called reports whether kubectl takes a word for the kind: short, singular or plural, also with the group, or with version and group.
 func (k Kind) called(word string) bool {
 	resource, rest, qualified := strings.Cut(strings.ToLower(word), ".")
 	if resource != k.Short && resource != strings.ToLower(k.Name) && resource != k.plural() {
@@ -65,7 +65,8 @@ func Object(args []string, kinds ...Kind) (Kind, string, error) {
 	case name == "" || strings.ContainsAny(name, "/ "):
 		return Kind{}, "", fmt.Errorf("%q: want %s/NAME; the namespace is given with -n", strings.Join(args, " "), kinds[i].Short)
 	case len(args) == 1 && word == kinds[0].Short && !strings.Contains(args[0], "/") && kinds[0].called(name):
-		return Kind{}, "", fmt.Errorf("%s: the name is missing: want %s NAME, or %s/%s for an object of that name", name, name, kinds[0].Short, name)
+		return Kind{}, "", fmt.Errorf("%s: the name is missing: want %s NAME, or %s/%s for an object of that name", name, name, kinds[0].Short,
+			name)
 	}
 	return kinds[i], name, nil
 }

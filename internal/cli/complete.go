@@ -33,11 +33,12 @@ type Completion = func(cmd *cobra.Command, args []string, toComplete string) ([]
 
 // versions that names are listed by.
 var versions = map[Kind]schema.GroupVersion{
-	Graph: nvidiav1beta1.GroupVersion, Group: trellisv1alpha1.GroupVersion, Pod: corev1.SchemeGroupVersion, Topology: grovev1alpha1.GroupVersion,
+	Graph: nvidiav1beta1.GroupVersion, Group: trellisv1alpha1.GroupVersion, Pod: corev1.SchemeGroupVersion,
+	Topology: grovev1alpha1.GroupVersion,
 }
 
-// CompleteObject completes the arguments that [Object] reads: the first word is a name or TYPE/NAME, the word after a type is a name. Without
-// many, nothing comes after the first name.
+// CompleteObject completes the arguments that [Object] reads: the first word is a name or TYPE/NAME, the word after a type is a name.
+// Without many, nothing comes after the first name.
 func (o *Output) CompleteObject(many bool, kinds ...Kind) Completion {
 	return func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 		const done = cobra.ShellCompDirectiveNoFileComp

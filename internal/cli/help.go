@@ -19,8 +19,8 @@ import (
 // optionsName is the command that lists kubectl's flags, as kubectl options does.
 const optionsName = "options"
 
-// SetHelp has all commands below root show their help and usage on the width of the terminal, with their own flags alone: those of kubectl are
-// listed by the command options, which is added.
+// SetHelp has all commands below root show their help and usage on the width of the terminal, with their own flags alone: those of kubectl
+// are listed by the command options, which is added.
 func SetHelp(root *cobra.Command) {
 	root.AddCommand(newOptionsCommand())
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
@@ -80,7 +80,8 @@ func writeUsage(out io.Writer, p text.Page, cmd *cobra.Command) {
 		sections = append(sections, p.Wrap(fmt.Sprintf("Use %q for more about a command.", cmd.CommandPath()+" [command] --help"), "")+"\n")
 	}
 	if kubectl.HasAvailableFlags() || !cmd.HasParent() {
-		sections = append(sections, p.Wrap(fmt.Sprintf("Use %q for the flags that choose the cluster, the namespace and the user, which are those of kubectl.",
+		sections = append(sections, p.Wrap(fmt.Sprintf("Use %q for the flags that choose the cluster, the namespace and the user, which are "+
+			"those of kubectl.",
 			cmd.Root().CommandPath()+" "+optionsName), "")+"\n")
 	}
 	fmt.Fprint(out, strings.Join(sections, "\n"))

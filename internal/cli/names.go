@@ -15,8 +15,8 @@ import (
 // maxNames bounds what an error lists.
 const maxNames = 10
 
-// NotFound says what there is instead of what was asked for, and which of that may have been meant; none is what to say when there is nothing of
-// the kind. The name that was asked for is the last word of what.
+// NotFound describes what there is instead of what was asked for, and which of that may have been meant; none is what to say when there is
+// nothing of the kind. The name that was asked for is the last word of what.
 func NotFound(what string, names []string, none string) error {
 	if len(names) == 0 {
 		return fmt.Errorf("%s not found; there are %s", what, none)

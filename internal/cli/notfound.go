@@ -15,8 +15,8 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
-// FindGraph is the error for a DynamoGraphDeployment that is not there. It names those that are: of the namespace, and of the name in others as
-// far as the user may list them.
+// FindGraph is the error for a DynamoGraphDeployment that is not there. It names those that are: of the namespace, and of the name in
+// others as far as the user may list them.
 func FindGraph(ctx context.Context, c client.Reader, asked types.NamespacedName) error {
 	list := &nvidiav1beta1.DynamoGraphDeploymentList{}
 	if err := c.List(ctx, list); err != nil {
@@ -47,5 +47,6 @@ func GraphNotFound(asked types.NamespacedName, all []types.NamespacedName) error
 		return NotFound(what, names, "none in this namespace")
 	}
 	slices.SortFunc(namespaces, Natural)
-	return fmt.Errorf("%s not found; there is one in %s: give the namespace with -n", what, strings.Join(namespaces[:min(len(namespaces), maxNames)], ", "))
+	return fmt.Errorf("%s not found; there is one in %s: give the namespace with -n", what, strings.Join(namespaces[:min(len(namespaces),
+		maxNames)], ", "))
 }

@@ -53,10 +53,11 @@ type Output struct {
 
 // NewOutput returns an Output in text on the cluster of the kubeconfig.
 func NewOutput(streams genericiooptions.IOStreams) Output {
-	return Output{IOStreams: streams, Config: genericclioptions.NewConfigFlags(true), format: formatText, flags: genericclioptions.NewPrintFlags("")}
+	return Output{IOStreams: streams, Config: genericclioptions.NewConfigFlags(true), format: formatText,
+		flags: genericclioptions.NewPrintFlags("")}
 }
 
-// AddFlags adds the flags that choose cluster and format; more says what else there is to say of the formats.
+// AddFlags adds the flags that choose cluster and format; more describes what else there is to say of the formats.
 func (o *Output) AddFlags(cmd *cobra.Command, more string) {
 	o.Config.AddFlags(cmd.Flags())
 	o.flags.TemplatePrinterFlags.AddFlags(cmd)
@@ -66,7 +67,8 @@ func (o *Output) AddFlags(cmd *cobra.Command, more string) {
 
 // formats that there are.
 func (o *Output) formats() []string {
-	list := slices.Concat([]string{formatText, formatWide, formatName}, o.flags.JSONYamlPrintFlags.AllowedFormats(), o.flags.TemplatePrinterFlags.AllowedFormats())
+	list := slices.Concat([]string{formatText, formatWide, formatName}, o.flags.JSONYamlPrintFlags.AllowedFormats(),
+		o.flags.TemplatePrinterFlags.AllowedFormats())
 	list = slices.DeleteFunc(list, func(f string) bool { return f == "kyaml" }) // it needs an object of a known kind
 	slices.Sort(list)
 	return slices.Compact(list)
@@ -92,7 +94,7 @@ func (o *Output) Check() error {
 	return nil
 }
 
-// ForPrograms says that the report is not set as text.
+// ForPrograms reports whether the report is not set as text.
 func (o *Output) ForPrograms() bool { return o.printer != nil }
 
 // Page is what text is set on.

@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli/text"
 )
 
-// expected says what each type of flag takes.
+// expected describes what each type of flag takes.
 var expected = map[string]string{
 	"int": "a whole number", "int32": "a whole number", "int64": "a whole number", "uint": "a whole number from 0", "bool": "true or false",
 	"duration": "a duration such as 30s, 5m or 1h30m", "float64": "a number",
@@ -68,8 +68,8 @@ func misused(cmd *cobra.Command, what string) error {
 	return fmt.Errorf("%s\nUsage:\n  %s\nExample:\n  %s\nSee '%s --help'", what, cmd.UseLine(), example, cmd.CommandPath())
 }
 
-// RefuseUnknown makes a command that only has subcommands fail for a name that is none of them, with its usage, and with the one that may have
-// been meant. Alone it prints its help. It holds for all commands below, also for those that cobra adds.
+// RefuseUnknown makes a command that only has subcommands fail for a name that is none of them, with its usage, and with the one that may
+// have been meant. Alone it prints its help. It holds for all commands below, also for those that cobra adds.
 func RefuseUnknown(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	root.InitDefaultHelpCmd()

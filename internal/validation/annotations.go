@@ -37,6 +37,7 @@ func annotations(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	errs = append(errs, oneOf(path, dgd.Annotations, render.AnnotationDistinctHosts, "true", "false")...)
 	errs = append(errs, oneOf(specPath.Child("annotations"), dgd.Spec.Annotations, render.AnnotationDistinctHosts, "true", "false")...)
 	errs = append(errs, checkDomainName(path, dgd.Annotations)...)
+	errs = append(errs, oneOf(path, dgd.Annotations, render.AnnotationComputeDomainPer, render.PerName, render.PerReplica)...)
 	if value, ok := dgd.Annotations[annotationOriginVersion]; ok {
 		if !likeVersion(value) {
 			errs = append(errs, badValue(field.ErrorTypeInvalid, path.Key(annotationOriginVersion), value, "must be valid semver, e.g. 1.1.0"))
@@ -63,7 +64,9 @@ func componentAnnotations(s component) field.ErrorList {
 		return nil
 	}
 	path := s.path.Child("podTemplate", "metadata", "annotations")
-	return append(oneOf(path, s.template().Annotations, annotationExecutorBackend, "mp", "ray"), checkDomainName(path, s.template().Annotations)...)
+	errs := oneOf(path, s.template().Annotations, annotationExecutorBackend, "mp", "ray")
+	errs = append(errs, oneOf(path, s.template().Annotations, render.AnnotationComputeDomainPer, render.PerName, render.PerReplica)...)
+	return append(errs, checkDomainName(path, s.template().Annotations)...)
 }
 
 // oneOf checks an annotation that has a fixed set of values.

@@ -179,7 +179,7 @@ var checkpointCases = map[string]inBoth{
 	"a checkpoint that exists": device("checkpoint: {enabled: true, checkpointRef: a, startupPolicy: WaitForCheckpoint}",
 		"checkpoint: {enabled: true, checkpointRef: a, startupPolicy: WaitForCheckpoint}", "", ""),
 	"a job beside a checkpoint that exists": device("checkpoint: {enabled: true, checkpointRef: a, job: {}}", "checkpoint: {enabled: true, checkpointRef: a, job: {}}",
-		"checkpoint.job", "Forbidden: cannot be set together with checkpointRef: nothing is to be made; remove one of the two"),
+		"checkpoint.job", "Forbidden: cannot be set together with checkpointRef: nothing is to be created; remove one of the two"),
 	"a job whose clients share nothing": device("checkpoint: {enabled: true, job: {gmsClientContainers: [main]}}", "checkpoint: {enabled: true, job: {gmsClientContainers: [main]}}",
 		"checkpoint.job.gmsClientContainers", "Forbidden: needs gpuMemoryService of mode intraPod; add it, or remove the list"),
 	"a checkpoint of a planner": {

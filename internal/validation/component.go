@@ -83,7 +83,8 @@ func frontendSidecar(s component) field.ErrorList {
 	}
 	var errs field.ErrorList
 	if s.alpha.FrontendSidecar.Image == "" {
-		errs = append(errs, field.Required(s.path.Child("frontendSidecar").InAlpha(s.path.Child("frontendSidecar", "image")), "name the frontend's image"))
+		errs = append(errs, field.Required(s.path.Child("frontendSidecar").InAlpha(s.path.Child("frontendSidecar", "image")),
+			"name the frontend's image"))
 	}
 	if extra := s.alpha.ExtraPodSpec; extra != nil && extra.PodSpec != nil {
 		for i := range extra.PodSpec.Containers {

@@ -13,8 +13,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/field"
 )
 
-// GraphCreate returns what is wrong with a new deployment: the rules of Graph, and those that objects from before them need not keep. The set
-// of components never changes, so a component is new only with its deployment.
+// GraphCreate returns what is wrong with a new deployment: the rules of Graph, and those that objects from before them need not keep. The
+// set of components never changes, so a component is new only with its deployment.
 func GraphCreate(dgd Written) field.ErrorList {
 	errs := Graph(dgd)
 	if dgd.DynamoGraphDeployment == nil {
@@ -22,7 +22,8 @@ func GraphCreate(dgd Written) field.ErrorList {
 	}
 	if dgd.Spec.Restart != nil {
 		errs = append(errs, field.Forbidden(specPath.Child("restart"),
-			"spec.restart must be unset on create; set spec.restart.id after creation to request a restart: apply the object without it, then set it"))
+			"spec.restart must be unset on create; set spec.restart.id after creation to request a restart: apply the object without it, then "+
+				"set it"))
 	}
 	errs = append(errs, ofChanges(dgd)...)
 	errs = append(errs, transfer(dgd.DynamoGraphDeployment)...)
@@ -35,7 +36,8 @@ func GraphCreate(dgd Written) field.ErrorList {
 	return errs
 }
 
-// ofChanges are rules of new deployments and, ratcheted, of changes. The guard does not ask for them: deployments from before them continue.
+// ofChanges are rules of new deployments and, ratcheted, of changes. The guard does not ask for them: deployments from before them
+// continue.
 func ofChanges(dgd Written) field.ErrorList {
 	errs := append(groveUpdate(dgd.DynamoGraphDeployment), enoughReplicas(dgd.DynamoGraphDeployment)...)
 	errs = append(errs, unconvertedTransfer(dgd)...)
@@ -54,14 +56,16 @@ var changeChecks = []func(component) field.ErrorList{
 	powerLimit, containerResources, multinodeType, formerRoles, sharedMemorySign, pickerConfig, deviceService, failover, checkpoint,
 }
 
-// multinodeType: only the pods of workers form one program. A component without a type may be one, and endpointPicker speaks of its own type.
+// multinodeType: only the pods of workers form one program. A component without a type may be one, and endpointPicker speaks of its own
+// type.
 func multinodeType(s component) field.ErrorList {
 	kind := s.explicitType()
 	if !s.multinode() || slices.Contains(multinodeTypes, kind) {
 		return nil
 	}
 	return one(field.Invalid(s.path.Child("multinode"), s.nodes(),
-		"a replica of %[1]s %[2]s cannot span several nodes; remove multinode and raise replicas, or set %[1]s worker", field.WordType, short(kind)))
+		"a replica of %[1]s %[2]s cannot span several nodes; remove multinode and raise replicas, or set %[1]s worker", field.WordType,
+		short(kind)))
 }
 
 // multinodeTypes may have multinode, or are refused it by another rule.

@@ -54,10 +54,12 @@ func deviceService(s component) field.ErrorList {
 		return append(errs, clientContainers(s, path.Child("extraClientContainers"), g.ExtraClientContainers)...)
 	}
 	if len(g.ExtraClientContainers) > 0 {
-		errs = append(errs, field.Forbidden(path.Child("extraClientContainers"), "is for mode %s only; remove it, or change the mode", field.WordIntraPod))
+		errs = append(errs, field.Forbidden(path.Child("extraClientContainers"), "is for mode %s only; remove it, or change the mode",
+			field.WordIntraPod))
 	}
 	if s.graph.Spec.BackendFramework != nvidiav1beta1.BackendFrameworkVLLM {
-		errs = append(errs, badValue(field.ErrorTypeInvalid, path.Child("mode"), modeAsWritten(s, g.Mode), "is for vLLM only; set spec.backendFramework to vllm, or use mode %s", field.WordIntraPod))
+		errs = append(errs, badValue(field.ErrorTypeInvalid, path.Child("mode"), modeAsWritten(s, g.Mode),
+			"is for vLLM only; set spec.backendFramework to vllm, or use mode %s", field.WordIntraPod))
 	}
 	return errs
 }
@@ -109,7 +111,7 @@ func containerName(path *field.Path, name string) field.ErrorList {
 	return nil
 }
 
-// hasGPU says that the main container is limited to a GPU or more, of whatever kind.
+// hasGPU reports whether the main container is limited to a GPU or more, of whatever kind.
 func (s component) hasGPU() bool {
 	c := s.mainContainer()
 	if c == nil {
@@ -134,10 +136,12 @@ func failover(s component) field.ErrorList {
 	case g == nil:
 		errs = append(errs, field.Forbidden(path, "needs gpuMemoryService of the same mode; add it, or remove failover"))
 	case (g.Mode == interPod) != (f.Mode == interPod):
-		errs = append(errs, badValue(field.ErrorTypeInvalid, path.Child("mode"), modeAsWritten(s, f.Mode), "must be the mode of gpuMemoryService"))
+		errs = append(errs, badValue(field.ErrorTypeInvalid, path.Child("mode"), modeAsWritten(s, f.Mode),
+			"must be the mode of gpuMemoryService"))
 	}
 	if f.Mode != interPod && f.NumShadows > 1 {
-		errs = append(errs, field.Invalid(path.Child("numShadows"), f.NumShadows, "must be 1 with mode %s; leave it out, or use mode %s", field.WordIntraPod, field.WordInterPod))
+		errs = append(errs, field.Invalid(path.Child("numShadows"), f.NumShadows, "must be 1 with mode %s; leave it out, or use mode %s",
+			field.WordIntraPod, field.WordInterPod))
 	}
 	return errs
 }
@@ -152,7 +156,8 @@ func containerDiscovery(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorLis
 	if !inPod || mode == "container" {
 		return nil
 	}
-	return one(badValue(field.ErrorTypeInvalid, annotationPath(annotationDiscoveryMode), mode, `must be "container" with failover of mode %s`, field.WordIntraPod))
+	return one(badValue(field.ErrorTypeInvalid, annotationPath(annotationDiscoveryMode), mode, `must be "container" with failover of mode %s`,
+		field.WordIntraPod))
 }
 
 // checkpoint checks what its fields say of each other. The rest is kept as written.
@@ -178,7 +183,8 @@ func checkpoint(s component) field.ErrorList {
 		errs = append(errs, field.Forbidden(path, "is for workers only; remove it"))
 	}
 	if c.Enabled && g != nil && g.Mode == interPod {
-		errs = append(errs, field.Forbidden(path, "cannot be combined with gpuMemoryService of mode %s; remove one of the two", field.WordInterPod))
+		errs = append(errs, field.Forbidden(path, "cannot be combined with gpuMemoryService of mode %s; remove one of the two",
+			field.WordInterPod))
 	}
 	if c.TargetContainerName != "" {
 		errs = append(errs, containerName(path.Child("targetContainerName"), c.TargetContainerName)...)
@@ -187,7 +193,8 @@ func checkpoint(s component) field.ErrorList {
 		return errs
 	}
 	if c.CheckpointRef != "" {
-		errs = append(errs, field.Forbidden(path.Child("job"), "cannot be set together with checkpointRef: nothing is to be made; remove one of the two"))
+		errs = append(errs, field.Forbidden(path.Child("job"),
+			"cannot be set together with checkpointRef: nothing is to be created; remove one of the two"))
 	}
 	clients := path.Child("job", "gmsClientContainers")
 	if len(c.Job.Clients) > 0 && (g == nil || g.Mode == interPod) {

@@ -15,21 +15,24 @@ import (
 
 // distinctHosts checks the annotation of a component's pods.
 func distinctHosts(s component) field.ErrorList {
-	return oneOf(s.path.Child("podTemplate", "metadata", "annotations"), s.template().Annotations, render.AnnotationDistinctHosts, "true", "false")
+	return oneOf(s.path.Child("podTemplate", "metadata", "annotations"), s.template().Annotations, render.AnnotationDistinctHosts, "true",
+		"false")
 }
 
-// distinct says that the pods of each replica of a multinode component go to hosts of their own.
+// distinct reports whether the pods of each replica of a multinode component go to hosts of their own.
 func (s component) distinct() bool {
 	const key = render.AnnotationDistinctHosts
 	return s.multinode() && cmp.Or(s.template().Annotations[key], s.graph.Spec.Annotations[key], s.graph.Annotations[key]) == "true"
 }
 
-// distinctOnHost refuses replicas whose pods are to be on one host and on hosts of their own. Without a topology, a level is one of hosts by its name.
+// distinctOnHost refuses replicas whose pods are to be on one host and on hosts of their own. Without a topology, a level is one of hosts
+// by its name.
 func distinctOnHost(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology) field.ErrorList {
 	var errs field.ErrorList
 	refuse := func(path *field.Path, domain string) {
-		errs = append(errs, badValue(field.ErrorTypeInvalid, path.Child("packDomain"), domain, "holds each replica on one host, and the annotation "+
-			render.AnnotationDistinctHosts+" its pods on hosts of their own; pack into a broader domain or remove the annotation"))
+		errs = append(errs, badValue(field.ErrorTypeInvalid, path.Child("packDomain"), domain,
+			"holds each replica on one host, and the annotation "+
+				render.AnnotationDistinctHosts+" its pods on hosts of their own; pack into a broader domain or remove the annotation"))
 	}
 	whole := dgd.Spec.TopologyConstraint
 	for _, s := range componentsOf(dgd) {

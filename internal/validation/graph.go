@@ -59,8 +59,8 @@ var componentChecks = []struct {
 // component is one component, with what a check needs to name it.
 type component struct {
 	*nvidiav1beta1.ComponentSpec
-	// alpha is the component as v1alpha1 has it, whose fields may hold what v1beta1 has no form for; empty, and never nil, where it was written in
-	// v1beta1.
+	// alpha is the component as v1alpha1 has it, whose fields may hold what v1beta1 has no form for; empty, and never nil, where it was
+	// written in v1beta1.
 	alpha *nvidiav1alpha1.ServiceSpec
 	pvcs  []nvidiav1alpha1.PVC
 	name  string
@@ -77,7 +77,8 @@ var (
 func componentsOf(dgd *nvidiav1beta1.DynamoGraphDeployment) []component {
 	components := make([]component, 0, len(dgd.Spec.Components))
 	for _, c := range render.Components(dgd) {
-		components = append(components, component{ComponentSpec: c, alpha: &nvidiav1alpha1.ServiceSpec{}, name: c.Name, path: field.Component(render.PlaceOf(dgd, c.Name), short(c.Name)), graph: dgd})
+		components = append(components, component{ComponentSpec: c, alpha: &nvidiav1alpha1.ServiceSpec{}, name: c.Name,
+			path: field.Component(render.PlaceOf(dgd, c.Name), short(c.Name)), graph: dgd})
 	}
 	return components
 }
@@ -126,7 +127,8 @@ func Graph(dgd Written) field.ErrorList {
 	}
 	var errs field.ErrorList
 	if dgd.problem != nil {
-		errs = one(badValue(field.ErrorTypeInvalid, annotationPath(nvidiav1alpha1.AnnotationSpecMemory), "", dgd.problem.Error()+"; remove the annotation"))
+		errs = one(badValue(field.ErrorTypeInvalid, annotationPath(nvidiav1alpha1.AnnotationSpecMemory), "", dgd.problem.Error()+
+			"; remove the annotation"))
 	}
 	for _, check := range graphChecks {
 		errs = append(errs, check.run(dgd.DynamoGraphDeployment)...)

@@ -45,6 +45,15 @@ func TestGraphRules(t *testing.T) {
 			want: []string{`spec.services[Worker].topologyConstraint.packDomain: Invalid value: "host": holds each replica on one host, and the annotation ` +
 				`trellis.dev/distinct-hosts its pods on hosts of their own; pack into a broader domain or remove the annotation`},
 		},
+		"annotations: compute domain": {
+			change: func(d *deployment) { d.Annotations = map[string]string{render.AnnotationComputeDomain: "All of it"} },
+			want: []string{`metadata.annotations[trellis.dev/compute-domain]: Invalid value: "All of it": must be a name of lower case letters, digits and '-': ` +
+				`components of equal names share an NVLink domain; "none" is for no domain`},
+		},
+		"annotations: who shares a compute domain": {
+			change: func(d *deployment) { d.Annotations = map[string]string{render.AnnotationComputeDomainPer: "pod"} },
+			want:   []string{`metadata.annotations[trellis.dev/compute-domain-per]: Unsupported value: "pod": must be "name" or "replica"`},
+		},
 		"provider: value": {
 			change: func(d *deployment) { d.Annotations = map[string]string{render.AnnotationProvider: "Volcano"} },
 			want:   []string{`metadata.annotations[trellis.dev/provider]: Unsupported value: "Volcano": must be "auto" or "Gates" or "PodGroup" or "KAI" or "Grove"`},

@@ -93,7 +93,8 @@ func TransferTopology(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev
 		return one(badValue(field.ErrorTypeNotFound, name, p.ClusterTopologyName,
 			"ClusterTopology not found; ask a cluster admin to create it, or name one that exists (kubectl get clustertopologies)"))
 	case levelIndex(topology, p.Domain) < 0:
-		return one(badValue(field.ErrorTypeNotFound, transferPath.Child("domain"), p.Domain, "domain %q does not exist in ClusterTopology %q; available domains: [%s]",
+		return one(badValue(field.ErrorTypeNotFound, transferPath.Child("domain"), p.Domain,
+			"domain %q does not exist in ClusterTopology %q; available domains: [%s]",
 			short(p.Domain), short(topology.Name), strings.Join(domainNames(topology, 0), ", ")))
 	}
 	return nil

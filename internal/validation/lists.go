@@ -11,8 +11,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/field"
 )
 
-// Bounds of the lists of a pod that are compared with every node of the cluster, for every graph that waits. They are far above what a program
-// needs.
+// Bounds of the lists of a pod that are compared with every node of the cluster, for every graph that waits. They are far above what a
+// program needs.
 const (
 	maxHostPorts     = 256
 	maxTolerations   = 256
@@ -33,15 +33,18 @@ func comparedLists(s component) field.ErrorList {
 			errs = append(errs, tooLong(path, n, most, what, fix))
 		}
 	}
-	bounded(len(spec.Tolerations), maxTolerations, "tolerations", "tolerate a key with operator Exists instead of each value", path.Child("tolerations"))
-	bounded(len(spec.NodeSelector), maxNodeSelector, "labels", "label the nodes of a pool with one label, and select that", path.Child("nodeSelector"))
+	bounded(len(spec.Tolerations), maxTolerations, "tolerations", "tolerate a key with operator Exists instead of each value",
+		path.Child("tolerations"))
+	bounded(len(spec.NodeSelector), maxNodeSelector, "labels", "label the nodes of a pool with one label, and select that",
+		path.Child("nodeSelector"))
 	bounded(len(spec.TopologySpreadConstraints), maxSpread, "constraints", "remove some", path.Child("topologySpreadConstraints"))
 	bounded(len(spec.ResourceClaims), maxClaimsOfPod, "claims", "ask for several devices in one claim", path.Child("resourceClaims"))
 	bounded(resourceNames(spec), maxResourceNames, "names of resources in all containers", "remove some", s.mainPath("resources"))
 	if spec.Affinity == nil {
 		return errs
 	}
-	const required, fix = "requiredDuringSchedulingIgnoredDuringExecution", "label the nodes or pods that are meant with one label, and ask for that"
+	const required, fix = "requiredDuringSchedulingIgnoredDuringExecution",
+		"label the nodes or pods that are meant with one label, and ask for that"
 	const entries = "terms, expressions and values"
 	path = path.Child("affinity")
 	if a := spec.Affinity.NodeAffinity; a != nil {
@@ -51,7 +54,8 @@ func comparedLists(s component) field.ErrorList {
 		bounded(podEntries(a.RequiredDuringSchedulingIgnoredDuringExecution), maxTermEntries, entries, fix, path.Child("podAffinity", required))
 	}
 	if a := spec.Affinity.PodAntiAffinity; a != nil {
-		bounded(podEntries(a.RequiredDuringSchedulingIgnoredDuringExecution), maxTermEntries, entries, fix, path.Child("podAntiAffinity", required))
+		bounded(podEntries(a.RequiredDuringSchedulingIgnoredDuringExecution), maxTermEntries, entries, fix, path.Child("podAntiAffinity",
+			required))
 	}
 	return errs
 }
@@ -83,7 +87,8 @@ func hostPorts(s component, spec *corev1.PodSpec) field.ErrorList {
 	if sum <= maxHostPorts {
 		return nil
 	}
-	return one(tooLong(at.Child("ports"), sum, maxHostPorts, "host ports in all containers", "remove host ports: pods reach each other without them"))
+	return one(tooLong(at.Child("ports"), sum, maxHostPorts, "host ports in all containers",
+		"remove host ports: pods reach each other without them"))
 }
 
 // resourceNames counts what the pod asks for.

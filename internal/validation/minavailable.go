@@ -19,7 +19,8 @@ func enoughReplicas(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	for _, s := range componentsOf(dgd) {
 		if m, n := s.MinAvailable, s.wanted(); m != nil && n > 0 && *m > n {
 			errs = append(errs, field.Invalid(s.path.Child("minAvailable"), *m,
-				"minAvailable must be less than or equal to replicas unless replicas is 0; raise replicas, or set it to 0 to stop the %s", field.WordComponent))
+				"minAvailable must be less than or equal to replicas unless replicas is 0; raise replicas, or set it to 0 to stop the %s",
+				field.WordComponent))
 		}
 	}
 	return errs
@@ -43,8 +44,9 @@ func minAvailableFixed(now, before component, provider string) *field.Error {
 		return nil
 	}
 	return field.Forbidden(now.path.Child("minAvailable"), fmt.Sprintf(
-		"minAvailable cannot be set later under the provider %s, which cannot change minAvailable of what it has made (1 to %d); "+
-			"delete and recreate the DynamoGraphDeployment, or use another provider (annotation %s)", provider, *now.MinAvailable, render.AnnotationProvider))
+		"minAvailable cannot be set later under the provider %s, which cannot change minAvailable of what it has created (1 to %d); "+
+			"delete and recreate the DynamoGraphDeployment, or use another provider (annotation %s)", provider, *now.MinAvailable,
+		render.AnnotationProvider))
 }
 
 // ScaleFloor returns why a component may not be scaled to n replicas: fewer than its minAvailable, and not 0. The path is that of a scaling
@@ -55,5 +57,6 @@ func ScaleFloor(dgd *nvidiav1beta1.DynamoGraphDeployment, name string, n int32) 
 		return nil
 	}
 	return one(field.Invalid(specPath.Child("replicas"), n,
-		"must be at least %d, the minAvailable of %s %s, or 0 to stop it; minAvailable is immutable", *c.MinAvailable, field.WordComponent, short(name)))
+		"must be at least %d, the minAvailable of %s %s, or 0 to stop it; minAvailable is immutable", *c.MinAvailable, field.WordComponent,
+		short(name)))
 }

@@ -60,7 +60,8 @@ func componentName(s component) field.ErrorList {
 	}
 	if !componentNameRegexp.MatchString(s.name) {
 		return one(badValue(field.ErrorTypeInvalid, s.path, s.name,
-			"a %s name must consist of letters, digits, '-' or '.', and begin and end with a letter or digit; must match %s", field.WordComponent, componentNamePattern))
+			"a %s name must consist of letters, digits, '-' or '.', and begin and end with a letter or digit; must match %s", field.WordComponent,
+			componentNamePattern))
 	}
 	return nil
 }
@@ -78,7 +79,8 @@ func componentNamesDiffer(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorL
 		name := s.inObjectNames()
 		if first, ok := seen[name]; ok {
 			errs = append(errs, badValue(field.ErrorTypeDuplicate, s.path, s.name,
-				"collides with %s %q: in the names of pods and Services both become %q; rename one of them", field.WordComponent, short(first), short(name)))
+				"collides with %s %q: in the names of pods and Services both become %q; rename one of them", field.WordComponent, short(first),
+				short(name)))
 			continue
 		}
 		seen[name] = s.name
@@ -99,7 +101,8 @@ func objectNamesDiffer(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList
 	for _, s := range components {
 		if other, ok := headless[s.inObjectNames()]; ok {
 			errs = append(errs, badValue(field.ErrorTypeInvalid, s.path, s.name,
-				"its Service would have the name of the headless Service of multinode %s %q; rename one of the two %s", field.WordComponent, short(other), field.WordComponents))
+				"its Service would have the name of the headless Service of multinode %s %q; rename one of the two %s", field.WordComponent,
+				short(other), field.WordComponents))
 		}
 	}
 	return errs

@@ -16,8 +16,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// AsksForCliques reports whether the ComputeDomains of its namespace matter to a deployment: its topology has a level of NVLink cliques, and its pods name
-// claim templates, or Trellis is to make a ComputeDomain for them.
+// AsksForCliques reports whether the ComputeDomains of its namespace matter to a deployment: its topology has a level of NVLink cliques,
+// and its pods name claim templates, or Trellis is to make a ComputeDomain for them.
 func AsksForCliques(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology) bool {
 	return cliqueLevel(topology) >= 0 && len(nvlink.TemplatesOf(dgd))+len(render.ComputeDomainsOf(dgd)) > 0
 }
@@ -29,9 +29,10 @@ func cliqueLevel(topology *grovev1alpha1.ClusterTopology) int {
 	return slices.IndexFunc(topology.Spec.Levels, func(l grovev1alpha1.TopologyLevel) bool { return l.Key == nvlink.CliqueLabel })
 }
 
-// CliqueWarnings says which pods share a ComputeDomain and may be placed in two NVLink cliques, between which no memory is shared, and what to set. The
-// replicas of one component do not depend on each other, so each may have a clique of its own.
-func CliqueWarnings(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology, domains []nvlink.ComputeDomain) []field.Text {
+// CliqueWarnings says which pods share a ComputeDomain and may be placed in two NVLink cliques, between which no memory is shared, and
+// what to set. The replicas of one component do not depend on each other, so each may have a clique of its own.
+func CliqueWarnings(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology,
+	domains []nvlink.ComputeDomain) []field.Text {
 	clique := cliqueLevel(topology)
 	if clique < 0 || packedAt(dgd, topology) >= clique {
 		return nil
@@ -53,13 +54,14 @@ func CliqueWarnings(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1a
 		for _, at := range shared.Components {
 			names = append(names, short(dgd.Spec.Components[at].Name))
 		}
-		lines = append(lines, line(field.Say("pods of the ComputeDomain %s may be placed in two NVLink cliques, which share no memory: set %s to %q (%s)",
+		lines = append(lines, line(field.Say("pods of the ComputeDomain %s may be placed in two NVLink cliques, which share no memory: set %s "+
+			"to %q (%s)",
 			cut(shared.Domain.Name, 24), fix, short(to), enumerate(names, ", ", 40)), nil))
 	}
 	return lines
 }
 
-// annotated says that a deployment states its topology by annotations.
+// annotated reports whether a deployment states its topology by annotations.
 func annotated(dgd *nvidiav1beta1.DynamoGraphDeployment) bool {
 	return constraint.FromAnnotations(dgd) != constraint.Annotated{}
 }

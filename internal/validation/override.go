@@ -9,8 +9,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// providerOverrides refuses what would be left out. Overrides that were stored before the rule are, with a warning, and so is what v1alpha1 says
-// in a form of its own.
+// providerOverrides refuses what would be left out. Overrides that were stored before the rule are, with a warning, and so is what
+// v1alpha1 says in a form of its own.
 func providerOverrides(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	var errs field.ErrorList
 	for _, p := range render.OverrideProblems(dgd) {

@@ -15,8 +15,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/podlimit"
 )
 
-// PodLimit returns which bounds on numbers of pods a deployment exceeds: those of each field, and limit for all pods of the graph; a limit of 0
-// is none. On an update, where old is not nil, what was exceeded before and does not grow is no error, so that such a graph can be scaled in.
+// PodLimit returns which bounds on numbers of pods a deployment exceeds: those of each field, and limit for all pods of the graph; a limit
+// of 0 is none. On an update, where old is not nil, what was exceeded before and does not grow is no error, so that such a graph can be
+// scaled in.
 func PodLimit(updated, old *nvidiav1beta1.DynamoGraphDeployment, limit int64) field.ErrorList {
 	if updated == nil || updated.DeletionTimestamp != nil {
 		return nil
@@ -82,7 +83,8 @@ func OverLimit(dgd *nvidiav1beta1.DynamoGraphDeployment, most int64) string {
 	for _, s := range bySize(dgd) {
 		parts = append(parts, fmt.Sprintf("%s %d x %d", short(s.name), max(0, s.wanted()), s.nodes()))
 	}
-	return fmt.Sprintf("the graph asks for %d pods (replicas x nodeCount: %s), more than the %d that one graph may have (--max-pods-per-graph)",
+	return fmt.Sprintf("the graph asks for %d pods (replicas x nodeCount: %s), more than the %d that one graph may have "+
+		"(--max-pods-per-graph)",
 		pods, strings.Join(limit.First(parts, 3, ""), ", "), most)
 }
 
@@ -102,7 +104,7 @@ func Exceeded(dgd *nvidiav1beta1.DynamoGraphDeployment, short []podlimit.Short, 
 	if len(given) > 0 {
 		why += "; " + strings.Join(limit.First(given, 3, "components"), ", ")
 	}
-	return why + "; pods that exist are kept, and none is made beyond the bound; lower replicas or nodeCount"
+	return why + "; pods that exist are kept, and none is created beyond the bound; lower replicas or nodeCount"
 }
 
 // bySize lists the components, the one with most pods first.

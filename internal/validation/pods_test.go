@@ -92,7 +92,7 @@ func TestScaleLimit(t *testing.T) {
 
 // A deployment that was stored beyond a bound is told which bound it is, and which components have fewer replicas.
 func TestExceeded(t *testing.T) {
-	const kept = "; pods that exist are kept, and none is made beyond the bound; lower replicas or nodeCount"
+	const kept = "; pods that exist are kept, and none is created beyond the bound; lower replicas or nodeCount"
 	short := []podlimit.Short{{Component: "a", Given: 9, Wanted: 10}, {Component: "b", Given: 0, Wanted: 1}}
 	many := append(slices.Clone(short), podlimit.Short{Component: "c", Wanted: 1}, podlimit.Short{Component: "d", Wanted: 1}, podlimit.Short{Component: "e", Wanted: 1})
 	const ten = "the graph asks for 12 pods (replicas x nodeCount: a 12 x 1), more than the 10 that one graph may have (--max-pods-per-graph)"

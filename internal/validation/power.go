@@ -12,8 +12,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/field"
 )
 
-// annotationPowerLimit on the pods of a component caps the power of each GPU, in watts. The planner multiplies it by the GPUs of a replica and
-// keeps the product, so neither may change, and devices behind claims, which it cannot count, are refused.
+// annotationPowerLimit on the pods of a component caps the power of each GPU, in watts. The planner multiplies it by the GPUs of a replica
+// and keeps the product, so neither may change, and devices behind claims, which it cannot count, are refused.
 const annotationPowerLimit = "dynamo.nvidia.com/gpu-power-limit"
 
 const immutableBesidePower = "is immutable while the pods have the annotation " + annotationPowerLimit +

@@ -30,7 +30,8 @@ func provider(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	if dgd.Annotations[render.AnnotationWorkload] == specs.LeaderWorkerSet && slices.Contains(specs.Names(), chosen) &&
 		chosen != specs.Auto && !specs.Named(chosen).TakesSets {
 		errs = append(errs, badValue(field.ErrorTypeForbidden, path.Key(render.AnnotationWorkload), specs.LeaderWorkerSet,
-			"LeaderWorkerSets can be placed by "+strings.Join(specs.TakingSets(), " and ")+", not by "+chosen+"; choose one of them, or remove the annotation"))
+			"LeaderWorkerSets can be placed by "+strings.Join(specs.TakingSets(), " and ")+", not by "+chosen+
+				"; choose one of them, or remove the annotation"))
 	}
 	for _, out := range specs.Named(chosen).RuledOutBy {
 		if out.Key != specs.AnnotationWorkloadProvider && dgd.Annotations[out.Key] == out.Value {
@@ -57,11 +58,12 @@ func workloadProviders() []string {
 	return values
 }
 
-// providerImmutable bars choosing another provider or workload while there are pods made for this one. It looks at the annotations and at the
-// status that the object itself carries, so that it needs no look at the cluster.
+// providerImmutable bars choosing another provider or workload while there are pods made for this one. It looks at the annotations and at
+// the status that the object itself carries, so that it needs no look at the cluster.
 func providerImmutable(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	errs := sameWhilePods(old, render.AnnotationProvider, "provider", providerIn(updated), providerIn(old))
-	return append(errs, sameWhilePods(old, render.AnnotationWorkload, "workload", updated.Annotations[render.AnnotationWorkload], old.Annotations[render.AnnotationWorkload])...)
+	return append(errs, sameWhilePods(old, render.AnnotationWorkload, "workload", updated.Annotations[render.AnnotationWorkload],
+		old.Annotations[render.AnnotationWorkload])...)
 }
 
 // providerIn is the provider that the annotations name, whichever of them does.
@@ -77,7 +79,8 @@ func sameWhilePods(old *nvidiav1beta1.DynamoGraphDeployment, annotation, what, n
 	for _, name := range slices.Sorted(maps.Keys(old.Status.Components)) {
 		if component := old.Status.Components[name]; component.Replicas > 0 {
 			return one(field.Forbidden(annotationPath(annotation),
-				"the %s is immutable while the deployment has pods (%s %s has %d replicas); scale all %s to 0 first, or delete and recreate the DynamoGraphDeployment",
+				"the %s is immutable while the deployment has pods (%s %s has %d replicas); scale all %s to 0 first, or delete and recreate the "+
+					"DynamoGraphDeployment",
 				what, field.WordComponent, short(name), component.Replicas, field.WordComponents))
 		}
 	}

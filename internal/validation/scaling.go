@@ -8,8 +8,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/field"
 )
 
-// ReplicasKept returns the components whose number of replicas admission keeps although a change of the deployment has another: a scaling adapter
-// owns it. adapterOf names a component's adapter.
+// ReplicasKept returns the components whose number of replicas admission keeps although a change of the deployment has another: a scaling
+// adapter owns it. adapterOf names a component's adapter.
 func ReplicasKept(updated, old *nvidiav1beta1.DynamoGraphDeployment, adapterOf func(component string) string) []field.Text {
 	if updated == nil || old == nil {
 		return nil
@@ -17,7 +17,8 @@ func ReplicasKept(updated, old *nvidiav1beta1.DynamoGraphDeployment, adapterOf f
 	var kept []field.Text
 	forComponentsInBoth(updated, old, func(now, before component) {
 		if (now.scaled() || before.scaled()) && now.wanted() != before.wanted() {
-			kept = append(kept, field.Say("%s stays %d: DynamoGraphDeploymentScalingAdapter %q owns it", now.path.Child("replicas"), before.wanted(), adapterOf(now.name)))
+			kept = append(kept, field.Say("%s stays %d: DynamoGraphDeploymentScalingAdapter %q owns it", now.path.Child("replicas"), before.wanted(),
+				adapterOf(now.name)))
 		}
 	})
 	return kept
@@ -37,7 +38,7 @@ func ReplicasAllowed(dgd *nvidiav1beta1.DynamoGraphDeployment, name string, n in
 	return errs
 }
 
-// scaled says that an adapter owns the service's replicas.
+// scaled reports whether an adapter owns the service's replicas.
 func (s component) scaled() bool { return s.ScalingAdapter != nil }
 
 // wanted is the number of replicas the component asks for.

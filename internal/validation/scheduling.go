@@ -18,7 +18,8 @@ func scheduling(s component) field.ErrorList {
 	var errs field.ErrorList
 	if s.template().Spec.NodeName != "" && (s.multinode() || constraint.Stated(s.graph)) {
 		errs = append(errs, field.Forbidden(path.Child("nodeName"),
-			"the pods of a multinode %s, and of a deployment with a topology constraint, are placed by the operator; remove nodeName, or use nodeSelector", field.WordComponent))
+			"the pods of a multinode %s, and of a deployment with a topology constraint, are placed by the operator; remove nodeName, or use "+
+				"nodeSelector", field.WordComponent))
 	}
 	for i, gate := range s.template().Spec.SchedulingGates {
 		if gate.Name == render.PlacementGate {

@@ -115,7 +115,8 @@ func restartOrder(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	}
 	if len(seen) != len(dgd.Spec.Components) {
 		errs = append(errs, field.Invalid(path, len(seen),
-			"must have the same number of unique %s as the deployment, which has %d; or leave it out for alphabetical order", field.WordComponents, len(dgd.Spec.Components)))
+			"must have the same number of unique %s as the deployment, which has %d; or leave it out for alphabetical order", field.WordComponents,
+			len(dgd.Spec.Components)))
 	}
 	return errs
 }

@@ -21,8 +21,9 @@ func spreadFields(spread constraint.Domains) []spreadField {
 	return []spreadField{{"spreadDomain", spread.Required}, {"preferredSpreadDomain", spread.Preferred}}
 }
 
-// misplacedSpread finds levels over which replicas cannot be spread: their deployment, or all of them, are packed into one domain of the level, or each may
-// be in several (docs/placement.md#spreading-replicas). The deployment's is a default, which need not suit every component.
+// misplacedSpread finds levels over which replicas cannot be spread: their deployment, or all of them, are packed into one domain of the
+// level, or each may be in several (docs/placement.md#spreading-replicas). The deployment's is a default, which need not suit every
+// component.
 func misplacedSpread(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology) field.ErrorList {
 	var errs field.ErrorList
 	whole := dgd.Spec.TopologyConstraint
@@ -110,10 +111,11 @@ func spreadWithoutEffect(dgd Written, topology *grovev1alpha1.ClusterTopology) [
 	return lines
 }
 
-// unsuitedSpread says that the packDomain of a component leaves no place for the deployment's spread.
+// unsuitedSpread reports whether the packDomain of a component leaves no place for the deployment's spread.
 func unsuitedSpread(topology *grovev1alpha1.ClusterTopology, spread constraint.Domains, graph string, s component) bool {
 	for _, f := range spreadFields(spread) {
-		problem := constraint.SpreadProblem(levelIndex(topology, f.domain), levelIndex(topology, graph), levelIndex(topology, s.TopologyConstraint.PackDomain), s.multinode())
+		problem := constraint.SpreadProblem(levelIndex(topology, f.domain), levelIndex(topology, graph), levelIndex(topology,
+			s.TopologyConstraint.PackDomain), s.multinode())
 		if problem == constraint.SpreadOfPacked || problem == constraint.SpreadInReplica {
 			return true
 		}

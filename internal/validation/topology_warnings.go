@@ -48,7 +48,7 @@ func TopologyWarnings(updated, old *grovev1alpha1.ClusterTopology, users []UserO
 	return Bounded(lines, "")
 }
 
-// changeOf says what a change does to one level; empty: nothing.
+// changeOf describes what a change does to one level; empty: nothing.
 func changeOf(level grovev1alpha1.TopologyLevel, updated, old *grovev1alpha1.ClusterTopology) string {
 	at := levelIndex(updated, level.Domain)
 	switch {

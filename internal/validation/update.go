@@ -54,8 +54,8 @@ func GraphUpdate(now, before Written) field.ErrorList {
 	return append(errs, ratchet(append(Graph(now), ofChanges(now)...), append(Graph(before), ofChanges(before)...))...)
 }
 
-// ratchet drops the errors that were there before, word for word. It compares them as v1alpha1 has them, which names components: in v1beta1 their
-// order may change.
+// ratchet drops the errors that were there before, word for word. It compares them as v1alpha1 has them, which names components: in
+// v1beta1 their order may change.
 func ratchet(now, before field.ErrorList) field.ErrorList {
 	known := sets.New[string]()
 	for _, err := range before {
@@ -101,7 +101,8 @@ func componentsImmutable(updated, old *nvidiav1beta1.DynamoGraphDeployment) fiel
 		names sets.Set[string]
 	}{{"added", now.Difference(before)}, {"removed", before.Difference(now)}} {
 		if len(change.names) > 0 {
-			changes = append(changes, field.Say("%s %s: [%s]", field.WordComponents, change.what, enumerate(sets.List(change.names), ", ", longestValue)))
+			changes = append(changes, field.Say("%s %s: [%s]", field.WordComponents, change.what, enumerate(sets.List(change.names), ", ",
+				longestValue)))
 		}
 	}
 	if len(changes) == 0 {

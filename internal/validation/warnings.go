@@ -38,7 +38,9 @@ var deprecatedFields = []struct {
 }{
 	{[]string{"dynamoNamespace"}, func(s component) bool { return s.alpha.DynamoNamespace != nil },
 		field.Say("is deprecated and ignored: the Dynamo namespace is <namespace>-<name> of the DynamoGraphDeployment; remove it")},
-	{[]string{"autoscaling"}, func(s component) bool { return s.alpha.Autoscaling != nil }, field.Say("is deprecated and ignored: set replicas instead")},
+	{[]string{"autoscaling"}, func(s component) bool {
+		return s.alpha.Autoscaling != nil
+	}, field.Say("is deprecated and ignored: set replicas instead")},
 	{[]string{"pvc"}, func(s component) bool { return s.alpha.PVC != nil },
 		field.Say("was removed and is ignored: list the claim in spec.pvcs and mount it with volumeMounts")},
 	{[]string{"serviceName"}, func(s component) bool { return s.alpha.ServiceName != "" && s.alpha.ServiceName != s.name },
@@ -49,8 +51,8 @@ var deprecatedFields = []struct {
 		field.Say("is deprecated, and the next release ignores it: write its providerOverride into roles[worker], then remove it")},
 }
 
-// GraphWarnings returns what a user should know about a deployment that is accepted. notActedOn lists the fields that have no effect. There is one
-// line a kind of field; [Bounded] keeps all lines together within what the API server passes on.
+// GraphWarnings returns what a user should know about a deployment that is accepted. notActedOn lists the fields that have no effect.
+// There is one line a kind of field; [Bounded] keeps all lines together within what the API server passes on.
 func GraphWarnings(dgd Written, topology *grovev1alpha1.ClusterTopology, notActedOn []render.Ignored) []field.Text {
 	if dgd.DynamoGraphDeployment == nil {
 		return nil
@@ -77,7 +79,7 @@ func GraphWarnings(dgd Written, topology *grovev1alpha1.ClusterTopology, notActe
 	return append(lines, grouped(idle, func(i render.Ignored) *field.Path { return i.Path }, notActedOnText)...)
 }
 
-// notActedOnText says that a field has no effect, or none under one provider.
+// notActedOnText states that a field has no effect, or none under one provider.
 func notActedOnText(ignored render.Ignored, path *field.Path) field.Text {
 	if ignored.Provider != "" {
 		return field.Say("%s is accepted but not acted on by the provider %s", path, ignored.Provider)
@@ -159,7 +161,8 @@ func multinodeWithoutType(dgd Written, _ *grovev1alpha1.ClusterTopology) []field
 	if len(names) == 0 {
 		return nil
 	}
-	return []field.Text{line(field.Say("multinode without a %[1]s is refused by the Dynamo operator after 1.5; set %[1]s worker, prefill or decode",
+	return []field.Text{line(field.Say("multinode without a %[1]s is refused by the Dynamo operator after 1.5; set %[1]s worker, prefill "+
+		"or decode",
 		field.WordType), names)}
 }
 
@@ -185,6 +188,7 @@ func unlistedClaims(dgd Written, _ *grovev1alpha1.ClusterTopology) []field.Text 
 		return nil
 	}
 	each := field.Component(-1, "*")
-	path := each.Child("podTemplate", "spec", "containers").Key(nvidiav1beta1.MainContainerName).Child("volumeMounts").InAlpha(each.Child("volumeMounts"))
+	path := each.Child("podTemplate", "spec", "containers").Key(nvidiav1beta1.MainContainerName).Child("volumeMounts").
+		InAlpha(each.Child("volumeMounts"))
 	return []field.Text{line(field.Say("%s name claims that spec.pvcs does not list", path), mounts)}
 }

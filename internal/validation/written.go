@@ -22,8 +22,8 @@ type Written struct {
 	problem error
 }
 
-// FromJSON is a deployment as a request has it, in either version. It fails on one that its own version's schema does not take; what a deployment of
-// v1beta1 remembers of v1alpha1, and cannot be read, is an error of [Graph].
+// FromJSON is a deployment as a request has it, in either version. It fails on one that its own version's schema does not take; what a
+// deployment of v1beta1 remembers of v1alpha1, and cannot be read, is an error of [Graph].
 func FromJSON(raw []byte) (Written, error) {
 	kind := metav1.TypeMeta{}
 	if err := json.Unmarshal(raw, &kind); err != nil {
@@ -54,7 +54,7 @@ func FromJSON(raw []byte) (Written, error) {
 	return w, err
 }
 
-// Unreadable says that what the deployment remembers of v1alpha1 is none.
+// Unreadable reports whether what the deployment remembers of v1alpha1 is none.
 func (w Written) Unreadable() bool { return w.problem != nil }
 
 // AlphaOnly is what only v1alpha1 can say of the deployment.

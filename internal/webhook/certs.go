@@ -40,8 +40,8 @@ type CertOptions struct {
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingwebhookconfigurations,resourceNames=trellis-validating-webhook-configuration,verbs=list;update;watch
 
 // SetupCertRotation makes the webhooks' certificate, renews it in time, serves it, and tells the webhook configurations and the definitions
-// whom to trust. ready is closed once there is a certificate and it is trusted. It runs on every replica, not on the leader alone: a standby
-// serves too.
+// whom to trust. ready is closed once there is a certificate and it is trusted. It runs on every replica, not on the leader alone: a
+// standby serves too.
 //
 // What the rotator calls ready is not waited for, because that needs the files in CertDir and looks for them at intervals that double: on a
 // first start it may be minutes late.
@@ -51,7 +51,8 @@ func SetupCertRotation(mgr ctrl.Manager, opts CertOptions) (ready <-chan struct{
 	}
 	host := opts.ServiceName + "." + opts.Namespace + ".svc"
 	named := narrow(mgr, map[string]string{
-		"secrets": opts.SecretName, "mutatingwebhookconfigurations": opts.MutatingWebhookConfig, "validatingwebhookconfigurations": opts.ValidatingWebhookConfig,
+		"secrets": opts.SecretName, "mutatingwebhookconfigurations": opts.MutatingWebhookConfig,
+		"validatingwebhookconfigurations": opts.ValidatingWebhookConfig,
 	})
 	err = rotator.AddRotator(named, &rotator.CertRotator{
 		SecretKey:      types.NamespacedName{Namespace: opts.Namespace, Name: opts.SecretName},

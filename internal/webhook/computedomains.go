@@ -25,9 +25,10 @@ import (
 // maxComputeDomains is how many ComputeDomains of a namespace are read for one request.
 const maxComputeDomains = 500
 
-// cliques warns of pods that share an NVLink domain and may be placed in two cliques. What cannot be read causes no warning: a cluster need not have the
-// driver.
-func (v *deploymentValidator) cliques(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology) []field.Text {
+// cliques warns of pods that share an NVLink domain and may be placed in two cliques. What cannot be read causes no warning: a cluster
+// need not have the driver.
+func (v *deploymentValidator) cliques(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment,
+	topology *grovev1alpha1.ClusterTopology) []field.Text {
 	if v.live == nil || !validation.AsksForCliques(dgd, topology) {
 		return nil
 	}

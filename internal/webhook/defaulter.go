@@ -17,8 +17,8 @@ import (
 
 var _ admission.Defaulter[*unstructured.Unstructured] = deploymentDefaulter{}
 
-// deploymentDefaulter sets replicas to 1 where they are left out, and those of roles to what nodeCount makes them, lets scaling adapters keep theirs, and
-// keeps what the other version of the API alone can say, and a minAvailable of 1.
+// deploymentDefaulter sets replicas to 1 where they are left out, and those of roles to what nodeCount makes them, lets scaling adapters
+// keep theirs, and keeps what the other version of the API alone can say, and a minAvailable of 1.
 //
 // It works on the object as the user wrote it, not on our type: the way through the type would write out zero values of the pod specs
 // inside (resources: {}, a null list) and would fail on a malformed quantity before the schema can name the field. So the patch holds
@@ -52,8 +52,8 @@ func (d deploymentDefaulter) Default(ctx context.Context, dgd *unstructured.Unst
 	return nil
 }
 
-// keepMemory gives an object back the annotations in which it remembers what the other version alone can say: kubectl replace drops them. Such a
-// value is removed by a write in the version that can say it.
+// keepMemory gives an object back the annotations in which it remembers what the other version alone can say: kubectl replace drops them.
+// Such a value is removed by a write in the version that can say it.
 func keepMemory(req admission.Request, updated *unstructured.Unstructured) {
 	old := &unstructured.Unstructured{}
 	if len(req.OldObject.Raw) == 0 || old.UnmarshalJSON(req.OldObject.Raw) != nil {
@@ -98,8 +98,8 @@ func oldComponents(req admission.Request) map[string]map[string]any {
 	return componentsOf(old)
 }
 
-// defaultRoles sets the replicas of the roles of a component if they are left out, or if they are what the former nodeCount made them: an update of
-// nodeCount alone changes both.
+// defaultRoles sets the replicas of the roles of a component if they are left out, or if they are what the former nodeCount made them: an
+// update of nodeCount alone changes both.
 func defaultRoles(component, before map[string]any) {
 	nodes, was := nodesOf(component), nodesOf(before)
 	list, _ := component["roles"].([]any)

@@ -79,9 +79,10 @@ func (v *deploymentValidator) Handle(ctx context.Context, req admission.Request)
 	return answer(req, kindDeployment, errs, lines)
 }
 
-// create checks a new deployment. Only here is the ClusterTopology read: what happens to it later is reported in a condition. What needs one that
-// could not be read is left unchecked, and unread says why.
-func (v *deploymentValidator) create(ctx context.Context, req admission.Request, written validation.Written) (lines admission.Warnings, errs field.ErrorList, unread error) {
+// create checks a new deployment. Only here is the ClusterTopology read: what happens to it later is reported in a condition. What needs
+// one that could not be read is left unchecked, and unread explains why.
+func (v *deploymentValidator) create(ctx context.Context, req admission.Request, written validation.Written) (lines admission.Warnings,
+	errs field.ErrorList, unread error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	dgd := written.DynamoGraphDeployment
@@ -118,7 +119,8 @@ func versionOf(req admission.Request) string {
 }
 
 // warn returns the warnings about a deployment, with those of more.
-func (v *deploymentValidator) warn(req admission.Request, dgd validation.Written, topology *grovev1alpha1.ClusterTopology, more ...field.Text) admission.Warnings {
+func (v *deploymentValidator) warn(req admission.Request, dgd validation.Written, topology *grovev1alpha1.ClusterTopology,
+	more ...field.Text) admission.Warnings {
 	var notActedOn []render.Ignored
 	alpha := dgd.AlphaOnly()
 	if v.notActedOn != nil {

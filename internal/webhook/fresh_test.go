@@ -56,6 +56,33 @@ var _ = Describe("A field that v1alpha1 has at the service and in its main conta
 	})
 
 	for name, worker := range map[string]string{"in its main container": inMain, "at the service": fresh} {
+		It("is lost by no manager that applies one version after the other, with the field "+name, SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+			s := newServer(ctx)
+			s.deleteAfter(oneWorker("v1alpha1", "", ""))
+			Expect(apply(s, "v1alpha1", worker, "gitops")).To(Succeed())
+			was := componentsOf(read(s, "v1beta1"))["Worker"]
+			generation := read(s, "v1beta1").GetGeneration()
+			for range 2 {
+				for _, next := range []struct{ version, worker string }{{"v1beta1", inBeta}, {"v1beta1", inBeta}, {"v1alpha1", worker}} {
+					Expect(apply(s, next.version, next.worker, "gitops")).To(Succeed())
+					Expect(componentsOf(read(s, "v1beta1"))["Worker"]).To(Equal(was), "after the same was applied in %s", next.version)
+					if name == "at the service" { // what is in main is read at the service meanwhile, and then in both places
+						Expect(read(s, "v1beta1").GetGeneration()).To(Equal(generation), "after the same was applied in %s", next.version)
+					}
+				}
+			}
+
+			if name != "at the service" {
+				return
+			}
+			By("it leaves the field out in the other version")
+			without := `type: worker, replicas: 1, podTemplate: {spec: {containers: [{name: main, image: i}]}}`
+			Expect(apply(s, "v1beta1", without, "gitops")).To(Succeed())
+			Expect(componentsOf(read(s, "v1beta1"))["Worker"]).To(Equal(manifest.Parse(GinkgoTB(), "{name: Worker, "+without+"}")))
+		})
+	}
+
+	for name, worker := range map[string]string{"in its main container": inMain, "at the service": fresh} {
 		It("stays "+name+" if it was written there, whatever is written in v1beta1", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
 			s := newServer(ctx)
 			s.deleteAfter(oneWorker("v1alpha1", "", ""))

@@ -20,8 +20,9 @@ import (
 const (
 	// smallRequest is the size in bytes up to which a body is read before the request waits for its turn. Nearly all are smaller.
 	smallRequest = 256 << 10
-	// smallBytes and largeBytes bound the bodies of the requests that are worked on at once, in bytes, each for one kind of webhook. A larger request
-	// takes all of largeBytes. Work takes some 50 times the memory of a body, and a compressed annotation counts as leastWeight at least.
+	// smallBytes and largeBytes bound the bodies of the requests that are worked on at once, in bytes, each for one kind of webhook. A larger
+	// request takes all of largeBytes. Work takes some 50 times the memory of a body, and a compressed annotation counts as leastWeight at
+	// least.
 	smallBytes  = 4 << 20
 	largeBytes  = 4 << 20
 	leastWeight = 512 << 10
@@ -35,21 +36,23 @@ const (
 
 var turnedAway = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Name: "trellis_webhook_turned_away_total",
-	Help: "Requests to a webhook that were answered with 429 because earlier requests took all the time that the API server waits. It repeats them.",
+	Help: "Requests to a webhook that were answered with 429 because earlier requests took all the time that the API server waits. It " +
+		"repeats them.",
 }, []string{"path"})
 
 func init() { metrics.Registry.MustRegister(turnedAway) }
 
-// inFlight bounds what the requests of one kind of webhook take of memory at once. A request above the bounds waits; it is turned away with 429 only
-// when its caller would not wait any longer. Conversion and admission each have their own, since admission reads objects that may need conversion.
+// inFlight bounds what the requests of one kind of webhook take of memory at once. A request above the bounds waits; it is turned away
+// with 429 only when its caller would not wait any longer. Conversion and admission each have their own, since admission reads objects
+// that may need conversion.
 type inFlight struct{ small, large *semaphore.Weighted }
 
 func newInFlight() *inFlight {
 	return &inFlight{small: semaphore.NewWeighted(smallBytes), large: semaphore.NewWeighted(largeBytes)}
 }
 
-// bound serves the requests of a webhook within the bounds. It holds its share while it reads a large body and while it works, not while a small body
-// is sent or an answer is taken: who is slow holds up no others.
+// bound serves the requests of a webhook within the bounds. It holds its share while it reads a large body and while it works, not while a
+// small body is sent or an answer is taken: who is slow holds up no others.
 func (f *inFlight) bound(hook http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer := &buffered{header: http.Header{}}
@@ -91,8 +94,8 @@ func unread(answer *buffered, err error) {
 	http.Error(answer, fmt.Sprintf("reading the request: %v", err), http.StatusBadRequest)
 }
 
-// readLarge reads a body within a time that is shorter than that of the whole request, and restores that. A deadline that passes later would end the
-// request's context.
+// readLarge reads a body within a time that is shorter than that of the whole request, and restores that. A deadline that passes later
+// would end the request's context.
 func readLarge(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	connection := http.NewResponseController(w)
 	if err := connection.SetReadDeadline(time.Now().Add(readLargeWithin)); err != nil {

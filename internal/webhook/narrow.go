@@ -12,8 +12,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// narrowed is a manager for the rotator, which opens a cache of its own and lists and watches all objects of a kind there. Here a list or a watch of
-// one of these resources is of the object of that name, so that the right to read this one is enough.
+// narrowed is a manager for the rotator, which opens a cache of its own and lists and watches all objects of a kind there. Here a list or
+// a watch of one of these resources is of the object of that name, so that the right to read this one is enough.
 type narrowed struct {
 	ctrl.Manager
 	config *rest.Config

@@ -15,9 +15,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/replicas"
 )
 
-// keepReplicas puts back the numbers of replicas that scaling adapters own, and returns a warning for each. A number is an adapter's where the
-// deployment had the adapter before, or has it after, the request. Only users may write such a number: the operator, which carries the adapters'
-// numbers, and whom its flag --scaling-users names. It changes nothing that is not understood: validation comes after.
+// keepReplicas puts back the numbers of replicas that scaling adapters own, and returns a warning for each. A number is an adapter's where
+// the deployment had the adapter before, or has it after, the request. Only users may write such a number: the operator, which carries the
+// adapters' numbers, and whom its flag --scaling-users names. It changes nothing that is not understood: validation comes after.
 func keepReplicas(req admission.Request, users []string, updated *unstructured.Unstructured) []field.Text {
 	old := &unstructured.Unstructured{}
 	if len(req.OldObject.Raw) == 0 || slices.Contains(users, req.UserInfo.Username) || old.UnmarshalJSON(req.OldObject.Raw) != nil {
@@ -34,7 +34,8 @@ func keepReplicas(req admission.Request, users []string, updated *unstructured.U
 		component["replicas"] = was["replicas"]
 		adapter := replicas.AdapterName(updated.GetName(), name)
 		warnings = append(warnings, field.Say(
-			"%s stays %v: DynamoGraphDeploymentScalingAdapter %q owns it; leave replicas out of the manifest, and scale with kubectl scale dgdsa/%s --replicas=%v",
+			"%s stays %v: DynamoGraphDeploymentScalingAdapter %q owns it; leave replicas out of the manifest, and scale with kubectl scale "+
+				"dgdsa/%s --replicas=%v",
 			field.Component(slices.Index(namesOf(updated), name), name).Child("replicas"), was["replicas"], adapter, adapter, wanted))
 	}
 	return warnings
@@ -63,7 +64,7 @@ func asMap(value any) map[string]any {
 	return m
 }
 
-// withAdapter says that a component asks for an adapter: by its presence in v1beta1, by its field enabled in v1alpha1.
+// withAdapter reports whether a component asks for an adapter: by its presence in v1beta1, by its field enabled in v1alpha1.
 func withAdapter(component map[string]any) bool {
 	adapter, present := component["scalingAdapter"].(map[string]any)
 	if _, named := component["name"]; named {

@@ -23,8 +23,8 @@ import (
 )
 
 // adapterValidator refuses a number of replicas that would give a graph more pods than it may have, or a component fewer replicas than its
-// minAvailable: of a DynamoGraphDeploymentScalingAdapter, and of its scale subresource. 0, and a number that does not change, pass without any
-// read.
+// minAvailable: of a DynamoGraphDeploymentScalingAdapter, and of its scale subresource. 0, and a number that does not change, pass without
+// any read.
 type adapterValidator struct {
 	live    client.Reader
 	maxPods int64
@@ -38,8 +38,8 @@ type scaleRequest struct {
 	graph, component string
 }
 
-// Handle implements admission.Handler. What cannot be read is allowed with a warning: the number is checked again when it is carried into the
-// deployment.
+// Handle implements admission.Handler. What cannot be read is allowed with a warning: the number is checked again when it is carried into
+// the deployment.
 func (v *adapterValidator) Handle(ctx context.Context, req admission.Request) admission.Response {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()

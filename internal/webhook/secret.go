@@ -18,7 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-// inSync reports whether what is served is what the next start, and another replica, would serve. It has no series without webhooks and conversion.
+// inSync reports whether what is served is what the next start, and another replica, would serve. It has no series without webhooks and
+// conversion.
 var inSync = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 	Name: "trellis_webhook_certificate_in_sync",
 	Help: "1 while the webhooks' certificate is in its Secret and the definitions trust it, 0 while what is served cannot be kept.",
@@ -38,7 +39,8 @@ func ensureSecret(mgr ctrl.Manager, opts CertOptions) error {
 	defer cancel()
 	name, secrets := secretOf(opts), &corev1.SecretList{}
 	// The operator may list Secrets of this name, and not get them.
-	if err := mgr.GetAPIReader().List(ctx, secrets, client.InNamespace(name.Namespace), client.MatchingFields{"metadata.name": name.Name}); err != nil {
+	if err := mgr.GetAPIReader().List(ctx, secrets, client.InNamespace(name.Namespace),
+		client.MatchingFields{"metadata.name": name.Name}); err != nil {
 		return fmt.Errorf("reading Secret %s: %w", name, err)
 	}
 	if len(secrets.Items) > 0 {

@@ -73,7 +73,8 @@ func (f *follower) Reconcile(ctx context.Context, _ reconcile.Request) (reconcil
 	return reconcile.Result{}, nil
 }
 
-// takeOver takes a new certificate over. A Secret that is gone is made again. It is empty then, and takes nothing away: the rotator is about to fill it.
+// takeOver takes a new certificate over. A Secret that is gone is made again. It is empty then, and takes nothing away: the rotator is
+// about to fill it.
 func (f *follower) takeOver(ctx context.Context) (kept bool, err error) {
 	var secret corev1.Secret
 	if err := f.reader.Get(ctx, secretOf(f.opts), &secret); err != nil {

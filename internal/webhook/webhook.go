@@ -66,13 +66,13 @@ type Options struct {
 	Deployments client.Reader
 	// MaxPods bounds the pods of one graph; 0: any number.
 	MaxPods int64
-	// ScalingUsers are the names of the users who may write the replicas that scaling adapters own. The operator's own is among them, or it could
-	// carry no number.
+	// ScalingUsers are the names of the users who may write the replicas that scaling adapters own. The operator's own is among them, or it
+	// could carry no number.
 	ScalingUsers []string
 }
 
-// SetupWithManager adds the webhooks to the manager's server, and the readiness check "webhooks". They are served as soon as the manager has
-// started and there is a certificate, whether or not this replica leads.
+// SetupWithManager adds the webhooks to the manager's server, and the readiness check "webhooks". They are served as soon as the manager
+// has started and there is a certificate, whether or not this replica leads.
 func SetupWithManager(mgr ctrl.Manager, opts Options) error {
 	if opts.Live == nil {
 		opts.Live = mgr.GetAPIReader()
@@ -99,9 +99,9 @@ func SetupWithManager(mgr ctrl.Manager, opts Options) error {
 	return nil
 }
 
-// leaving has callers give up their connections once ending is closed. The API server keeps connections, and a Service does not lead an existing
-// one elsewhere. A server that ends closes those on which no one waits for an answer; a call that is sent at that moment fails, for the API
-// server repeats none. A connection that its caller gives up after an answer carries no such call.
+// leaving has callers give up their connections once ending is closed. The API server keeps connections, and a Service does not lead an
+// existing one elsewhere. A server that ends closes those on which no one waits for an answer; a call that is sent at that moment fails,
+// for the API server repeats none. A connection that its caller gives up after an answer carries no such call.
 func leaving(hook http.Handler, ending <-chan struct{}) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		select {

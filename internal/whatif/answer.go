@@ -39,7 +39,7 @@ type Plan struct {
 	request *request
 }
 
-// Placed says that every replica is placed.
+// Placed reports whether every replica is placed.
 func (g *Plan) Placed() bool {
 	return !slices.ContainsFunc(g.Replicas, func(r Replica) bool { return r.Reason != nil })
 }
@@ -96,14 +96,14 @@ type Replica struct {
 // Pod is one pod and its node; none yet of a pod that is released and for which no capacity was found.
 type Pod struct{ Name, Node string }
 
-// Reason says why a replica is not placed.
+// Reason explains why a replica is not placed.
 type Reason struct {
 	Code, Message string
 	// Refusal has the numbers; nil when the planner was not asked.
 	Refusal *placement.Refusal
 }
 
-const beingReplaced = "some of its pods end or are gone: it is recreated, whole, and then placed"
+const beingReplaced = "some of its pods end or are gone: it is recreated as a unit, and then placed"
 
 type replicaKey struct {
 	component string
@@ -113,7 +113,8 @@ type replicaKey struct {
 // answer puts together what exists, what was planned, and what was refused.
 func (p *Planner) answer(r *request) Plan {
 	g := Plan{
-		Namespace: r.observation.DGD.Namespace, Name: r.observation.DGD.Name, Levels: levelsOf(r.observation.Groups), Domain: r.asked.Graph.Anchor,
+		Namespace: r.observation.DGD.Namespace, Name: r.observation.DGD.Name, Levels: levelsOf(r.observation.Groups),
+		Domain: r.asked.Graph.Anchor,
 		Groups: r.observation.Groups, Exist: r.existing, admitted: p.admitted,
 		shapes: shapesOf(append(slices.Clone(r.freeGraphs), r.asked.Graph)...), request: r,
 	}

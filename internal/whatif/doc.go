@@ -18,8 +18,8 @@
 //	first, errs := p.Plan(a)    // takes rack-1
 //	second, errs := p.Plan(b)   // finds rack-1 taken
 //
-// [Planner.Cluster] has the free capacity, and [Planner.Asking] the pods that it is free for. [Planner.Begin] and [Planner.Rollback] try a plan and
-// drop it. [Planner.Obstacles] lists what has to be freed for a refused replica, and has tried it.
+// [Planner.Cluster] has the free capacity, and [Planner.Asking] the pods that it is free for. [Planner.Begin] and [Planner.Rollback] try a
+// plan and drop it. [Planner.Obstacles] lists what has to be freed for a refused replica, and has tried it.
 //
 // Nothing here reaches a cluster, takes a context or looks at the time. The cost is that of counting nodes and pods once, and of the plans.
 package whatif

@@ -46,9 +46,9 @@ type Occupant struct {
 	requests []topology.Request
 }
 
-// Obstacles returns the domain that is easiest to free for a refused replica of the graph, of those that come closest to holding it, and the hosts
-// there that have to be freed, the easiest first. It was tried: with all of that done the replica is placed. None of the graph's own pods has to go.
-// There are none when nothing that was tried helps. It is asked before the plan is rolled back.
+// Obstacles returns the domain that is easiest to free for a refused replica of the graph, of those that come closest to holding it, and
+// the hosts there that have to be freed, the easiest first. It was tried: with all of that done the replica is placed. None of the graph's
+// own pods has to go. There are none when nothing that was tried helps. It is asked before the plan is rolled back.
 func (p *Planner) Obstacles(g Plan, r *placement.Refusal) (topology.Path, []Obstacle) {
 	leaf := culprit(r)
 	if r.Code == placement.CodeNeverFits || leaf == nil || leaf.Closest == nil || g.request == nil {
@@ -129,8 +129,8 @@ func (t *trial) blocked(view *topology.View, domains []topology.DomainID) [][]Ob
 	return lists
 }
 
-// effort ranks hosts: one command, then as many pods as have to go, then what no pod's end helps, then what is no host for such pods at all: it is
-// too small, or their selector or affinity leaves it out, or the graph's own pods are on it.
+// effort ranks hosts: one command, then as many pods as have to go, then what no pod's end helps, then what is no host for such pods at
+// all: it is too small, or their selector or affinity leaves it out, or the graph's own pods are on it.
 func (t *trial) effort(o *Obstacle) int {
 	switch o.Why.Kind {
 	case topology.KindCordoned:
@@ -179,7 +179,8 @@ func culprit(r *placement.Refusal) *placement.Refusal {
 }
 
 // missing is the shape of which a domain holds too few, and how many are asked for; the first one when each by itself would fit.
-func missing(tree *topology.Tree, at topology.DomainID, needs []placement.Need, shapes []*topology.Shape) (shape *topology.Shape, pods int) {
+func missing(tree *topology.Tree, at topology.DomainID, needs []placement.Need, shapes []*topology.Shape) (shape *topology.Shape,
+	pods int) {
 	for _, need := range needs {
 		i := slices.IndexFunc(shapes, func(s *topology.Shape) bool { return slices.Equal(s.Requests(), need.Requests) })
 		if i < 0 {
@@ -231,8 +232,8 @@ func (p *Planner) nameOf(id string) types.NamespacedName {
 	return types.NamespacedName{Namespace: namespace, Name: name}
 }
 
-// chosen are the fewest pods that free what a host is short of: the smallest that does alone, or else the largest ones; false when all of them do
-// not suffice.
+// chosen are the fewest pods that free what a host is short of: the smallest that does alone, or else the largest ones; false when all of
+// them do not suffice.
 func chosen(pods []Occupant, why topology.Exclusion) (some []Occupant, enough bool) {
 	var using []Occupant
 	for _, pod := range pods {

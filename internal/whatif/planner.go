@@ -21,6 +21,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/field"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/newpod"
+	"github.com/trellis-k8s/trellis/internal/nvlink"
 	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/podlimit"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
@@ -49,7 +50,8 @@ type Planner struct {
 func NewPlanner(w World) *Planner {
 	store, devices := w.Volumes.store(w.AllVolumes), w.claimStore()
 	p := &Planner{
-		world: w, cluster: gang.NewCluster(&affinity.Binder{Namespaces: w.namespaceLabels()}, store, devices), volumes: store, claims: devices, index: newIndex(&w),
+		world: w, cluster: gang.NewCluster(&affinity.Binder{Namespaces: w.namespaceLabels()}, store, devices), volumes: store, claims: devices,
+		index:     newIndex(&w),
 		admission: newpod.Objects{PriorityClasses: w.Priorities, RuntimeClasses: w.Runtimes, LimitRanges: w.Limits},
 	}
 	p.cluster.Ignore(topology.IgnoredResources(w.Ignored))
@@ -110,7 +112,7 @@ func (p *Planner) Warnings(dgd *nvidiav1beta1.DynamoGraphDeployment) []field.Tex
 	warnings = append(warnings, validation.CliqueWarnings(dgd, p.world.Topology(constraint.Profile(dgd)), p.world.DomainsOf(dgd.Namespace))...)
 	adapterOf := func(component string) string { return replicas.AdapterName(dgd.Name, component) }
 	for _, kept := range validation.ReplicasKept(dgd, p.world.Graph(nameOf(dgd)), adapterOf) {
-		warnings = append(warnings, field.Say("planned all the same: %s", kept))
+		warnings = append(warnings, field.Say("planned anyway: %s", kept))
 	}
 	if why := validation.OverLimit(dgd, podlimit.Default); why != "" {
 		warnings = append(warnings, field.Say("planned up to the default of the operator only: %s", why))
@@ -143,8 +145,8 @@ type request struct {
 	free       []placement.ReplicaResult
 }
 
-// request resolves a deployment as the operator would, on top of what exists of it. Every provider gets the plan of the one that the planner
-// serves alone: they differ in who carries it out.
+// request resolves a deployment as the operator would, on top of what exists of it. Every provider gets the plan of the one that the
+// planner serves alone: they differ in who carries it out.
 func (p *Planner) request(dgd *nvidiav1beta1.DynamoGraphDeployment) (*request, error) {
 	existing, stated := p.index.groups[nameOf(dgd)], constraint.StatementOf(dgd)
 	inputs := render.Inputs{
@@ -153,7 +155,7 @@ func (p *Planner) request(dgd *nvidiav1beta1.DynamoGraphDeployment) (*request, e
 	}
 	for component, sg := range existing {
 		if !specs.Named(sg.Spec.Provider).Planned {
-			return nil, fmt.Errorf("its pods are made and placed by %s, not by Trellis", sg.Spec.Provider)
+			return nil, fmt.Errorf("its pods are created and placed by %s, not by Trellis", sg.Spec.Provider)
 		}
 		inputs.Frozen[component], inputs.Restarts[component] = sg.Spec.Topology, sg.Spec.Restart
 		if sg.Spec.Multinode {
@@ -171,13 +173,19 @@ func (p *Planner) request(dgd *nvidiav1beta1.DynamoGraphDeployment) (*request, e
 	p.addClaims(resolved)
 	groups := resolved.ScalingGroups()
 	adopt(groups, existing)
-	r := &request{observation: gang.Observation{DGD: dgd, Groups: groups, Profile: p.world.Topology(frozenProfile(groups)), Admission: p.admission}}
+	r := &request{observation: gang.Observation{DGD: dgd, Groups: groups, Profile: p.world.Topology(frozenProfile(groups)),
+		Admission: p.admission}}
 	for _, sg := range groups {
 		pods := p.index.members(sg, existing[sg.Spec.Service] != nil)
 		r.existing = append(r.existing, pods...)
 		r.observation.Pods = append(r.observation.Pods, p.wanted(sg, pods)...)
 	}
 	r.observation.Pods = append(r.observation.Pods, r.existing...)
+	for _, pod := range r.observation.Pods {
+		for _, name := range render.ChannelsOf(&pod.Spec) {
+			p.claims.Expect(nvlink.ChannelTemplate(pod.Namespace, name))
+		}
+	}
 	return r, nil
 }
 
@@ -189,7 +197,8 @@ func (p *Planner) addClaims(g *render.Graph) {
 }
 
 // settled is a deployment of the cluster as the operator acts on it, and another one as it is.
-func (p *Planner) settled(dgd *nvidiav1beta1.DynamoGraphDeployment, existing map[string]*trellisv1alpha1.ScalingGroup) *nvidiav1beta1.DynamoGraphDeployment {
+func (p *Planner) settled(dgd *nvidiav1beta1.DynamoGraphDeployment,
+	existing map[string]*trellisv1alpha1.ScalingGroup) *nvidiav1beta1.DynamoGraphDeployment {
 	if p.world.Graph(nameOf(dgd)) != dgd {
 		return dgd
 	}

@@ -209,7 +209,8 @@ func (t *trial) evict(o *Obstacle, why topology.Exclusion) bool {
 	return true
 }
 
-// again plans the graph as things are, drops that plan, and returns why the replica is refused; planned is false when the plan does not know it.
+// again plans the graph as things are, drops that plan, and returns why the replica is refused; planned is false when the plan does not
+// know it.
 func (t *trial) again() (refusal *placement.Refusal, planned bool) {
 	t.plans++
 	t.cluster.Begin()

@@ -13,12 +13,14 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/limit"
 	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// wanted makes the pods of a group that do not exist and that the operator would make now, with Trellis' own gate: they are planned as if other
-// controllers had removed theirs. A replica of which pods are released or end already is first taken down, so none of its pods is made.
+// wanted makes the pods of a group that do not exist and that the operator would make now, with Trellis' own gate: they are planned as if
+// other controllers had removed theirs. A replica of which pods are released or end already is first taken down, so none of its pods is
+// made.
 func (p *Planner) wanted(sg *trellisv1alpha1.ScalingGroup, existing []*corev1.Pod) []*corev1.Pod {
 	if !render.Gated(sg) || render.Oversized(sg) {
 		return nil
@@ -46,7 +48,9 @@ func (p *Planner) wanted(sg *trellisv1alpha1.ScalingGroup, existing []*corev1.Po
 
 // withoutForeignGates is a pod without the scheduling gates that other controllers remove.
 func withoutForeignGates(pod *corev1.Pod) *corev1.Pod {
-	pod.Spec.SchedulingGates = slices.DeleteFunc(pod.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name != render.PlacementGate })
+	pod.Spec.SchedulingGates = slices.DeleteFunc(pod.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool {
+		return g.Name != render.PlacementGate
+	})
 	return pod
 }
 
@@ -66,7 +70,7 @@ func (p *Planner) admitted(pod *corev1.Pod) *corev1.Pod {
 	return stored
 }
 
-// ofPods says what of a deployment's pods is not known, not counted, or would be refused.
+// ofPods describes what of a deployment's pods is not known, not counted, or would be refused.
 func (p *Planner) ofPods(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
 	r, err := p.request(dgd)
 	if err != nil {
@@ -86,8 +90,13 @@ func (p *Planner) ofPods(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
 			for _, name := range p.cluster.Served(topology.ShapeOf(stored)) {
 				uncounted[name] = p.claims.Unknown() != ""
 			}
+			if unknown := p.volumes.Unknown(stored); len(unknown) > 0 {
+				notes = append(notes, fmt.Sprintf("its volumes are not all counted (not known: %s): where they can be used, the kube-scheduler decides",
+					limit.Join(unknown, len(unknown), 5, ", ")))
+			}
 			if why := p.claims.Uncounted(stored); why != "" {
-				notes = append(notes, fmt.Sprintf("its resource claims are not counted (%s): whether a node has their devices, the kube-scheduler decides", why))
+				notes = append(notes, fmt.Sprintf("its resource claims are not counted (%s): whether a node has their devices, the kube-scheduler "+
+					"decides", why))
 			}
 		}
 	}
@@ -95,13 +104,15 @@ func (p *Planner) ofPods(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
 		if !uncounted[name] {
 			continue
 		}
-		notes = append(notes, name+" is not counted on nodes where a DeviceClass serves it: whether they have the devices, the kube-scheduler decides")
+		notes = append(notes, name+" is not counted on nodes where a DeviceClass serves it: whether they have the devices, the kube-scheduler "+
+			"decides")
 	}
 	if queue := dgd.Labels[render.LabelKueueQueue]; queue != "" {
 		notes = append(notes, fmt.Sprintf("planned as if it had quota: nothing is placed before Kueue admits it from queue %s", queue))
 	}
 	for _, gate := range slices.Sorted(maps.Keys(gates)) {
-		notes = append(notes, fmt.Sprintf("pods that do not exist yet are planned as if admitted; nothing is placed before another controller removes their scheduling gate %q", gate))
+		notes = append(notes, fmt.Sprintf("pods that do not exist yet are planned as if admitted; nothing is placed before another controller "+
+			"removes their scheduling gate %q", gate))
 	}
 	slices.Sort(notes)
 	return slices.Compact(notes)

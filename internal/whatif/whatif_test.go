@@ -204,7 +204,7 @@ func TestPlan(t *testing.T) {
 				w.Groups[0].Spec.Provider = specs.Grove.Name
 				return w.Graphs[0]
 			},
-			"error: its pods are made and placed by Grove, not by Trellis",
+			"error: its pods are created and placed by Grove, not by Trellis",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -245,7 +245,7 @@ func TestWarnings(t *testing.T) {
 	scaled := dgd.DeepCopy()
 	scaled.Component("Worker").Replicas = ptr.To[int32](5)
 	got := strings.Join(field.In(NewPlanner(w).Warnings(scaled), ""), "\n")
-	for _, want := range []string{`PriorityClass "high" is not among the objects`, "planned all the same: spec.components[0].replicas stays ",
+	for _, want := range []string{`PriorityClass "high" is not among the objects`, "planned anyway: spec.components[0].replicas stays ",
 		`planned as if admitted; nothing is placed before another controller removes their scheduling gate "example.com/quota"`,
 		"planned as if it had quota: nothing is placed before Kueue admits it from queue q"} {
 		if !strings.Contains(got, want) {

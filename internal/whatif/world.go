@@ -46,11 +46,12 @@ type World struct {
 	ComputeDomains []*nvlink.ComputeDomain
 	// Namespaces are those that rules about other pods may select by their labels.
 	Namespaces []*corev1.Namespace
-	// Volumes say where the claims of pods can be used. Without AllVolumes, a claim that is not among them binds nothing; with it, pods wait for it.
+	// Volumes say where the claims of pods can be used. Without AllVolumes, a claim that is not among them binds nothing; with it, pods wait
+	// for it.
 	Volumes    Volumes
 	AllVolumes bool
-	// Claims say which devices there are and who has them, with the DeviceClasses of Devices. Without AllClaims, a claim of which something is not among
-	// them binds nothing; with it, pods wait for it. Allocator decides which devices claims get; nil: they are not counted.
+	// Claims say which devices there are and who has them, with the DeviceClasses of Devices. Without AllClaims, a claim of which something
+	// is not among them binds nothing; with it, pods wait for it. Allocator decides which devices claims get; nil: they are not counted.
 	Claims    Claims
 	AllClaims bool
 	Allocator claims.Allocator
@@ -246,8 +247,8 @@ func own(pod *corev1.Pod, sg *trellisv1alpha1.ScalingGroup) {
 	pod.OwnerReferences = []metav1.OwnerReference{{Kind: "ScalingGroup", Name: sg.Name, UID: sg.UID, Controller: ptr.To(true)}}
 }
 
-// reserve reserves capacity for all pods that were released and are not bound yet. Of a group that is not among the objects the levels are not
-// known; what its pods are pinned to is in their node selectors all the same.
+// reserve reserves capacity for all pods that were released and are not bound yet. Of a group that is not among the objects the levels are
+// not known; what its pods are pinned to is in their node selectors all the same.
 func (x *index) reserve(c *topology.Cluster) {
 	real := map[types.NamespacedName]*trellisv1alpha1.ScalingGroup{}
 	for _, groups := range x.groups {

@@ -49,13 +49,14 @@ func Build(s *Subject) Explanation {
 	return r
 }
 
-// mayPlan says that the user may see what a plan needs.
+// mayPlan reports whether the user may see what a plan needs.
 func (s *Subject) mayPlan() bool { return !s.Lacks(live.Nodes) && !s.Lacks(live.Pods) }
 
-// plan plans the deployment as it is, or says what is wrong with it.
+// plan plans the deployment as it is, or describes what is wrong with it.
 func (s *Subject) plan(planner *whatif.Planner) (whatif.Plan, string) {
 	if errs := planner.Check(s.DGD); len(errs) > 0 {
-		return whatif.Plan{}, "The deployment is not valid, so nothing is done for it until it is corrected: " + bounded(errs.ToAggregate().Error())
+		return whatif.Plan{}, "The deployment is not valid, so nothing is done for it until it is corrected: " +
+			bounded(errs.ToAggregate().Error())
 	}
 	plan, err := planner.Plan(s.DGD)
 	if err != nil {
@@ -66,13 +67,14 @@ func (s *Subject) plan(planner *whatif.Planner) (whatif.Plan, string) {
 
 func bounded(text string) string { return limit.Text(text, 1000) }
 
-// notes says what the report cannot know.
+// notes describes what the report cannot know.
 func (s *Subject) notes() []string {
 	var notes []string
 	if len(s.Denied) > 0 {
-		text := fmt.Sprintf("You may not %s in the whole cluster.", strings.Join(s.Denied, ", "))
+		text := fmt.Sprintf("You may not %s in the whole cluster.", s.Lacking())
 		if !s.mayPlan() {
-			text += " So nothing can be planned again: this shows what the operator and the pods report."
+			text += " So nothing can be planned again: this shows what the operator and the pods report. " +
+				"The ClusterRole trellis-planner-role has the missing rights."
 		}
 		notes = append(notes, text)
 	}
@@ -80,7 +82,8 @@ func (s *Subject) notes() []string {
 		notes = append(notes, "You may not list events in this namespace.")
 	}
 	if seen := s.DGD.Status.ObservedGeneration; seen < s.DGD.Generation && seen > 0 {
-		notes = append(notes, fmt.Sprintf("The operator has not taken over the last change of the spec yet: it is at generation %d of %d.", seen, s.DGD.Generation))
+		notes = append(notes, fmt.Sprintf("The operator has not taken over the last change of the spec yet: it is at generation %d of %d.", seen,
+			s.DGD.Generation))
 	}
 	if s.DGD.DeletionTimestamp != nil {
 		notes = append(notes, "The deployment is being deleted.")
@@ -139,7 +142,8 @@ func (s *Subject) events() []Event {
 		})
 	}
 	slices.SortFunc(list, func(a, b Event) int {
-		return cmp.Or(b.Time.Compare(a.Time.Time), strings.Compare(a.Object, b.Object), strings.Compare(a.Reason, b.Reason), strings.Compare(a.Message, b.Message))
+		return cmp.Or(b.Time.Compare(a.Time.Time), strings.Compare(a.Object, b.Object), strings.Compare(a.Reason, b.Reason),
+			strings.Compare(a.Message, b.Message))
 	})
 	return list[:min(len(list), maxEvents)]
 }

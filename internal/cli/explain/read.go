@@ -47,8 +47,8 @@ func parseTarget(args ...string) (target, error) {
 	return target{kind.Name, name}, err
 }
 
-// Read takes a snapshot. The rights to list nodes, pods and events are not needed to say what the operator reported; without them the report
-// is shorter and says why.
+// Read takes a snapshot. The rights to list nodes, pods and events are not needed to say what the operator reported; without them the
+// report is shorter and explains why.
 func Read(ctx context.Context, c client.Reader, namespace string, t target) (*Subject, error) {
 	name, err := t.resolve(ctx, c, namespace)
 	if err != nil {

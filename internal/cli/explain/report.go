@@ -21,7 +21,7 @@ type Explanation struct {
 	Domain string `json:"domain,omitempty"`
 	// Replicas by component and ordinal.
 	Replicas []Replica `json:"replicas"`
-	// Waiting says why replicas are not placed, those with the same words together.
+	// Waiting explains why replicas are not placed, those with the same words together.
 	Waiting []Cause `json:"waiting"`
 	// Result compares the plan with what the operator says.
 	Result Result `json:"result"`
@@ -90,8 +90,8 @@ type Cause struct {
 	// Asks is Message without the numbers of domains, which are in Tables: one for each level that was looked at, the broadest first.
 	Asks   string  `json:"asks,omitempty"`
 	Tables []Table `json:"tables,omitempty"`
-	// Freeing are the hosts to free in the domain that is easiest to free, of those that hold most; the easiest first. It was tried: with all of
-	// that done it is placed. FreeingMore counts those left out. There are none when nothing that was tried helps.
+	// Freeing are the hosts to free in the domain that is easiest to free, of those that hold most; the easiest first. It was tried: with all
+	// of that done it is placed. FreeingMore counts those left out. There are none when nothing that was tried helps.
 	FreeingDomain string `json:"freeingDomain,omitempty"`
 	Freeing       []Host `json:"freeing,omitempty"`
 	FreeingMore   int    `json:"freeingMore,omitempty"`
@@ -191,7 +191,7 @@ type Result struct {
 	Reason  string       `json:"reason,omitempty"`
 	Message string       `json:"message,omitempty"`
 	Since   *metav1.Time `json:"since,omitempty"`
-	// Planned says that it was planned again; Agrees that both say the same. Text puts it in words.
+	// Planned states that it was planned again; Agrees that both say the same. Text puts it in words.
 	Planned bool   `json:"planned"`
 	Agrees  bool   `json:"agrees"`
 	Text    string `json:"text"`

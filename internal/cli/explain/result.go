@@ -42,7 +42,7 @@ var otherCauses = map[string]string{
 	gang.CodeSchedulerRefuses:    "It is released, and the provider's scheduler does not bind it.",
 	gang.CodeSchedulingBlocked:   "It is released, and nothing tries to bind its pods.",
 	gang.CodePreempting:          "It is released, and pods of lower priority have to leave before it can be bound.",
-	gang.CodePodsNotEnding:       "It is recreated, which has to wait: a pod of it does not end.",
+	gang.CodePodsNotEnding:       "It waits to be recreated: one of its pods does not terminate.",
 	gang.CodeWaitingForAdmission: "It waits for another controller to remove a scheduling gate from its pods.",
 	gang.CodeReleaseRefused:      "The API server refuses what its release writes.",
 	gang.CodeRefusedEverywhere:   "A scheduler refused it wherever it has capacity, and these places are left out for a while.",
@@ -58,11 +58,13 @@ func compare(c *metav1.Condition, plan whatif.Plan) (agrees bool, text string) {
 	case placed && onlyCreating(waits):
 		return true, "The operator reports the same: every packed replica is placed, or will be once its pods are recreated."
 	case placed:
-		return false, "The operator reports every packed replica as placed; planned again now, some do not fit. It may not have seen the change yet."
+		return false, "The operator reports every packed replica as placed; planned again now, some do not fit. It may not have seen the " +
+			"change yet."
 	case len(waits) == 0 && otherCauses[c.Reason] != "":
 		return true, "There is capacity for everything. " + otherCauses[c.Reason]
 	case len(waits) == 0:
-		return false, "The operator reports a replica as waiting; planned again now, everything fits. It may be about to act, or hold that capacity for pods that are coming back or for a deployment that has waited longer."
+		return false, "The operator reports a replica as waiting; planned again now, everything fits. It may be about to act, or hold that " +
+			"capacity for pods that are being recreated or for a deployment that has waited longer."
 	}
 	reason := slices.ContainsFunc(waits, func(w gang.Waiting) bool { return w.Code == c.Reason })
 	switch {
@@ -80,7 +82,7 @@ func SameWords(plan whatif.Plan, message string) bool {
 	return words != "" && strings.HasPrefix(message, words)
 }
 
-// compareWithPods says that pods are missing of what the operator reports as placed.
+// compareWithPods states that pods are missing of what the operator reports as placed.
 func (v *Result) compareWithPods(replicas []Replica) {
 	if v.Placed == nil || !*v.Placed {
 		return
@@ -93,7 +95,8 @@ func (v *Result) compareWithPods(replicas []Replica) {
 	}
 	if len(missing) > 0 {
 		v.Agrees = false
-		v.Text = "The operator reports every packed replica as placed, but pods are missing of " + some(missing, maxMissing) + ". It has not reported that yet."
+		v.Text = "The operator reports every packed replica as placed, but pods are missing of " + some(missing, maxMissing) +
+			". It has not reported that yet."
 	}
 }
 

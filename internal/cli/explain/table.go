@@ -36,7 +36,8 @@ func tablesOf(r *placement.Refusal) []Table {
 }
 
 func tableOf(gang string, r *placement.Refusal) Table {
-	t := Table{Gang: gang, Asks: r.Asks(), Level: r.LevelName, Within: r.Within.String(), Domains: rowsOf(r.Domains), Outside: rowsOf(r.Outside)}
+	t := Table{Gang: gang, Asks: r.Asks(), Level: r.LevelName, Within: r.Within.String(), Domains: rowsOf(r.Domains),
+		Outside: rowsOf(r.Outside)}
 	for _, n := range r.Need {
 		t.Pods += n.Pods
 	}

@@ -60,7 +60,8 @@ type bounds struct {
 const all = 1 << 20
 
 var (
-	roomy      = bounds{rows: 10, details: 4, waiting: 4, domains: 8, hosts: 5, conditions: 4, events: 4, notes: 4, outer: 4, reasons: 3, words: 600}
+	roomy = bounds{rows: 10, details: 4, waiting: 4, domains: 8, hosts: 5, conditions: 4, events: 4, notes: 4, outer: 4, reasons: 3,
+		words: 600}
 	everything = bounds{all, all, all, all, all, all, all, all, all, all, all}
 	// tightening is the order in which the text becomes shorter.
 	tightening = []func(*bounds){
@@ -90,7 +91,7 @@ var (
 	}
 )
 
-// ages says how long ago something was.
+// ages describes how long ago something was.
 type ages struct{ now time.Time }
 
 func (a ages) of(t *metav1.Time) string {

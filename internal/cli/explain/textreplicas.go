@@ -62,7 +62,8 @@ func (s setting) replicas(r *Explanation) string {
 			continue
 		}
 		hosts := slices.Compact(slices.Sorted(slices.Values(one.nodes)))
-		rows = append(rows, []string{one.component + "-" + text.Ranges(one.ordinals), s.state(one.state), one.since, one.domain, some(hosts, most)})
+		rows = append(rows, []string{one.component + "-" + text.Ranges(one.ordinals), s.state(one.state), one.since, one.domain,
+			some(hosts, most)})
 		about.add(one.component, one.detail, one.ordinals)
 	}
 	out := s.Table(rows)

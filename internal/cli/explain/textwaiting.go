@@ -30,7 +30,7 @@ func (s setting) waitingFor(r *Explanation) string {
 	return b.String()
 }
 
-// cause says why some replicas wait: once in words, then in numbers, then what would help.
+// cause explains why some replicas wait: once in words, then in numbers, then what would help.
 func (s setting) cause(b *strings.Builder, w *Cause) {
 	who := make([]string, 0, len(w.Who))
 	for _, g := range w.Who {

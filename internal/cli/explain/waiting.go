@@ -20,7 +20,8 @@ const (
 	maxExcluded  = 6
 )
 
-// CausesOf says why replicas are not placed, those with the same words together. Of the hosts that could be freed, it lists at most so many.
+// CausesOf explains why replicas are not placed, those with the same words together. Of the hosts that could be freed, it lists at most so
+// many.
 func CausesOf(planner *whatif.Planner, plan whatif.Plan, most int) []Cause {
 	list := []Cause{}
 	at := map[string]int{}

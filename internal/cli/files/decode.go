@@ -181,7 +181,7 @@ func decode(source Source, raw json.RawMessage, name string, into client.Object)
 	return into, errs
 }
 
-// failure decodes a value and says what went wrong, or "".
+// failure decodes a value and describes what went wrong, or "".
 func failure(value map[string]any, into client.Object) string {
 	raw, err := json.Marshal(value)
 	if err == nil {

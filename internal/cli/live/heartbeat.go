@@ -38,18 +38,19 @@ const (
 // ExitSilent is the exit code of a report that may be old, since the operator does not renew its Lease.
 const ExitSilent cli.Exit = 3
 
-// Heartbeat is what is known of the operator that writes the statuses a report is made of. The zero value is that of one that renews its Lease.
+// Heartbeat is what is known of the operator that writes the statuses a report is made of. The zero value is that of one that renews its
+// Lease.
 type Heartbeat struct {
 	// Silent: it has not renewed its Lease for longer than the Lease lasts, or has never had one though it elects a leader.
 	Silent bool `json:"silent"`
 	// Renewed is when it last did.
 	Renewed *metav1.MicroTime `json:"renewed,omitempty"`
-	// Message says that it is silent, or why it is not known.
+	// Message states that it is silent, or why it is not known.
 	Message string `json:"message"`
 }
 
-// ReadHeartbeat looks at the Lease of the operator's leader election. A right that the user lacks, and an operator that elects no leader, are no
-// errors: the message says that nothing is known. It returns nil where there is nothing to say.
+// ReadHeartbeat looks at the Lease of the operator's leader election. A right that the user lacks, and an operator that elects no leader,
+// are no errors: the message states that nothing is known. It returns nil where there is nothing to say.
 func ReadHeartbeat(ctx context.Context, c client.Reader) (*Heartbeat, error) {
 	leases := &coordinationv1.LeaseList{}
 	err := c.List(ctx, leases, client.MatchingFields{"metadata.name": leaseName}) // the rights to list it may be on its name
@@ -103,18 +104,21 @@ func withoutLease(ctx context.Context, c client.Reader) (*Heartbeat, error) {
 		return &Heartbeat{Silent: true, Message: "The operator has no lease, so no replica of it has started: what follows may be old."}, nil
 	case len(deployments) == 0 && !outside(ctx, c):
 		return &Heartbeat{
-			Message: "No lease of the operator is found: it is not installed, or runs without --leader-elect. If it is not running, what follows may be old.",
+			Message: "No lease of the operator is found: it is not installed, or runs without --leader-elect. If it is not running, what follows " +
+				"may be old.",
 		}, nil
 	}
 	return nil, nil
 }
 
-// outside reports whether the operator runs outside the cluster, as that of a sandbox does, which elects no leader: the Service of its webhooks is a
-// name of another host.
+// outside reports whether the operator runs outside the cluster, as that of a sandbox does, which elects no leader: the Service of its
+// webhooks is a name of another host.
 func outside(ctx context.Context, c client.Reader) bool {
 	services := &corev1.ServiceList{}
 	err := c.List(ctx, services, client.MatchingLabels{"app.kubernetes.io/name": "trellis"})
-	return err == nil && slices.ContainsFunc(services.Items, func(s corev1.Service) bool { return s.Spec.Type == corev1.ServiceTypeExternalName })
+	return err == nil && slices.ContainsFunc(services.Items, func(s corev1.Service) bool {
+		return s.Spec.Type == corev1.ServiceTypeExternalName
+	})
 }
 
 // elects reports whether an operator elects a leader.

@@ -46,8 +46,10 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "map",
 		Short: "Draw the cluster: zones, blocks, racks and hosts as boxes, a cell per GPU, what waits and what blocks it",
-		Long: "Draws every host of the cluster as a page that is one file and needs no network, or as an SVG for documents. Deployments in files are planned\n" +
-			"and laid over it, without creating anything; nodes, pods and topologies in files are added, or take the place of those of the same name.\n" +
+		Long: "Draws every host of the cluster as a page that is one file and needs no network, or as an SVG for documents. Deployments in " +
+			"files are planned\n" +
+			"and laid over it, without creating anything; nodes, pods and topologies in files are added, or take the place of those of the same " +
+			"name.\n" +
 			"With --serve the page is served on this machine only, and follows the cluster.",
 		Example: "  kubectl trellis map > map.html\n" +
 			"  kubectl trellis map --serve\n" +
@@ -61,7 +63,8 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o.config.AddFlags(flags)
 	flags.StringVarP(&o.format, "output", "o", formatHTML, "html, svg or json")
 	flags.StringVar(&o.topology, "topology", "", "ClusterTopology to draw (default: all, the ones that graphs are placed by first)")
-	flags.StringSliceVarP(&o.files, "filename", "f", nil, "file, folder, or - for the standard input, with a plan to lay over the map; may be given several times")
+	flags.StringSliceVarP(&o.files, "filename", "f", nil,
+		"file, folder, or - for the standard input, with a plan to lay over the map; may be given several times")
 	flags.BoolVar(&o.offline, "offline", false, "draw what is in the files alone, without any cluster")
 	flags.BoolVar(&o.serve, "serve", false, "serve the page on localhost and follow the cluster")
 	flags.IntVar(&o.port, "port", 0, "with --serve: port (default: one that is free)")
@@ -74,19 +77,28 @@ func (o *options) check() error {
 		return fmt.Errorf("-o %s: want %s, %s or %s", o.format, formatHTML, formatSVG, formatJSON)
 	case o.offline && len(o.files) == 0:
 		return errors.New("--offline draws what is in files: give them with -f FILE")
-	case o.serve && o.offline:
-		return errors.New("--serve follows a cluster, and --offline has none")
-	case o.serve && slices.Contains(o.files, files.Stdin):
-		return errors.New("--serve reads files again and again; the standard input can be read only once")
-	case o.serve && o.format != formatHTML:
-		return fmt.Errorf("--serve serves the page; it does not go with -o %s", o.format)
-	case !o.serve && o.port != 0:
+	case o.serve:
+		return o.checkServe()
+	case o.port != 0:
 		return errors.New("--port goes with --serve")
+	}
+	out, isFile := o.Out.(*os.File)
+	if isFile && o.format != formatJSON && term.IsTerminal(int(out.Fd())) { //nolint:gosec // a file descriptor is small
+		return fmt.Errorf("this is a file to look at in a browser: write it into one with > map.%s, or look at it with --serve", o.format)
+	}
+	return nil
+}
+
+func (o *options) checkServe() error {
+	switch {
+	case o.offline:
+		return errors.New("--serve follows a cluster, and --offline has none")
+	case slices.Contains(o.files, files.Stdin):
+		return errors.New("--serve reads files again and again; the standard input can be read only once")
+	case o.format != formatHTML:
+		return fmt.Errorf("--serve serves the page; it does not go with -o %s", o.format)
 	case o.port < 0 || o.port > 65535:
 		return fmt.Errorf("--port %d: want a port from 1 to 65535", o.port)
-	}
-	if out, ok := o.Out.(*os.File); ok && !o.serve && o.format != formatJSON && term.IsTerminal(int(out.Fd())) { //nolint:gosec // a file descriptor is small
-		return fmt.Errorf("this is a file to look at in a browser: write it into one with > map.%s, or look at it with --serve", o.format)
 	}
 	return nil
 }

@@ -33,8 +33,9 @@ import (
 // perSecond bounds how often a busy cluster is drawn.
 const perSecond = 2
 
-// errSlow says that the informers did not get their lists.
-var errSlow = errors.New("watching the cluster: the API server did not list everything within a minute; see whether kubectl get pods -A answers")
+// errSlow states that the informers did not get their lists.
+var errSlow = errors.New("watching the cluster: the API server did not list everything within a minute; see whether kubectl get pods -A " +
+	"answers")
 
 // follow serves the map, drawn again whenever something it shows changes.
 func (o *options) follow(ctx context.Context) error {
@@ -115,8 +116,8 @@ func (o *options) refresh(ctx context.Context, s *Server, c, informers client.Re
 	return s.Put(m)
 }
 
-// watch keeps everything that a map is made of in memory, stripped as the operator keeps it, and reports changes. It ends the context by fail
-// when the user may not watch a kind, which may turn out only later.
+// watch keeps everything that a map is made of in memory, stripped as the operator keeps it, and reports changes. It ends the context by
+// fail when the user may not watch a kind, which may turn out only later.
 func watch(ctx context.Context, config *rest.Config, fail context.CancelCauseFunc) (cache.Cache, <-chan struct{}, error) {
 	scheme, err := cli.NewScheme()
 	if err != nil {
@@ -166,7 +167,7 @@ func watch(ctx context.Context, config *rest.Config, fail context.CancelCauseFun
 	return informers, changed, nil
 }
 
-// unpaged reads from memory, where there are no pages: a cache knows no limit, and says that there is more even when there is not.
+// unpaged reads from memory, where there are no pages: a cache knows no limit, and states that there is more even when there is not.
 type unpaged struct{ client.Reader }
 
 // List implements client.Reader.

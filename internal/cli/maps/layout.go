@@ -47,8 +47,8 @@ type host struct {
 	x, y int
 }
 
-// grid is a layout in which all boxes of a level have one width and stand in the same columns. Dots have a place of their own alongside every host,
-// so that no box is wider than another because of the pods in it.
+// grid is a layout in which all boxes of a level have one width and stand in the same columns. Dots have a place of their own alongside
+// every host, so that no box is wider than another because of the pods in it.
 type grid struct {
 	scale
 	label, bars, slot int   // widths of the parts of a host
@@ -80,7 +80,8 @@ func (s scale) layout(top *tree.Domain, title string, width int) (*grid, *box) {
 // size of a drawing.
 type size struct{ w, h int }
 
-// better reports whether one size suits the width better than another: the lower of two that keep within it, and of equal ones the narrower.
+// better reports whether one size suits the width better than another: the lower of two that keep within it, and of equal ones the
+// narrower.
 func (z size) better(o size, width int) bool {
 	if fits := z.w <= width; fits != (o.w <= width) || !fits {
 		return z.w < o.w

@@ -50,8 +50,8 @@ func shortNames(names []string, keepWord bool) []string {
 // word is one before a number.
 var word = regexp.MustCompile(`([a-z])[a-z]*-([0-9])`)
 
-// labels are the names of the hosts of a rack as they stand on the map. Long ones have letters for words (zone-0-rack-2-host-7 is z0-r2-h7) where
-// they still differ, and otherwise keep their ends.
+// labels are the names of the hosts of a rack as they stand on the map. Long ones have letters for words (zone-0-rack-2-host-7 is
+// z0-r2-h7) where they still differ, and otherwise keep their ends.
 func labels(names []string) []string {
 	names = slices.Clone(shortNames(names, true))
 	long := func(n string) bool { return len([]rune(n)) > maxLabel }

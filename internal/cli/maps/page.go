@@ -56,7 +56,8 @@ func policy(style, script string, live bool) string {
 	if live {
 		connect = "'self'"
 	}
-	return fmt.Sprintf("default-src 'none'; script-src %s; style-src %s; connect-src %s; base-uri 'none'; form-action 'none'", hash(script), hash(style), connect)
+	return fmt.Sprintf("default-src 'none'; script-src %s; style-src %s; connect-src %s; base-uri 'none'; form-action 'none'", hash(script),
+		hash(style), connect)
 }
 
 func hash(text string) string {

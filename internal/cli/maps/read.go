@@ -42,7 +42,8 @@ func (o *options) read(ctx context.Context) (*Source, error) {
 	return source, nil
 }
 
-// readCluster reads what the user may read: without nodes, or with the pods of one namespace only, no capacity is counted and nothing planned.
+// readCluster reads what the user may read: without nodes, or with the pods of one namespace only, no capacity is counted and nothing
+// planned.
 func (o *options) readCluster(ctx context.Context, c client.Reader, namespace string) (*Source, error) {
 	snapshot, err := live.Read(ctx, c)
 	if err != nil {

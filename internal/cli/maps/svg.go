@@ -39,7 +39,8 @@ func (m *Map) SVG() string {
 	p.box(top, margin, y)
 	y = p.waiting(width, y+top.h+22)
 	var b strings.Builder
-	fmt.Fprintf(&b, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"%s\">\n",
+	fmt.Fprintf(&b, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" role=\"img\" "+
+		"aria-label=\"%s\">\n",
 		width, y, width, y, escape(fmt.Sprintf("%s: %d hosts", title, count)))
 	b.WriteString(svgStyle() + svgPatterns + fmt.Sprintf("<rect class=\"page\" width=\"%d\" height=\"%d\"/>\n", width, y))
 	b.WriteString(p.String() + "</svg>\n")
@@ -69,7 +70,7 @@ func (p *pen) text(x, y int, class, s string) {
 	p.put("<text x=\"%d\" y=\"%d\" class=\"%s\">%s</text>", x, y, class, escape(s))
 }
 
-// legend names the graphs by their colours and says what else is drawn. It returns where the map begins.
+// legend names the graphs by their colours and describes what else is drawn. It returns where the map begins.
 func (p *pen) legend(width, y int) int {
 	x := margin
 	item := func(name string, draw func(x, y int)) {
@@ -152,7 +153,7 @@ func (p *pen) host(h *host, x, y int) {
 	}
 }
 
-// dots draws the pods of a host that take none, two above one another; a plus says that there are more.
+// dots draws the pods of a host that take none, two above one another; a plus states that there are more.
 func (p *pen) dots(h *host, x, y int) {
 	list := dotsOf(h.Domain)
 	for i, pod := range list[:min(len(list), maxDots)] {

@@ -16,8 +16,10 @@ func svgStyle() string {
 		class(&dark, t.name, t.dark)
 	}
 	return "<style>\n" +
-		"text{font:12px system-ui,-apple-system,'Segoe UI',Roboto,sans-serif}.b{font-weight:600}.small{font-size:10px}.sum{font-size:11px;text-anchor:end}\n" +
-		".label{font:10px ui-monospace,SFMono-Regular,Menlo,Consolas,monospace}.frame{fill:none}.grid{fill:none;stroke-width:.8}.b0,.b1{stroke-width:1}\n" +
+		"text{font:12px system-ui,-apple-system,'Segoe " +
+		"UI',Roboto,sans-serif}.b{font-weight:600}.small{font-size:10px}.sum{font-size:11px;text-anchor:end}\n" +
+		".label{font:10px " +
+		"ui-monospace,SFMono-Regular,Menlo,Consolas,monospace}.frame{fill:none}.grid{fill:none;stroke-width:.8}.b0,.b1{stroke-width:1}\n" +
 		light.String() + "@media(prefers-color-scheme:dark){\n" + dark.String() + "}\n</style>\n"
 }
 

@@ -5,8 +5,8 @@ package maps
 
 import "strings"
 
-// Widths of letters at 12 pixels, in thousandths of a pixel. They are those of DejaVu Sans, the widest of the fonts that browsers fall back on, so
-// that a line that is found to fit does so in every font.
+// Widths of letters at 12 pixels, in thousandths of a pixel. They are those of DejaVu Sans, the widest of the fonts that browsers fall
+// back on, so that a line that is found to fit does so in every font.
 const (
 	widthNarrow  = 3900
 	widthDefault = 7500

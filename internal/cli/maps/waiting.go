@@ -18,8 +18,8 @@ import (
 // maxBlockers bounds how many hosts light up for one reason.
 const maxBlockers = 64
 
-// explain says of every graph of the cluster that waits what is missing, planned again on the cluster as it is now. Without a planner it says
-// what the operator says.
+// explain says of every graph of the cluster that waits what is missing, planned again on the cluster as it is now. Without a planner it
+// says what the operator says.
 func (m *Map) explain(planner *whatif.Planner, world *whatif.World) {
 	for i := range m.Graphs {
 		g := &m.Graphs[i]
@@ -41,8 +41,8 @@ func (m *Map) explain(planner *whatif.Planner, world *whatif.World) {
 	}
 }
 
-// again plans a deployment and drops the plan, and reports whether the operator says the same. There are no reasons when there is capacity for it
-// now, or when it cannot be planned.
+// again plans a deployment and drops the plan, and reports whether the operator says the same. There are no reasons when there is capacity
+// for it now, or when it cannot be planned.
 func again(planner *whatif.Planner, dgd *nvidiav1beta1.DynamoGraphDeployment, operator string) (reasons []explain.Cause, same bool) {
 	if planner == nil || dgd == nil || len(planner.Check(dgd)) > 0 {
 		return nil, false

@@ -33,12 +33,16 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := &options{Output: cli.NewOutput(streams)}
 	cmd := &cobra.Command{
 		Use:   "plan (-f FILE... | --cluster dgd NAME...)",
-		Short: "Say where deployments would be placed, or why not, without creating anything",
-		Long: "Plans DynamoGraphDeployments one after the other, in the order of the files, as the operator would: what one takes is gone for the next.\n" +
-			"The files hold DynamoGraphDeployments, and what they are planned on: Nodes, Pods, ClusterTopologies, PriorityClasses, RuntimeClasses,\n" +
-			"LimitRanges, DeviceClasses, Namespaces, and the kinds of volumes. Other kinds are skipped. With --cluster all but the deployments come from the cluster of the kubeconfig, and those in files are added to them or, of\n" +
+		Short: "Show where deployments would be placed, or why not, without creating anything",
+		Long: "Plans DynamoGraphDeployments one after the other, in the order of the files, as the operator would: what one takes is gone for " +
+			"the next.\n" +
+			"The files hold DynamoGraphDeployments, and what they are planned on: Nodes, Pods, ClusterTopologies, PriorityClasses, " +
+			"RuntimeClasses,\n" +
+			"LimitRanges, DeviceClasses, Namespaces, and the kinds of volumes. Other kinds are skipped. With --cluster all but the deployments " +
+			"come from the cluster of the kubeconfig, and those in files are added to them or, of\n" +
 			"the same name, put in their place.\n\n" +
-			"Exit code: 0 everything is placed, 2 something is not, 1 the input is wrong, 3 everything is placed and the operator does not renew its lease.",
+			"Exit code: 0 everything is placed, 2 something is not, 1 the input is wrong, 3 everything is placed and the operator does not renew " +
+			"its lease.",
 		Example: "  kubectl trellis plan -f nodes.yaml -f topology.yaml -f my-llm.yaml\n" +
 			"  kubectl trellis plan --cluster -f my-llm.yaml\n" +
 			"  kubectl get nodes,pods -A -o yaml | kubectl trellis plan -f - -f manifests/ -o json\n" +

@@ -13,8 +13,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/whatif"
 )
 
-// Execute plans all deployments with the planner of the input, or says everything that is wrong with them. Warnings are what admission would
-// warn of.
+// Execute plans all deployments with the planner of the input, or says everything that is wrong with them. Warnings are what admission
+// would warn of.
 func Execute(in Input, planner *whatif.Planner, warnings io.Writer) (Plans, error) {
 	var errs []error
 	for _, w := range in.plan {

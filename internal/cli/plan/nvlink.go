@@ -5,6 +5,7 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -28,20 +29,24 @@ func (r *Plans) computeDomains(g *whatif.Plan) (out []ComputeDomain) {
 	}
 	dgd, cliques := r.in.plan[at].dgd, r.cliques()
 	for _, shared := range slices.Concat(nvlink.SharedBy(dgd, r.in.world.DomainsOf(g.Namespace)), render.ComputeDomainsOf(dgd)) {
-		var seats []nvlink.Seat
+		seats := map[string][]nvlink.Seat{} // by replica, where each has a domain of its own
 		for i := range g.Replicas {
 			replica := &g.Replicas[i]
 			if !slices.ContainsFunc(shared.Components, func(c int) bool { return dgd.Spec.Components[c].Name == replica.Component }) {
 				continue
 			}
+			name, domain := fmt.Sprintf("%s-%d", replica.Component, replica.Ordinal), shared.Domain.Name
+			if shared.PerReplica {
+				domain += " of " + name
+			}
 			for _, pod := range replica.Pods {
 				if pod.Node != "" {
-					seats = append(seats, nvlink.Seat{Replica: fmt.Sprintf("%s-%d", replica.Component, replica.Ordinal), Clique: cliques[pod.Node]})
+					seats[domain] = append(seats[domain], nvlink.Seat{Replica: name, Clique: cliques[pod.Node]})
 				}
 			}
 		}
-		if len(seats) > 0 {
-			out = append(out, ComputeDomain{Name: shared.Domain.Name, Cliques: nvlink.CliquesOf(seats)})
+		for _, name := range slices.Sorted(maps.Keys(seats)) {
+			out = append(out, ComputeDomain{Name: name, Cliques: nvlink.CliquesOf(seats[name])})
 		}
 	}
 	return out
@@ -61,7 +66,8 @@ func (r *Plans) nvlink(p text.Page) string {
 	var lines []string
 	for i := range r.Graphs {
 		for _, domain := range r.Graphs[i].ComputeDomains {
-			lines = append(lines, p.Wrap(fmt.Sprintf("%s/%s: %s", r.Graphs[i].Namespace, r.Graphs[i].Name, nvlink.Describe(domain.Name, domain.Cliques)), "  "))
+			lines = append(lines, p.Wrap(fmt.Sprintf("%s/%s: %s", r.Graphs[i].Namespace, r.Graphs[i].Name, nvlink.Describe(domain.Name,
+				domain.Cliques)), "  "))
 		}
 	}
 	if len(lines) == 0 {

@@ -51,6 +51,7 @@ func TestPlan(t *testing.T) {
 		"no-constraint":     "-f nodes.yaml -f plain.yaml -n team-c",
 		"admitted":          "-f nodes.yaml -f admitted.yaml",
 		"devices":           "-f nodes.yaml -f devices.yaml",
+		"volumes":           "-f nodes.yaml -f topology.yaml -f volumes.yaml",
 		"topology-missing":  "-f nodes.yaml -f chat.yaml -f code.yaml",
 		"nvlink":            "-f nvlink.yaml",
 		"nvlink-json":       "-f nvlink.yaml -o json",

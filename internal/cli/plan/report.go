@@ -27,7 +27,7 @@ type Outcome struct {
 	Namespace string `json:"namespace"`
 	// Placed: every replica is placed.
 	Placed bool `json:"placed"`
-	// Score says how tight the replicas that this plan places sit, in [0,1].
+	// Score describes how tight the replicas that this plan places sit, in [0,1].
 	Score float64 `json:"score"`
 	// Domain all of it sits in, label values by level name; empty without such a constraint.
 	Domain map[string]string `json:"domain"`
@@ -86,7 +86,8 @@ func (r *Plans) add(g whatif.Plan) {
 		}
 		out.Replicas = append(out.Replicas, one)
 		if reason := replica.Reason; reason != nil {
-			out.Reasons = append(out.Reasons, Reason{Component: replica.Component, Replica: replica.Ordinal, Reason: reason.Code, Message: reason.Message})
+			out.Reasons = append(out.Reasons, Reason{Component: replica.Component, Replica: replica.Ordinal, Reason: reason.Code,
+				Message: reason.Message})
 		}
 	}
 	out.ComputeDomains = r.computeDomains(&g)

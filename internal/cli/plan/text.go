@@ -85,7 +85,7 @@ func (r *Plans) preemptions(page text.Page) string {
 // maxReasons bounds how many different reasons are shown.
 const maxReasons = 20
 
-// reasons says why replicas are not placed, those with the same words together.
+// reasons explains why replicas are not placed, those with the same words together.
 func (r *Plans) reasons(p text.Page) string {
 	type said struct {
 		graph, component, reason, message string
@@ -138,5 +138,5 @@ func (r *Plans) result() string {
 	if placed == len(r.Graphs) {
 		return "Everything is placed.\n"
 	}
-	return fmt.Sprintf("%d of %d graphs would be placed whole.\n", placed, len(r.Graphs))
+	return fmt.Sprintf("%d of %d graphs would be placed completely.\n", placed, len(r.Graphs))
 }

@@ -28,8 +28,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli/version"
 )
 
-// Run executes the plugin with the arguments of the process, until it ends or is interrupted. It returns the exit code of docs/cli.md. Tools are
-// further commands that the help does not list.
+// Run executes the plugin with the arguments of the process, until it ends or is interrupted. It returns the exit code of docs/cli.md.
+// Tools are further commands that the help does not list.
 func Run(tools ...*cobra.Command) (code int) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -47,7 +47,7 @@ func NewCommand(streams genericiooptions.IOStreams, tools ...*cobra.Command) *co
 	cmd := &cobra.Command{
 		Use:           "kubectl-trellis",
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl trellis"},
-		Short:         "Look at, try out and explain topology-aware placement of inference graphs",
+		Short:         "Inspect, try out and explain topology-aware placement of inference graphs",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}

@@ -29,7 +29,8 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "queue",
 		Short: "List what waits to be placed, since when and why, in the order in which it is planned",
-		Long: "Lists the DynamoGraphDeployments that are not fully placed, of all namespaces, in the order in which the operator plans them: higher\n" +
+		Long: "Lists the DynamoGraphDeployments that are not fully placed, of all namespaces, in the order in which the operator plans them: " +
+			"higher\n" +
 			"priority first, and within one priority the namespaces in turn, each with its oldest first. A deployment that does not fit does\n" +
 			"not block those behind it. What waits for admission, by Kueue for example, is not planned yet and comes last, without a\n" +
 			"number. With -n only those of one namespace are listed; the numbers still count all.",
@@ -69,8 +70,8 @@ func (o *options) run(ctx context.Context) error {
 // Deployments are what a report is made from, with what their order depends on.
 type Deployments struct {
 	live.Snapshot
-	// Members are the pods of graphs, with their metadata alone. PodsHidden: the user may list at most those of the namespace PodsOf, or none where it
-	// is empty.
+	// Members are the pods of graphs, with their metadata alone. PodsHidden: the user may list at most those of the namespace PodsOf, or none
+	// where it is empty.
 	Members    []metav1.PartialObjectMetadata
 	PodsHidden bool
 	PodsOf     string
@@ -81,7 +82,8 @@ type Deployments struct {
 	Operator *live.Heartbeat
 }
 
-// Read lists the deployments of all namespaces, or, where the user may not, those of one. only is the namespace that is asked about; empty: all.
+// Read lists the deployments of all namespaces, or, where the user may not, those of one. only is the namespace that is asked about;
+// empty: all.
 func Read(ctx context.Context, c client.Reader, namespace, only string) (Deployments, error) {
 	s := Deployments{Only: only}
 	snapshot, err := live.Read(ctx, c, live.Graphs, live.Priorities)

@@ -28,8 +28,8 @@ type Missing struct {
 // component is a component of a graph, by the values of its labels.
 type component struct{ namespace, graph, name string }
 
-// missing compares what the statuses count as scheduled with the pods that exist. Deployments that report that they wait, or are being deleted,
-// are left out.
+// missing compares what the statuses count as scheduled with the pods that exist. Deployments that report that they wait, or are being
+// deleted, are left out.
 func (s Deployments) missing() []Missing {
 	existing := map[component][]*corev1.Pod{}
 	for i := range s.Members {
@@ -54,8 +54,8 @@ func (s Deployments) missing() []Missing {
 	return list
 }
 
-// missingOf is how many pods of the scheduled replicas of a component do not exist, or are on their way out, of how many. It is 0 for pods that
-// do not say which replica they are of: the provider made them.
+// missingOf is how many pods of the scheduled replicas of a component do not exist, or are on their way out, of how many. It is 0 for pods
+// that do not say which replica they are of: the provider made them.
 func missingOf(dgd *nvidiav1beta1.DynamoGraphDeployment, c *nvidiav1beta1.ComponentSpec, pods []*corev1.Pod) (missing, all int) {
 	scheduled := int(ptr.Deref(dgd.Status.Components[c.Name].ScheduledReplicas, 0))
 	there, size := map[int32]int{}, map[int32]int{}

@@ -45,8 +45,8 @@ type Queue struct {
 
 // Entry is one deployment that is not placed whole.
 type Entry struct {
-	// Position in the order in which the operator plans, from 1, among all that wait for capacity; 0 for what waits for admission, which is not
-	// planned.
+	// Position in the order in which the operator plans, from 1, among all that wait for capacity; 0 for what waits for admission, which is
+	// not planned.
 	Position  int    `json:"position"`
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
@@ -97,7 +97,8 @@ func Build(s Deployments) Queue {
 	}
 	r.Waiting = all
 	if len(s.Denied) > 0 {
-		r.Notes = append(r.Notes, fmt.Sprintf("You may not %s in the whole cluster, so the order is that of what you may see.", strings.Join(s.Denied, ", ")))
+		r.Notes = append(r.Notes, fmt.Sprintf("You may not %s in the whole cluster, so the order is that of what you may see. "+
+			"The ClusterRole trellis-planner-role has the missing rights.", s.Lacking()))
 	}
 	if s.PodsHidden {
 		r.Notes = append(r.Notes, "You may not list pods in the whole cluster, so pods that are missing are not known.")
@@ -105,7 +106,7 @@ func Build(s Deployments) Queue {
 	return r
 }
 
-// waits reports whether a deployment says that it is not placed whole.
+// waits reports whether a deployment states that it is not placed whole.
 func waits(dgd *nvidiav1beta1.DynamoGraphDeployment) bool {
 	return meta.IsStatusConditionFalse(dgd.Status.Conditions, nvidiav1beta1.ConditionPlaced)
 }
@@ -166,7 +167,7 @@ func (r Queue) Text(p text.Page) string {
 	return b.String()
 }
 
-// nothing says that nothing waits, and where something does.
+// nothing states that nothing waits, and where something does.
 func (r Queue) nothing() string {
 	said := "Nothing waits."
 	switch {

@@ -23,7 +23,8 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rollout",
 		Short: "Show, pause, resume and abort the update of an inference graph",
-		Long:  "Shows the generations of the workers of a DynamoGraphDeployment, and controls the update from one to the next by annotations of the deployment.",
+		Long: "Shows the generations of the workers of a DynamoGraphDeployment, and controls the update from one to the next by annotations " +
+			"of the deployment.",
 	}
 	cmd.AddCommand(newStatus(streams), newHistory(streams), newPause(streams), newResume(streams), newAbort(streams))
 	return cmd
@@ -35,7 +36,8 @@ type options struct {
 }
 
 // newSubcommand is a command about one deployment.
-func newSubcommand(streams genericiooptions.IOStreams, verb, short, long string, act func(ctx context.Context, o *options, c client.Client, observed Observed) error) *cobra.Command {
+func newSubcommand(streams genericiooptions.IOStreams, verb, short, long string, act func(ctx context.Context, o *options, c client.Client,
+	observed Observed) error) *cobra.Command {
 	o := &options{cli.NewOutput(streams)}
 	cmd := &cobra.Command{
 		Use: verb + " (NAME | dgd NAME | dgd/NAME)", Short: short, Long: long, Example: "  kubectl trellis rollout " + verb + " dgd/my-llm",
@@ -106,14 +108,16 @@ func newResume(streams genericiooptions.IOStreams) *cobra.Command {
 
 func newAbort(streams genericiooptions.IOStreams) *cobra.Command {
 	return newSubcommand(streams, "abort", "Return to the generation of workers before",
-		"Aborts the update: the workers return to the generation that was rolled out last, in step, and stay there until they are changed again.\n"+
+		"Aborts the update: the workers return to the generation that was rolled out last, in step, and stay there until they are changed "+
+			"again.\n"+
 			"The spec of the deployment stays as it is.",
 		func(ctx context.Context, o *options, c client.Client, observed Observed) error {
 			generation, err := toAbort(observed)
 			if err != nil {
 				return err
 			}
-			return o.change(ctx, c, observed, map[string]*string{rollout.AnnotationAborted: &generation, rollout.AnnotationPaused: nil}, "aborted generation "+generation)
+			return o.change(ctx, c, observed, map[string]*string{rollout.AnnotationAborted: &generation, rollout.AnnotationPaused: nil},
+				"aborted generation "+generation)
 		})
 }
 

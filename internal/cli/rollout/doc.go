@@ -11,6 +11,6 @@
 //	prefill    0123abcd           1          1
 //	           89ef4567           1          1
 //
-// Read takes what it needs from a cluster, Build and Generations make reports (pure), and Text renders them. Pausing, resuming and aborting write annotations
-// of the deployment, which the operator follows.
+// Read takes what it needs from a cluster, Build and Generations make reports (pure), and Text renders them. Pausing, resuming and
+// aborting write annotations of the deployment, which the operator follows.
 package rollout

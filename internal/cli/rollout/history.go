@@ -45,7 +45,8 @@ func Generations(o Observed, revisions []appsv1.ControllerRevision, now time.Tim
 	h := History{Namespace: status.Namespace, Name: status.Name, Generations: []Stored{}, now: now}
 	for i := range revisions {
 		revision := &revisions[i]
-		s := Stored{Revision: revision.Revision, Generation: revision.Labels[render.LabelWorkerHash], Created: revision.CreationTimestamp.Time, Images: imagesIn(revision)}
+		s := Stored{Revision: revision.Revision, Generation: revision.Labels[render.LabelWorkerHash], Created: revision.CreationTimestamp.Time,
+			Images: imagesIn(revision)}
 		switch s.Generation {
 		case "":
 		case status.Aborted:
@@ -83,7 +84,8 @@ func (h History) Text(p text.Page) string {
 	rows := [][]string{{"REVISION", "GENERATION", "AGE", "STATE", "IMAGES"}}
 	for _, s := range h.Generations {
 		rows = append(rows, []string{
-			fmt.Sprint(s.Revision), cmp.Or(s.Generation, "none"), duration.HumanDuration(h.now.Sub(s.Created)), cmp.Or(s.State, "-"), strings.Join(s.images(), ", "),
+			fmt.Sprint(s.Revision), cmp.Or(s.Generation, "none"), duration.HumanDuration(h.now.Sub(s.Created)), cmp.Or(s.State, "-"),
+			strings.Join(s.images(), ", "),
 		})
 	}
 	return p.Table(rows, 0)

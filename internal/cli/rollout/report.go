@@ -65,7 +65,8 @@ type Generation struct {
 // Build makes the report. Components come in the order of their names.
 func Build(o Observed) Status {
 	r := Status{
-		Namespace: o.Graph.Namespace, Name: o.Graph.Name, State: Complete, Components: []Component{}, Generation: o.Graph.Annotations[render.AnnotationWorkerHash],
+		Namespace: o.Graph.Namespace, Name: o.Graph.Name, State: Complete, Components: []Component{},
+		Generation: o.Graph.Annotations[render.AnnotationWorkerHash],
 	}
 	for i := range o.Groups {
 		sg := &o.Groups[i]
@@ -91,7 +92,7 @@ func componentOf(sg *trellisv1alpha1.ScalingGroup) Component {
 	return c
 }
 
-// judge says what state the update is in.
+// judge describes what state the update is in.
 func (r *Status) judge(dgd *nvidiav1beta1.DynamoGraphDeployment) {
 	c := meta.FindStatusCondition(dgd.Status.Conditions, nvidiav1beta1.ConditionRolledOut)
 	control, _ := rollout.ControlOf(dgd)

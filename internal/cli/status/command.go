@@ -34,7 +34,8 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status (NAME | dgd NAME | dgd/NAME)",
 		Short: "Show how far an inference graph has come, and what it waits for",
-		Long: "Shows each component of a DynamoGraphDeployment: ready and wanted replicas, how many run the current revision, where they sit, and what they wait for.\n" +
+		Long: "Shows each component of a DynamoGraphDeployment: ready and wanted replicas, how many run the current revision, where they sit, " +
+			"and what they wait for.\n" +
 			"With --watch it follows every change and ends by itself, with exit code 0, when the graph is ready and fully updated.",
 		Example: "  kubectl trellis status dgd/my-llm\n" +
 			"  kubectl trellis status dgd/my-llm --watch --timeout 30m && ./run-benchmark\n" +
@@ -45,8 +46,8 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	}
 	o.AddFlags(cmd, "; with --watch, one JSON object a line")
 	cmd.Flags().BoolVarP(&o.watch, "watch", "w", false, "follow changes until the graph is ready and fully updated")
-	cmd.Flags().BoolVar(&o.forever, "forever", false, "with --watch: go on after that")
-	cmd.Flags().DurationVar(&o.timeout, "timeout", 0, "with --watch: give up after so long, e.g. 30m (default: never)")
+	cmd.Flags().BoolVar(&o.forever, "forever", false, "with --watch: continue after that")
+	cmd.Flags().DurationVar(&o.timeout, "timeout", 0, "with --watch: give up after this time, e.g. 30m (default: never)")
 	return cmd
 }
 

@@ -1,7 +1,7 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package status says how far an inference graph has come: per component ready and wanted replicas, how many are updated, where they
+// Package status describes how far an inference graph has come: per component ready and wanted replicas, how many are updated, where they
 // sit, and what they wait for.
 //
 //	llm in team-a is not ready (pods_not_ready), 2 of 2 components placed in zone-a

@@ -38,7 +38,7 @@ func Follow(ctx context.Context, observations <-chan Observed, show Show, foreve
 	}
 }
 
-// ended says why watching stopped before the graph was as wanted.
+// ended explains why watching stopped before the graph was as wanted.
 func ended(ctx context.Context, last *Status) error {
 	why := "interrupted"
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {

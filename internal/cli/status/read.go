@@ -99,7 +99,8 @@ func newCache(config *rest.Config, key client.ObjectKey) (cache.Cache, error) {
 	})
 }
 
-func deliver(ctx context.Context, informers cache.Cache, key client.ObjectKey, first Observed, changed <-chan struct{}, observations chan<- Observed) {
+func deliver(ctx context.Context, informers cache.Cache, key client.ObjectKey, first Observed, changed <-chan struct{},
+	observations chan<- Observed) {
 	for {
 		s := Observed{Graph: &nvidiav1beta1.DynamoGraphDeployment{}, PodsHidden: first.PodsHidden, Operator: first.Operator}
 		pods := &corev1.PodList{}

@@ -66,7 +66,7 @@ func (r Status) word() string {
 	case r.Ready:
 		return "ready, and not finished"
 	case r.Reason == "":
-		return "new: the operator has not looked at it yet, is it running?"
+		return "new: the operator has not processed it yet; is it running?"
 	}
 	return fmt.Sprintf("not ready (%s)", r.Reason)
 }

@@ -64,8 +64,8 @@ type Status struct {
 type Component struct {
 	Name    string `json:"name"`
 	Desired int32  `json:"desired"`
-	// Replicas that exist; of these, Updated run the current revision, Scheduled have nodes, Ready serve. Each is what the status counts, or what
-	// the pods show where that is less.
+	// Replicas that exist; of these, Updated run the current revision, Scheduled have nodes, Ready serve. Each is what the status counts, or
+	// what the pods show where that is less.
 	Replicas  int32 `json:"replicas"`
 	Updated   int32 `json:"updated"`
 	Scheduled int32 `json:"scheduled"`
@@ -74,7 +74,7 @@ type Component struct {
 	Where []Place `json:"where,omitempty"`
 	// Generations of workers, while there are several.
 	Generations []GenerationCount `json:"generations,omitempty"`
-	// Waiting says what the component waits for, one entry a thing.
+	// Waiting describes what the component waits for, one entry a thing.
 	Waiting []string `json:"waiting,omitempty"`
 
 	// outdated: the pods show fewer ready replicas than the status counts.
@@ -105,15 +105,7 @@ func Build(s Observed) Status {
 	if status.Placement != nil {
 		r.Domain = status.Placement.Domain
 	}
-	for _, c := range status.Conditions {
-		bad := metav1.ConditionFalse
-		if c.Type == nvidiav1beta1.ConditionOwnershipConflict {
-			bad = metav1.ConditionTrue
-		}
-		if c.Type != nvidiav1beta1.ConditionReady && c.Status == bad {
-			r.Conditions = append(r.Conditions, Condition{c.Type, c.Reason, c.Message})
-		}
-	}
+	r.Conditions = problems(status.Conditions)
 	if ready := meta.FindStatusCondition(status.Conditions, nvidiav1beta1.ConditionReady); ready != nil {
 		r.Ready, r.Reason, r.Message = ready.Status == metav1.ConditionTrue, ready.Reason, ready.Message
 	}
@@ -125,6 +117,20 @@ func Build(s Observed) Status {
 	r.Done = r.Ready && !r.Behind && !r.Deleting && !restarting(s.Graph) && !slices.ContainsFunc(r.Components, Component.unfinished) &&
 		(r.Update == nil || r.Update.Phase != nvidiav1beta1.RollingUpdateInProgress)
 	return r
+}
+
+// problems are the conditions that report one, except for Ready.
+func problems(conditions []metav1.Condition) (out []Condition) {
+	for _, c := range conditions {
+		bad := metav1.ConditionFalse
+		if c.Type == nvidiav1beta1.ConditionOwnershipConflict {
+			bad = metav1.ConditionTrue
+		}
+		if c.Type != nvidiav1beta1.ConditionReady && c.Status == bad {
+			out = append(out, Condition{c.Type, c.Reason, c.Message})
+		}
+	}
+	return out
 }
 
 // restarting: a restart was asked for and has not ended.

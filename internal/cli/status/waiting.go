@@ -28,7 +28,8 @@ const (
 )
 
 var things = []string{
-	forDeletion: "%s to be gone", forPods: "missing pods of %s", forAdmission: "admission of %s", forPlace: "a place for %s", forNode: "a node for %s", forStart: "%s to start",
+	forDeletion: "%s to be gone", forPods: "missing pods of %s", forAdmission: "admission of %s", forPlace: "a place for %s",
+	forNode: "a node for %s", forStart: "%s to start",
 }
 
 // replicaState is what one replica waits for, and what its first pod that gives a reason says.
@@ -38,8 +39,8 @@ type replicaState struct {
 	pods, all int
 }
 
-// statesOf says what each replica of a component waits for whose pods exist, by ordinal. It is nil when a pod does not say which replica it is
-// of: it was made by the provider.
+// statesOf describes what each replica of a component waits for whose pods exist, by ordinal. It is nil when a pod does not say which
+// replica it is of: it was made by the provider.
 func statesOf(s Observed, c *nvidiav1beta1.ComponentSpec) map[int32]replicaState {
 	states := map[int32]replicaState{}
 	for i := range s.Pods {
@@ -72,7 +73,7 @@ func statesOf(s Observed, c *nvidiav1beta1.ComponentSpec) map[int32]replicaState
 	return states
 }
 
-// waitingFor says what a component waits for: how many replicas for what, with the first pod that says why.
+// waitingFor describes what a component waits for: how many replicas for what, with the first pod that explains why.
 func waitingFor(s Observed, component Component, states map[int32]replicaState) []string {
 	var out []string
 	there := len(states)
@@ -112,7 +113,7 @@ func count(n int) string {
 	return fmt.Sprintf("%d replicas", n)
 }
 
-// stateOf says what a pod waits for, and the reason where it gives one.
+// stateOf describes what a pod waits for, and the reason where it gives one.
 func stateOf(pod *corev1.Pod) (state int, reason string) {
 	switch {
 	case pod.DeletionTimestamp != nil:

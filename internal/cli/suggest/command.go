@@ -36,7 +36,8 @@ func newSuggestCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "suggest",
 		Short: "Propose a ClusterTopology from the labels of the nodes",
-		Long: "Proposes a ClusterTopology from the labels of the nodes: the labels whose place in the network is known, from the broadest to the\n" +
+		Long: "Proposes a ClusterTopology from the labels of the nodes: the labels whose place in the network is known, from the broadest to " +
+			"the\n" +
 			"narrowest. The output is a manifest; its comments say how many nodes have each label, what was left out, and what is odd.\n" +
 			"Nothing is written to the cluster.",
 		Example: "  kubectl trellis topology suggest > topology.yaml\n" +
@@ -46,7 +47,8 @@ func newSuggestCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	}
 	o.AddFlags(cmd, "; text is a manifest")
 	cmd.Flags().StringVar(&o.name, "name", "cluster", "name of the ClusterTopology")
-	cmd.Flags().StringSliceVarP(&o.files, "filename", "f", nil, "file, folder or - with the nodes, instead of those of the cluster; may be given several times")
+	cmd.Flags().StringSliceVarP(&o.files, "filename", "f", nil,
+		"file, folder or - with the nodes, instead of those of the cluster; may be given several times")
 	return cmd
 }
 

@@ -33,7 +33,7 @@ func Build(name string, nodes []*corev1.Node) Suggestion {
 	return Suggestion{Name: name, Proposal: hierarchy.Propose(in)}
 }
 
-// accelerated says that a node offers GPUs, under whatever resource name, or is labelled to have some.
+// accelerated reports whether a node offers GPUs, under whatever resource name, or is labelled to have some.
 func accelerated(node *corev1.Node) bool {
 	if node.Labels["nvidia.com/gpu.present"] == "true" {
 		return true
@@ -65,7 +65,7 @@ func (r Suggestion) Text(p text.Page) string {
 	}
 	comments = append(comments, strings.Split(strings.TrimSuffix(text.Table(rows, 2, 1, 2), "\n"), "\n")...)
 	if len(r.Notes) > 0 {
-		comments = append(comments, "", "To look at:")
+		comments = append(comments, "", "To check:")
 	}
 	for _, note := range r.Notes {
 		comments = append(comments, strings.Split(p.Narrower(2).Wrap("- "+note, "  "), "\n")...)

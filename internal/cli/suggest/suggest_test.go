@@ -58,7 +58,7 @@ func TestSuggest(t *testing.T) {
 # rack        12  47/48  named so
 # host        47  47/48  Kubernetes
 #
-# To look at:
+# To check:
 # - 1 of 48 nodes lack label topology.trellis.dev/rack of level 'rack'
 #   (zone-0-block-0-rack-1-host-1): they are in the levels above only
 apiVersion: grove.io/v1alpha1

@@ -25,8 +25,8 @@ type Page struct {
 // narrowest terminal that text is set for. On a smaller one the terminal breaks the lines.
 const narrowest = 60
 
-// PageOf describes what a report is written to. A terminal tells its width, and is coloured unless NO_COLOR is set (no-color.org) or TERM is
-// dumb; anything else has [Columns] and no colour.
+// PageOf describes what a report is written to. A terminal tells its width, and is coloured unless NO_COLOR is set (no-color.org) or TERM
+// is dumb; anything else has [Columns] and no colour.
 func PageOf(out any) Page {
 	f, ok := out.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) { //nolint:gosec // a file descriptor is small

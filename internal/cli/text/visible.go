@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// Visible writes out what would act on a terminal, or hide or reorder text there, instead of being shown: ESC as \x1b. Reports hold what others
-// wrote: notes of events, messages of conditions. Line breaks and the codes that Page writes stay.
+// Visible writes out what would act on a terminal, or hide or reorder text there, instead of being shown: ESC as \x1b. Reports hold what
+// others wrote: notes of events, messages of conditions. Line breaks and the codes that Page writes stay.
 func Visible(s string) string {
 	if strings.IndexFunc(s, acts) < 0 {
 		return s

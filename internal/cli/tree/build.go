@@ -37,8 +37,8 @@ type memberPod struct {
 	node string
 }
 
-// Build makes the report of what holds pods of the graphs. Graphs come in the order of their names. Each host is drawn once: a tree is followed by
-// another only for hosts that are in no tree before.
+// Build makes the report of what holds pods of the graphs. Graphs come in the order of their names. Each host is drawn once: a tree is
+// followed by another only for hosts that are in no tree before.
 func Build(s *Scene) Overview {
 	r, _ := s.drawn("")
 	for _, t := range r.Trees {
@@ -47,15 +47,16 @@ func Build(s *Scene) Overview {
 	return r
 }
 
-// BuildAs makes the report of what is to be drawn. Without graphs it is about the domains of the cluster. The error says that no ClusterTopology
-// that could be drawn has the level.
+// BuildAs makes the report of what is to be drawn. Without graphs it is about the domains of the cluster. The error states that no
+// ClusterTopology that could be drawn has the level.
 func BuildAs(s *Scene, draw Draw) (Overview, error) {
 	r, levels := s.drawn(draw.Level)
 	return r, r.cut(draw, levels)
 }
 
-// Whole is Build without the summing up: every domain and every node is there, with the pods of others that use the resource. Each graph is in the
-// tree of the topology it is placed by. There is also a tree for each ClusterTopology that no graph is placed by, and at least one tree.
+// Whole is Build without the summing up: every domain and every node is there, with the pods of others that use the resource. Each graph
+// is in the tree of the topology it is placed by. There is also a tree for each ClusterTopology that no graph is placed by, and at least
+// one tree.
 func Whole(s *Scene) Overview {
 	graphs := s.sortPods()
 	counter := newCounter(s, graphs)
@@ -69,8 +70,8 @@ func Whole(s *Scene) Overview {
 	return s.report(graphs, views, counter, true)
 }
 
-// drawn makes trees of which each host is in one, and returns the levels of all that could be drawn as well. Of several topologies one that has
-// the level is drawn first.
+// drawn makes trees of which each host is in one, and returns the levels of all that could be drawn as well. Of several topologies one
+// that has the level is drawn first.
 func (s *Scene) drawn(level string) (Overview, []string) {
 	graphs := s.sortPods()
 	counter := newCounter(s, graphs)
@@ -145,7 +146,8 @@ func (s *Scene) sortPods() []*graphPods {
 }
 
 func (g *graphPods) describe() Deployment {
-	d := Deployment{Namespace: g.dgd.Namespace, Name: g.dgd.Name, Topology: g.view.name, Constraints: constraints(g.groups), Waiting: g.waiting()}
+	d := Deployment{Namespace: g.dgd.Namespace, Name: g.dgd.Name, Topology: g.view.name, Constraints: constraints(g.groups),
+		Waiting: g.waiting()}
 	ready, all := g.readyPods()
 	d.Ready = meta.IsStatusConditionTrue(g.dgd.Status.Conditions, nvidiav1beta1.ConditionReady) && ready >= all
 	if p := g.dgd.Status.Placement; p != nil {
@@ -154,7 +156,7 @@ func (g *graphPods) describe() Deployment {
 	return d
 }
 
-// waiting explains the pods without a node: by the graph's condition while it says that something is not placed, otherwise by the
+// waiting explains the pods without a node: by the graph's condition while it states that something is not placed, otherwise by the
 // kube-scheduler's message about the first of them.
 func (g *graphPods) waiting() *Unbound {
 	w := &Unbound{}
@@ -164,15 +166,11 @@ func (g *graphPods) waiting() *Unbound {
 			continue
 		}
 		w.Pods = append(w.Pods, p.Pod)
-		for _, c := range p.object.Status.Conditions {
-			if c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonUnschedulable && schedulerSays == "" {
-				schedulerSays = c.Message
-			}
+		if schedulerSays == "" {
+			schedulerSays = unschedulable(p.object)
 		}
 	}
-	there, all := g.there()
 	placed := live.Placed(g.dgd)
-	ready := meta.FindStatusCondition(g.dgd.Status.Conditions, nvidiav1beta1.ConditionReady)
 	switch {
 	case placed != nil && placed.Status == "False":
 		w.Reason, w.Message = placed.Reason, placed.Message
@@ -180,16 +178,37 @@ func (g *graphPods) waiting() *Unbound {
 		w.Reason, w.Message = corev1.PodReasonUnschedulable, schedulerSays
 	case len(w.Pods) > 0:
 		w.Message = "waiting for the scheduler"
-	case len(g.pods) == 0 && ready != nil && ready.Status == "False":
-		w.Reason, w.Message = ready.Reason, ready.Message
-	case ready != nil && ready.Status == "True" && there < all:
-		w.Message = fmt.Sprintf("pods are missing that its status counts: %d of %d", all-there, all)
-	case len(g.groups) == 0 && ready == nil:
-		w.Message = "nothing was made for it yet: the operator has not looked at it, is it running?"
 	default:
-		return nil
+		return g.missing()
 	}
 	return w
+}
+
+// unschedulable is the kube-scheduler's message about a pod; "" if it has none.
+func unschedulable(pod *corev1.Pod) string {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonUnschedulable {
+			return c.Message
+		}
+	}
+	return ""
+}
+
+// missing explains why there are no pods, or too few, by what the operator last reported.
+func (g *graphPods) missing() *Unbound {
+	ready := meta.FindStatusCondition(g.dgd.Status.Conditions, nvidiav1beta1.ConditionReady)
+	there, all := g.there()
+	switch {
+	case ready == nil && len(g.groups) == 0:
+		return &Unbound{Message: "nothing has been created for it yet: the operator has not processed it; is it running?"}
+	case ready == nil:
+		return nil
+	case ready.Status == "False" && len(g.pods) == 0:
+		return &Unbound{Reason: ready.Reason, Message: ready.Message}
+	case ready.Status == "True" && there < all:
+		return &Unbound{Message: fmt.Sprintf("pods are missing that its status counts: %d of %d", all-there, all)}
+	}
+	return nil
 }
 
 // there counts the pods that exist and are not on their way out, and those there should be of the groups whose pods Trellis makes.
@@ -216,65 +235,4 @@ func (g *graphPods) count(is func(memberPod) bool) (pods, all int) {
 		}
 	}
 	return pods, all
-}
-
-// constraints says how the graph is packed, components with the same constraint together.
-func constraints(groups []*trellisv1alpha1.ScalingGroup) []string {
-	var texts, order []string
-	components := map[string][]string{}
-	for _, sg := range groups {
-		t := sg.Spec.Topology
-		if t == nil {
-			continue
-		}
-		if text := within("all pods", t.GraphPackDomain, t.GraphPreferredPackDomain); text != "" && texts == nil {
-			texts = append(texts, text)
-		}
-		who := "all replicas"
-		if sg.Spec.Multinode {
-			who = "each replica"
-		}
-		text := strings.Join(slices.DeleteFunc([]string{within(who, t.PackDomain, t.PreferredPackDomain), spreadOver(t)}, func(s string) bool { return s == "" }), ", ")
-		if text == "" {
-			continue
-		}
-		if components[text] == nil {
-			order = append(order, text)
-		}
-		components[text] = append(components[text], sg.Spec.Service)
-	}
-	for _, text := range order {
-		texts = append(texts, strings.Join(components[text], ", ")+": "+text)
-	}
-	return texts
-}
-
-// spreadOver is "replicas spread over zones, over racks if possible".
-func spreadOver(t *trellisv1alpha1.ResolvedTopology) string {
-	var parts []string
-	if t.SpreadDomain != "" {
-		parts = append(parts, "over "+t.SpreadDomain+"s")
-	}
-	if t.PreferredSpreadDomain != "" {
-		parts = append(parts, "over "+t.PreferredSpreadDomain+"s if possible")
-	}
-	if len(parts) == 0 {
-		return ""
-	}
-	return "replicas spread " + strings.Join(parts, ", ")
-}
-
-// within is "all pods in one zone, in one rack if possible".
-func within(who, required, preferred string) string {
-	var parts []string
-	if required != "" {
-		parts = append(parts, "in one "+required)
-	}
-	if preferred != "" {
-		parts = append(parts, "in one "+preferred+" if possible")
-	}
-	if len(parts) == 0 {
-		return ""
-	}
-	return who + " " + strings.Join(parts, ", ")
 }

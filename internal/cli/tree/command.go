@@ -28,7 +28,8 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tree [NAME | dgd NAME | ctopo NAME]",
 		Short: "Show where the pods of inference graphs sit: zone, block, rack, host",
-		Long: "Draws the cluster as the tree that its ClusterTopology describes, down to the pods of one DynamoGraphDeployment or of all of them.\n" +
+		Long: "Draws the cluster as the tree that its ClusterTopology describes, down to the pods of one DynamoGraphDeployment or of all of " +
+			"them.\n" +
 			"Domains without such pods are summed up. Pods that wait are listed below the tree with the reason.\n" +
 			"Without deployments it draws the domains themselves, down to the level that still fits a screen.",
 		Example: "  kubectl trellis tree\n" +

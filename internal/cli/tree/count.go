@@ -117,16 +117,18 @@ func (a *Amount) add(o *Amount) *Amount {
 	return &Amount{Used: a.Used + o.Used, Free: a.Free + o.Free, Total: a.Total + o.Total}
 }
 
-// notes says what the drawing does not show.
+// notes describes what the drawing does not show.
 func (s *Scene) notes(graphs []*graphPods, count counter) []string {
 	var notes []string
 	switch {
 	case s.NodesHidden:
-		notes = append(notes, "You may not list nodes: domains come from what the pods were pinned to, and nothing can be said about free capacity.")
+		notes = append(notes, "You may not list nodes: domains come from what the pods were pinned to, and nothing can be said about free "+
+			"capacity.")
 	case s.OthersHidden:
 		notes = append(notes, "You may not list the pods of other namespaces: nothing can be said about free capacity.")
 	case count.ignored != "":
-		notes = append(notes, fmt.Sprintf("%s is not counted: the kube-scheduler ignores it, as the operator's flag --ignored-resources says.", count.ignored))
+		notes = append(notes, fmt.Sprintf("%s is not counted: the kube-scheduler ignores it, as the operator's flag --ignored-resources says.",
+			count.ignored))
 	}
 	for _, g := range graphs {
 		c := meta.FindStatusCondition(g.dgd.Status.Conditions, nvidiav1beta1.ConditionTopologyLevelsAvailable)

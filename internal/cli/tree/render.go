@@ -138,7 +138,7 @@ func paint(p text.Page, line string) string {
 // rows are the lines of the drawing with their cells. Without a resource there are no amounts.
 func (d *drawing) rows(root string, cluster *Domain, resource string) [][]string {
 	d.cells = nil
-	tree := treeprint.NewWithRoot(root + d.beside(cluster))
+	tree := treeprint.NewWithRoot(root + d.addDomain(cluster))
 	d.draw(tree, cluster)
 	rows := [][]string{{"DOMAIN", unit(resource), "FREE", "PODS"}}
 	for i, line := range strings.Split(strings.TrimRight(tree.String(), "\n"), "\n") {
@@ -175,8 +175,8 @@ type drawing struct {
 	columns int
 }
 
-// beside adds the rows of one domain, with its pods, and returns the empty lines that the drawing needs alongside the further rows.
-func (d *drawing) beside(domain *Domain) string {
+// addDomain adds the rows of one domain, with its pods, and returns the empty lines that the drawing needs alongside the further rows.
+func (d *drawing) addDomain(domain *Domain) string {
 	pods := groupPods(domain.Pods, d.prefix)
 	if d.columns > 0 {
 		pods = strings.Split(text.Page{Columns: d.columns}.Wrap(strings.Join(pods, "\n"), "  "), "\n")
@@ -205,7 +205,7 @@ func (d *drawing) row(a *Amount, pods ...string) {
 
 func (d *drawing) draw(t treeprint.Tree, domain *Domain) {
 	for _, child := range domain.Children {
-		below := d.beside(child)
+		below := d.addDomain(child)
 		d.draw(t.AddBranch(child.Title()+below), child)
 	}
 	for _, o := range domain.Others {

@@ -39,7 +39,7 @@ type Deployment struct {
 	Waiting *Unbound `json:"waiting,omitempty"`
 }
 
-// Unbound says what of a graph is not bound to a node, and why.
+// Unbound describes what of a graph is not bound to a node, and why.
 type Unbound struct {
 	Pods    []Pod  `json:"pods,omitempty"`
 	Reason  string `json:"reason,omitempty"`
@@ -64,7 +64,8 @@ type Domain struct {
 	Name string `json:"name"`
 	// Node: this is one node.
 	Node bool `json:"node,omitempty"`
-	// State of a node that takes no pods of the graphs: cordoned, not ready, taint KEY=VALUE:EFFECT, gone; of a domain without a name: unknown.
+	// State of a node that takes no pods of the graphs: cordoned, not ready, taint KEY=VALUE:EFFECT, gone; of a domain without a name:
+	// unknown.
 	State string `json:"state,omitempty"`
 	// Amount of the resource; absent when unknown.
 	*Amount
@@ -79,8 +80,8 @@ type Domain struct {
 	nodes int
 }
 
-// Amount of the counted resource, as in [topology.NodeCapacity]: released pods use it as bound ones do, and nothing is free on a node that takes
-// no pods of the graphs.
+// Amount of the counted resource, as in [topology.NodeCapacity]: released pods use it as bound ones do, and nothing is free on a node that
+// takes no pods of the graphs.
 type Amount struct {
 	Used  int64 `json:"used"`
 	Free  int64 `json:"free"`

@@ -61,7 +61,7 @@ func (o *options) run(ctx context.Context) error {
 	return o.Show(report)
 }
 
-// ask looks the operator up in the cluster and says why there is none to show.
+// ask looks the operator up in the cluster and explains why there is none to show.
 func (o *options) ask(ctx context.Context) (found []Operator, problem string) {
 	if timeout := o.Config.Timeout; timeout == nil || *timeout == "0" {
 		var stop context.CancelFunc

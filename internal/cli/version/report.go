@@ -26,7 +26,7 @@ type Versions struct {
 	Client version.Info `json:"client"`
 	// Operators of the cluster: one, unless something is wrong. Null when the cluster was not asked.
 	Operators []Operator `json:"operators"`
-	// Problem says why Operators is empty.
+	// Problem explains why Operators is empty.
 	Problem string `json:"problem,omitempty"`
 }
 

@@ -6,8 +6,8 @@
 //	/convert   DynamoGraphDeployment, DynamoGraphDeploymentScalingAdapter   nvidia.com/v1alpha1 <-> nvidia.com/v1beta1
 //
 // A conversion has no failure policy. One object that fails closes every list and watch of its version, so the conversion itself (see
-// api/nvidia/v1alpha1) does not fail for a stored object; here only a request that no definition of ours sends is refused. Objects pass as raw
-// JSON, for our Go types would rewrite quantities and drop empty values; controller-runtime's conversion webhook works on types only.
+// api/nvidia/v1alpha1) does not fail for a stored object; here only a request that no definition of ours sends is refused. Objects pass as
+// raw JSON, for our Go types would rewrite quantities and drop empty values; controller-runtime's conversion webhook works on types only.
 package convert
 
 import (
@@ -46,7 +46,8 @@ type handler struct {
 	convert func(raw []byte, version string) ([]byte, error)
 }
 
-// ServeHTTP implements http.Handler. What is no ConversionReview with a request is answered with 400; any other fault by a Failure with its reason.
+// ServeHTTP implements http.Handler. What is no ConversionReview with a request is answered with 400; any other fault by a Failure with
+// its reason.
 func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	logger := log.FromContext(r.Context()).WithName("conversion")
 	review, err := read(http.MaxBytesReader(w, r.Body, maxRequest))

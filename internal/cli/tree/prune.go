@@ -12,7 +12,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli"
 )
 
-// Draw says how much of the cluster a tree shows.
+// Draw describes how much of the cluster a tree shows.
 type Draw struct {
 	// Level is the narrowest level to draw, with all domains; empty: hosts that hold pods of the graphs, and what is around them.
 	Level string
@@ -22,7 +22,7 @@ type Draw struct {
 	Free int64
 }
 
-// overview is how many domains are drawn when nothing says what is wanted.
+// overview is how many domains are drawn when nothing describes what is wanted.
 const overview = 40
 
 // cut leaves in every tree what is to be drawn, and sums the rest up. levels are those of all hierarchies.
@@ -117,7 +117,7 @@ func (m *mostFree) look(d *Domain, path []string, depth int) {
 	}
 }
 
-// note says that no domain has so much free.
+// note states that no domain has so much free.
 func (m *mostFree) note(free int64, resource string) string {
 	said := fmt.Sprintf("No %s has %d %s free", cmp.Or(m.level, "domain"), free, cmp.Or(resource, gpus))
 	if m.free == 0 {

@@ -20,8 +20,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/limit"
 )
 
-// retryAfter is after how many seconds a client should repeat a request for which something could not be read. Clients that use client-go, such
-// as kubectl, do so by themselves, up to 10 times.
+// retryAfter is after how many seconds a client should repeat a request for which something could not be read. Clients that use client-go,
+// such as kubectl, do so by themselves, up to 10 times.
 const retryAfter = 1
 
 // maxMessage bounds the message about a failed read, in bytes.

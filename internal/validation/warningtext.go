@@ -19,7 +19,8 @@ const (
 	maxWarnings = 3000
 )
 
-// enumerate joins items up to about a number of runes and counts the rest: "a, b and 3 more". The first item is always there, cut if need be.
+// enumerate joins items up to about a number of runes and counts the rest: "a, b and 3 more". The first item is always there, cut if need
+// be.
 func enumerate(items []string, separator string, runes int) string {
 	var b strings.Builder
 	for i, item := range items {
@@ -74,7 +75,8 @@ func Bounded(warnings []field.Text, version string) []string {
 	return lines
 }
 
-// byKind says the same about several fields, one line a kind of field, in the order of first appearance. A field met once keeps its full path.
+// byKind says the same about several fields, one line a kind of field, in the order of first appearance. A field met once keeps its full
+// path.
 func byKind(paths []*field.Path, say func(kind *field.Path) field.Text) []field.Text {
 	return grouped(paths, func(path *field.Path) *field.Path { return path }, func(_, kind *field.Path) field.Text { return say(kind) })
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/field"
 )
 
-// nodesOutside: the pods of a component that is placed by the topology select nodes that the topology leaves out. Each such component waits for ever, and with
-// it a graph that is packed as one.
+// nodesOutside: the pods of a component that is placed by the topology select nodes that the topology leaves out. Each such component
+// waits for ever, and with it a graph that is packed as one.
 func nodesOutside(dgd Written, topology *grovev1alpha1.ClusterTopology) []field.Text {
 	if topology == nil || !constraint.Stated(dgd.DynamoGraphDeployment) {
 		return nil
@@ -33,7 +33,8 @@ func nodesOutside(dgd Written, topology *grovev1alpha1.ClusterTopology) []field.
 			}
 		}
 		lines = append(lines, byKind(paths, func(kind *field.Path) field.Text {
-			return field.Say("%s selects nodes that the ClusterTopology leaves out by its nodeSelector %s: pack with one without it", kind, cut(key+"="+taken, 40))
+			return field.Say("%s selects nodes that the ClusterTopology leaves out by its nodeSelector %s: pack with one without it", kind,
+				cut(key+"="+taken, 40))
 		})...)
 	}
 	return lines

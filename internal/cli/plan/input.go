@@ -27,6 +27,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/field"
 	"github.com/trellis-k8s/trellis/internal/nvlink"
 	"github.com/trellis-k8s/trellis/internal/validation"
+	"github.com/trellis-k8s/trellis/internal/volumes"
 	"github.com/trellis-k8s/trellis/internal/whatif"
 )
 
@@ -75,7 +76,7 @@ func Load(world whatif.World, namespace string, names []string, streams generici
 	in := Input{world: world}
 	objects, skipped, err := files.Read(names, streams.In)
 	for _, s := range skipped {
-		fmt.Fprintf(streams.ErrOut, "%s: %s %s is skipped: a plan does not look at this kind\n", s.Source, s.Kind.Kind, s.Name)
+		fmt.Fprintf(streams.ErrOut, "%s: %s %s is skipped: a plan does not use this kind\n", s.Source, s.Kind.Kind, s.Name)
 	}
 	if err != nil {
 		return in, err
@@ -149,7 +150,8 @@ type identity struct {
 }
 
 func identityOf(object files.Object) identity {
-	return identity{object.GetObjectKind().GroupVersionKind().Kind, types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}}
+	return identity{object.GetObjectKind().GroupVersionKind().Kind, types.NamespacedName{Namespace: object.GetNamespace(),
+		Name: object.GetName()}}
 }
 
 // String is "Node a-1" or "Pod team-a/p-0".
@@ -233,6 +235,9 @@ func addDevices(c *whatif.Claims, object any) {
 func addVolume(v *whatif.Volumes, object any) {
 	switch o := object.(type) {
 	case *corev1.PersistentVolumeClaim:
+		if o.Status.Phase == corev1.ClaimBound && o.Spec.VolumeName != "" { // a file that is written by hand may leave out what follows from it
+			metav1.SetMetaDataAnnotation(&o.ObjectMeta, volumes.AnnBindCompleted, "yes")
+		}
 		v.Claims = replaced(v.Claims, o)
 	case *corev1.PersistentVolume:
 		v.Volumes = replaced(v.Volumes, o)
@@ -284,7 +289,8 @@ func (in *Input) check(cluster bool) error {
 	case len(in.world.Nodes) == 0 && cluster:
 		return errors.New("the cluster has no nodes")
 	case len(in.world.Nodes) == 0:
-		return errors.New("there is no Node in the files: add the output of kubectl get nodes -o yaml, or take those of the cluster with --cluster")
+		return errors.New("there is no Node in the files: add the output of kubectl get nodes -o yaml, or take those of the cluster with " +
+			"--cluster")
 	}
 	return nil
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/field"
 )
 
-// GraphTopology checks a new deployment against the ClusterTopology it names; nil: there is none of that name. It is asked on create only: a
-// level that disappears later is reported in a condition and blocks no update.
+// GraphTopology checks a new deployment against the ClusterTopology it names; nil: there is none of that name. It is asked on create only:
+// a level that disappears later is reported in a condition and blocks no update.
 func GraphTopology(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology) field.ErrorList {
 	profile := constraint.Profile(dgd)
 	switch {
@@ -29,6 +29,9 @@ func GraphTopology(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1al
 	errs := unknownDomains(dgd, topology)
 	errs = append(errs, broaderComponents(dgd, topology)...)
 	errs = append(errs, misplacedSpread(dgd, topology)...)
+	if len(distinctOnHost(dgd, nil)) > 0 { // refused by the name of the level, whatever the topology says of it
+		return errs
+	}
 	return append(errs, distinctOnHost(dgd, topology)...)
 }
 

@@ -27,8 +27,9 @@ func viewsOf(graphs []*graphPods) []view {
 	return views
 }
 
-// choose returns the views to draw, and sets in which of them each graph is drawn. The first one is that which has the level, then that which places
-// most pods, then the default. Another one is drawn for graphs that sit on hosts outside of all before; without graphs, for hosts outside of these.
+// choose returns the views to draw, and sets in which of them each graph is drawn. The first one is that which has the level, then that
+// which places most pods, then the default. Another one is drawn for graphs that sit on hosts outside of all before; without graphs, for
+// hosts outside of these.
 func (s *Scene) choose(views []view, graphs []*graphPods, level string) []view {
 	pods := func(v view) (n int) {
 		for _, g := range graphs {
@@ -107,7 +108,8 @@ func (s *Scene) undrawn(views, chosen []view, graphs []*graphPods) []string {
 			continue // its levels have changed, which is noted
 		}
 		slices.SortFunc(names, cli.Natural)
-		note := fmt.Sprintf("ClusterTopology %s (%s) has the same hosts: --topology %s draws its levels.", v.name, strings.Join(v.names(), " > "), v.name)
+		note := fmt.Sprintf("ClusterTopology %s (%s) has the same hosts: --topology %s draws its levels.", v.name, strings.Join(v.names(), " > "),
+			v.name)
 		if len(names) > 0 {
 			note = fmt.Sprintf("%s %s placed by ClusterTopology %s (%s): --topology %s draws its levels.",
 				few(names), map[bool]string{true: "is", false: "are"}[len(names) == 1], v.name, strings.Join(v.names(), " > "), v.name)

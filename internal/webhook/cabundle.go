@@ -19,8 +19,8 @@ import (
 // fieldOwner of the authority in webhook configurations and definitions.
 const fieldOwner = "trellis-cert-rotator"
 
-// The rotator can look after definitions too. It would list and watch all of the cluster's with their schemas, need the right to, and end the
-// program when one has no conversion. Here each is watched by its name, and one field of it is patched.
+// The rotator can look after definitions too. It would list and watch all of the cluster's with their schemas, need the right to, and end
+// the program when one has no conversion. Here each is watched by its name, and one field of it is patched.
 //
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=dynamographdeployments.nvidia.com;dynamographdeploymentscalingadapters.nvidia.com,verbs=get;list;watch;patch
 
@@ -36,7 +36,8 @@ func (f *follower) injectAuthority(ctx context.Context, authority []byte) error 
 		}
 		patch, err := json.Marshal(map[string]any{
 			"metadata": map[string]any{"resourceVersion": crd.ResourceVersion},
-			"spec":     map[string]any{"conversion": map[string]any{"webhook": map[string]any{"clientConfig": map[string]any{"caBundle": authority}}}},
+			"spec": map[string]any{"conversion": map[string]any{"webhook": map[string]any{"clientConfig": map[string]any{
+				"caBundle": authority}}}},
 		})
 		if err != nil {
 			return fmt.Errorf("writing a patch of definition %s: %w", crd.Name, err)
@@ -69,7 +70,8 @@ func (f *follower) definitions(ctx context.Context) ([]*apiextensionsv1.CustomRe
 
 func (f *follower) converts(crd *apiextensionsv1.CustomResourceDefinition) bool {
 	conversion := crd.Spec.Conversion
-	if conversion == nil || conversion.Webhook == nil || conversion.Webhook.ClientConfig == nil || conversion.Webhook.ClientConfig.Service == nil {
+	if conversion == nil || conversion.Webhook == nil || conversion.Webhook.ClientConfig == nil ||
+		conversion.Webhook.ClientConfig.Service == nil {
 		return false
 	}
 	service := conversion.Webhook.ClientConfig.Service

@@ -27,6 +27,7 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/claims/allocator"
 	"github.com/trellis-k8s/trellis/internal/cli"
+	"github.com/trellis-k8s/trellis/internal/limit"
 	"github.com/trellis-k8s/trellis/internal/nvlink"
 	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
@@ -83,13 +84,22 @@ type Snapshot struct {
 	NotInstalled error
 }
 
+// maxLacking is how many missing rights Lacking names.
+const maxLacking = 4
+
+// Lacking names the rights that the user lacks, at most maxLacking of them: "list nodes, list pods and 3 more".
+func (s *Snapshot) Lacking() string { return limit.Join(s.Denied, len(s.Denied), maxLacking, ", ") }
+
 // Complete is an error that names the missing rights, or nil.
 func (s *Snapshot) Complete() error {
-	needed := slices.DeleteFunc(slices.Clone(s.Denied), func(right string) bool { return slices.Contains(optional, strings.TrimPrefix(right, "list ")) })
+	needed := slices.DeleteFunc(slices.Clone(s.Denied), func(right string) bool {
+		return slices.Contains(optional, strings.TrimPrefix(right, "list "))
+	})
 	if len(needed) == 0 {
 		return nil
 	}
-	return fmt.Errorf("you may not %s in the whole cluster, which a plan needs: ask for a ClusterRole with these rights", strings.Join(needed, ", "))
+	return fmt.Errorf("you may not %s in the whole cluster, which a plan needs: ask for a ClusterRole with these rights", strings.Join(needed,
+		", "))
 }
 
 // Lacks reports whether a kind could not be listed in the entire cluster.
@@ -109,7 +119,8 @@ func Read(ctx context.Context, c client.Reader, only ...string) (*Snapshot, erro
 			s.Denied = append(s.Denied, "list "+kind.name)
 			s.AllVolumes = s.AllVolumes && !slices.Contains(ofVolumes, kind.name)
 			s.AllClaims = s.AllClaims && kind.name != deviceClasses && !slices.Contains(ofClaims, kind.name)
-		case meta.IsNoMatchError(err) && slices.Contains(optional, kind.name): // resource.k8s.io/v1 is served since Kubernetes 1.34, its taint rules since 1.37
+		// resource.k8s.io/v1 is served since Kubernetes 1.34, its taint rules since 1.37
+		case meta.IsNoMatchError(err) && slices.Contains(optional, kind.name):
 			s.AllClaims = s.AllClaims && (kind.name == deviceTaints || !slices.Contains(ofClaims, kind.name))
 		case meta.IsNoMatchError(err):
 			s.NotInstalled = cmp.Or(s.NotInstalled, cli.Explain(err, "listing "+kind.name))
@@ -160,17 +171,23 @@ func (s *Snapshot) kinds() []kind {
 		{storageClasses, into(&s.Volumes.Classes, func(l *storagev1.StorageClassList) []storagev1.StorageClass { return l.Items }, whole)},
 		{csiNodes, into(&s.Volumes.Nodes, func(l *storagev1.CSINodeList) []storagev1.CSINode { return l.Items }, whole)},
 		{csiDrivers, into(&s.Volumes.Drivers, func(l *storagev1.CSIDriverList) []storagev1.CSIDriver { return l.Items }, whole)},
-		{csiCapacities, into(&s.Volumes.Capacities, func(l *storagev1.CSIStorageCapacityList) []storagev1.CSIStorageCapacity { return l.Items }, whole)},
+		{csiCapacities, into(&s.Volumes.Capacities, func(l *storagev1.CSIStorageCapacityList) []storagev1.CSIStorageCapacity {
+			return l.Items
+		}, whole)},
 		{slicesOf, into(&s.Claims.Slices, func(l *resourcev1.ResourceSliceList) []resourcev1.ResourceSlice { return l.Items }, claim)},
 		{deviceClaims, into(&s.Claims.Claims, func(l *resourcev1.ResourceClaimList) []resourcev1.ResourceClaim { return l.Items }, claim)},
-		{claimTemplates, into(&s.Claims.Templates, func(l *resourcev1.ResourceClaimTemplateList) []resourcev1.ResourceClaimTemplate { return l.Items }, claim)},
+		{claimTemplates, into(&s.Claims.Templates, func(l *resourcev1.ResourceClaimTemplateList) []resourcev1.ResourceClaimTemplate {
+			return l.Items
+		}, claim)},
 		{deviceTaints, into(&s.Claims.Taints, func(l *resourcev1.DeviceTaintRuleList) []resourcev1.DeviceTaintRule { return l.Items }, claim)},
 		{operators, func(ctx context.Context, c client.Reader, _ string) (err error) {
 			s.Ignored, err = ignoredResources(ctx, c)
 			return err
 		}},
 		{Groups, into(&s.Groups, func(l *trellisv1alpha1.ScalingGroupList) []trellisv1alpha1.ScalingGroup { return l.Items }, whole)},
-		{Graphs, into(&s.Graphs, func(l *nvidiav1beta1.DynamoGraphDeploymentList) []nvidiav1beta1.DynamoGraphDeployment { return l.Items }, whole)},
+		{Graphs, into(&s.Graphs, func(l *nvidiav1beta1.DynamoGraphDeploymentList) []nvidiav1beta1.DynamoGraphDeployment {
+			return l.Items
+		}, whole)},
 	}
 }
 
@@ -203,8 +220,8 @@ func Graph(ctx context.Context, c client.Reader, name types.NamespacedName) (*nv
 	return dgd, nil
 }
 
-// listAll reads page by page and keeps of each item what keep returns; nil is left out. Every page is decoded into a list of its own: an old
-// one's maps would be written to.
+// listAll reads page by page and keeps of each item what keep returns; nil is left out. Every page is decoded into a list of its own: an
+// old one's maps would be written to.
 func listAll[L, T any, P interface {
 	*L
 	client.ObjectList

@@ -24,8 +24,8 @@ type annotated struct {
 
 func (a *annotated) version() string { return a.GroupVersionKind().Version }
 
-// conversionLoses refuses what could not be kept in the other version. was is the object before the write, if any: what was wrong with it before does
-// not block other changes.
+// conversionLoses refuses what could not be kept in the other version. was is the object before the write, if any: what was wrong with it
+// before does not block other changes.
 func conversionLoses(raw, was []byte) field.ErrorList {
 	now, before := readAnnotated(raw), readAnnotated(was)
 	path := field.NewPath("metadata", "annotations")
@@ -35,7 +35,8 @@ func conversionLoses(raw, was []byte) field.ErrorList {
 		why := nvidiav1alpha1.MemoryProblem(map[string]string{key: text}, now.version())
 		if why != "" && text != before.Metadata.Annotations[key] {
 			_, why, _ = strings.Cut(why, "] ")
-			errs = append(errs, &field.Error{Type: field.ErrorTypeInvalid, Field: path.Key(key).String(), BadValue: field.OmitValueType{}, Detail: why})
+			errs = append(errs, &field.Error{Type: field.ErrorTypeInvalid, Field: path.Key(key).String(), BadValue: field.OmitValueType{},
+				Detail: why})
 		}
 	}
 	if nvidiav1alpha1.MemoryDropped(now.Metadata.Annotations, now.version()) {
@@ -45,7 +46,8 @@ func conversionLoses(raw, was []byte) field.ErrorList {
 				"(kubectl edit dynamographdeployments.%s.nvidia.com), or remove annotations there", other, now.version(), other, other)))
 	}
 	if err := nvidiav1alpha1.ConversionFits(raw); err != nil && (len(was) == 0 || nvidiav1alpha1.ConversionFits(was) == nil) {
-		errs = append(errs, &field.Error{Type: field.ErrorTypeTooLong, Field: path.String(), BadValue: field.OmitValueType{}, Detail: strings.TrimPrefix(err.Error(), path.String()+": ")})
+		errs = append(errs, &field.Error{Type: field.ErrorTypeTooLong, Field: path.String(), BadValue: field.OmitValueType{},
+			Detail: strings.TrimPrefix(err.Error(), path.String()+": ")})
 	}
 	return errs
 }
