@@ -20,8 +20,8 @@ SCENARIOS   := ./test/e2e
 SUITES      := $(filter-out $(SCENARIOS),$(patsubst %/,./%,$(sort $(dir $(SUITE_FILES)))))
 SUITE_TESTS := $(shell awk '/^func Test/ {match($$2, /^[A-Za-z0-9]+/); name = substr($$2, 1, RLENGTH)} /suite\.Run.t, / {printf "%s%s", sep, name; sep = "|"}' $(SUITE_FILES) /dev/null)
 GINKGOFLAGS ?=
-# ginkgo in some processes, on some packages.
-GINKGO = $(TOOL) ginkgo $(1) --keep-going --require-suite --silence-skips --vet=off --timeout=24h $$(test -t 1 || echo --no-color)
+# ginkgo in some processes, on some packages. Without debug information, as go test has it, a suite links in half the time.
+GINKGO = $(TOOL) ginkgo $(1) --ldflags='-s -w' --keep-going --require-suite --silence-skips --vet=off --timeout=24h $$(test -t 1 || echo --no-color)
 WITH_SPECS  = $(GINKGOFLAGS) $(1) -- -test.run '^($(SUITE_TESTS))$$'
 RUN_SPECS   = $(call GINKGO,$(if $(PACKAGES),--procs=$(PACKAGES),-p)) --output-dir=bin/reports --junit-report=specs.xml $(call WITH_SPECS,$(SPECS))
 RUN_SCENARIOS = $(SCENARIO) --output-dir=bin/reports --junit-report=scenarios.xml $(call WITH_SPECS,$(SCENARIOS))
@@ -36,16 +36,21 @@ TESTED  = $(or $(SUITE),$(LONGEST) ./...)
 SPECS   = $(if $(SUITE),$(filter $(SUITE),$(SUITES)),$(SUITES))
 PLAYED  = $(if $(SUITE),$(filter $(SUITE),$(SCENARIOS)),$(SCENARIOS))
 
-# Tests with the control plane: Go tests by gotestsum while ginkgo runs the specs, which wait more than they compute, then the scenarios, then a line for
-# each. With PACKAGES=1 one after the other. TRELLIS_TESTS chooses the tier.
-RUN_TESTS = unset TRELLIS_SPECS; trap 'kill $$(jobs -p) 2> /dev/null; exit 130' INT; export KUBEBUILDER_ASSETS="$$(bin/kubectl-trellis sandbox binaries)" GOGC=$(GARBAGE); failed=0; \
-	rm -rf bin/reports && mkdir -p bin/reports; \
-	TRELLIS_SPECS=skip $(TOOL) gotestsum --format pkgname-and-test-fails --hide-summary skipped --junitfile bin/reports/tests.xml --raw-command -- hack/gotest.sh \
-		-timeout 60m -vet=off $(if $(PACKAGES),-p $(PACKAGES)) $(GOTESTFLAGS) $(TESTED) $(if $(SPECS),> bin/reports/tests.log 2>&1) & tests=$$!; \
+# Go tests by gotestsum. Without specs their output goes to the terminal.
+RUN_GO = TRELLIS_SPECS=skip $(TOOL) gotestsum --format pkgname-and-test-fails --hide-summary skipped --junitfile bin/reports/tests.xml --raw-command -- hack/gotest.sh \
+	-timeout 60m -vet=off $(if $(PACKAGES),-p $(PACKAGES)) $(GOTESTFLAGS) $(TESTED)
+
+# Tests with the control plane. Go tests and then the scenarios run alongside the specs, since specs and scenarios wait more than they compute; their output
+# follows that of the specs. With PACKAGES=1 all run one after the other. At the end there is a line for each kind. TRELLIS_TESTS chooses the tier.
+RUN_TESTS = unset TRELLIS_SPECS; export KUBEBUILDER_ASSETS="$$(bin/kubectl-trellis sandbox binaries)" GOGC=$(GARBAGE); failed=0; \
+	rm -rf bin/reports && mkdir -p bin/reports; trap 'kill $$(jobs -p) 2> /dev/null; exit 130' INT; \
+	(trap 'kill $$! 2> /dev/null; exit 143' TERM; failed=0; \
+		$(RUN_GO) & wait $$! || failed=1; \
+		$(if $(PLAYED),$(RUN_SCENARIOS) & wait $$! || failed=1;) \
+		exit $$failed) $(if $(SPECS),> bin/reports/tests.log 2>&1) & tests=$$!; \
 	$(if $(filter 1,$(PACKAGES)),wait $$tests || failed=1; tests=;) \
 	$(if $(SPECS),$(RUN_SPECS) || failed=1;) \
 	wait $$tests || failed=1; $(if $(SPECS),cat bin/reports/tests.log;) \
-	$(if $(PLAYED),$(RUN_SCENARIOS) || failed=1;) \
 	for kind in tests $(if $(SPECS),specs) $(if $(PLAYED),scenarios); do awk -F'"' -v kind=$$kind '/<testsuites / { for (i = 1; i < NF; i += 2) { sub(/.* /, "", $$i); n[$$i] = $$(i + 1) } } \
 		/<testcase name="\[[^I]/ { n["tests="]-- } \
 		END { printf "%s: %d run, %d failed (bin/reports/%s.xml)\n", kind, n["tests="] - n["disabled="], n["failures="] + n["errors="], kind }' bin/reports/$$kind.xml; done; \

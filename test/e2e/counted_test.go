@@ -91,7 +91,7 @@ var _ = Describe("What the kube-scheduler asks beyond the resources of a node", 
 	}, SpecTimeout(suite.Timeout()))
 
 	It("counts topology spread: pods over the racks of their zone", func(ctx SpecContext) {
-		w := newWorld(ctx, "spread", racks(1, 8, "a/r0", "a/r1")...)
+		w := newWorld(ctx, "counted-spread", racks(1, 8, "a/r0", "a/r1")...)
 		spread := corev1.PodSpec{TopologySpreadConstraints: []corev1.TopologySpreadConstraint{{
 			MaxSkew: 1, TopologyKey: rackKey, WhenUnsatisfiable: corev1.DoNotSchedule, MinDomains: ptr.To[int32](2),
 			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{render.LabelComponent: "Worker"}},

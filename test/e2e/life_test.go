@@ -72,7 +72,7 @@ var _ = Describe("A running graph", func() {
 		now := w.domains("rack", w.all()...)
 		Expect(now).To(And(HaveLen(1), Not(Equal(first))), "all of the replica is in the other rack")
 		w.hasEventOf(corev1.EventTypeNormal, "DynamoGraphDeployment", "g", scheduler.EventMoved,
-			fmt.Sprintf("Worker-0 moves as a whole from %s to %s: needs 2 pods x 8 nvidia.com/gpu in %s; it holds 1 of 2 (1 host cordoned)", first[0], now[0], first[0]))
+			fmt.Sprintf("Worker-0 moves as a unit from %s to %s: needs 2 pods x 8 nvidia.com/gpu in %s; it holds 1 of 2 (1 host cordoned)", first[0], now[0], first[0]))
 	}, SpecTimeout(suite.Timeout()))
 
 	// A node goes away with all its pods: the replica that had a pod there returns whole elsewhere.

@@ -66,9 +66,8 @@ func (w *world) createUntilTheEnd(o client.Object) {
 	w.t.Cleanup(func() { _ = w.c.Delete(context.Background(), o) })
 }
 
-// playDriver publishes the channels of hosts, and makes the claim template of the only ComputeDomain of the world, as NVIDIA's driver does. It returns the
-// ComputeDomain.
-func (w *world) playDriver(hosts ...host) *unstructured.Unstructured {
+// publishChannels has each host offer one channel, as NVIDIA's driver does: a host is in one ComputeDomain at a time.
+func (w *world) publishChannels(hosts ...host) {
 	w.t.Helper()
 	class := &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: channelClass}}
 	class.Spec.Selectors = []resourcev1.DeviceSelector{{CEL: &resourcev1.CELDeviceSelector{Expression: `device.driver == "compute-domain.nvidia.com"`}}}
@@ -76,24 +75,31 @@ func (w *world) playDriver(hosts ...host) *unstructured.Unstructured {
 	for _, h := range hosts {
 		w.createUntilTheEnd(sampleSlice(w.node(h.name), "compute-domain.nvidia.com", 1))
 	}
+}
+
+// playDriver waits until the world has so many ComputeDomains, makes the claim template of each, as NVIDIA's driver does, and returns them by name.
+func (w *world) playDriver(n int) []unstructured.Unstructured {
+	w.t.Helper()
 	domains := &unstructured.UnstructuredList{}
 	domains.SetAPIVersion("resource.nvidia.com/v1beta1")
 	domains.SetKind("ComputeDomainList")
-	w.until("there is one ComputeDomain", func() error {
+	w.until(fmt.Sprintf("there are %d ComputeDomains", n), func() error {
 		if err := w.c.List(w.t.Context(), domains, client.InNamespace(w.name)); err != nil {
 			return err
 		}
-		if len(domains.Items) != 1 {
+		if len(domains.Items) != n {
 			return fmt.Errorf("%d", len(domains.Items))
 		}
 		return nil
 	})
-	name, _, err := unstructured.NestedString(domains.Items[0].Object, "spec", "channel", "resourceClaimTemplate", "name")
-	w.must(err)
-	template := &resourcev1.ResourceClaimTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: name}}
-	template.Spec.Spec.Devices.Requests = []resourcev1.DeviceRequest{{Name: "channel", Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: channelClass}}}
-	w.create(template)
-	return &domains.Items[0]
+	for i := range domains.Items {
+		name, _, err := unstructured.NestedString(domains.Items[i].Object, "spec", "channel", "resourceClaimTemplate", "name")
+		w.must(err)
+		template := &resourcev1.ResourceClaimTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: name}}
+		template.Spec.Spec.Devices.Requests = []resourcev1.DeviceRequest{{Name: "channel", Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: channelClass}}}
+		w.create(template)
+	}
+	return domains.Items
 }
 
 var _ = Describe("An NVLink domain", Serial, func() {
@@ -120,7 +126,8 @@ var _ = Describe("An NVLink domain", Serial, func() {
 		dgd.Spec.TopologyConstraint.TopologyProfile = cliques.Name
 		dgd.Annotations = map[string]string{"trellis.dev/compute-domain": "all"}
 		w.create(dgd)
-		domain := w.playDriver(hosts...)
+		w.publishChannels(hosts...)
+		domain := &w.playDriver(1)[0]
 		Expect(metav1.IsControlledBy(domain, w.dgd("g"))).To(BeTrue(), "the owner of %s", domain.GetName())
 		w.ready("g")
 		w.hasCondition("g", placed, metav1.ConditionTrue, "AllReplicasPlaced", "NVLink domain of the claims "+domain.GetName()+"-channel: Decode-0 (1 pod), Prefill-0 (1 pod) in clique f7.r0")
@@ -128,5 +135,19 @@ var _ = Describe("An NVLink domain", Serial, func() {
 
 		Expect(w.c.Delete(ctx, w.dgd("g"))).To(Succeed())
 		w.isGone(domain, domain.GetName())
+
+		By("each replica has one of its own, and it goes with its replica")
+		own := w.graphOf("own", "", services{"Decode": worker(2, 2, 4, "clique")})
+		own.Spec.TopologyConstraint.TopologyProfile = cliques.Name
+		own.Annotations = map[string]string{"trellis.dev/compute-domain": "all", "trellis.dev/compute-domain-per": "replica"}
+		w.create(own)
+		both := w.playDriver(2)
+		w.ready("own")
+		w.hasCondition("own", placed, metav1.ConditionTrue, "AllReplicasPlaced", both[0].GetName(), "Decode-0 (2 pods)", both[1].GetName(), "Decode-1 (2 pods)")
+		w.scale("own", "Decode", 1)
+		w.isGone(&both[1], both[1].GetName())
+		w.ready("own")
+		Expect(w.c.Delete(ctx, w.dgd("own"))).To(Succeed())
+		w.isGone(&both[0], both[0].GetName())
 	}, SpecTimeout(suite.Timeout()))
 })

@@ -104,7 +104,7 @@ func (o *observer) ignore() {
 	clear(o.limits)
 }
 
-// ready says that the pod was ready when it was last seen.
+// ready reports whether the pod was ready when it was last seen.
 func (o *observer) ready(uid types.UID) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -102,7 +102,7 @@ var _ = Describe("A graph under PodGroup", func() {
 		w := podGroups.open(ctx).newWorld(ctx, "refuses", racks(2, 8, "a/r0")...)
 		w.outOfSight("a-r0-0")
 		w.create(w.graphOf("g", "zone", services{"Worker": withPodSpec(worker(1, 2, 8, "rack"), disk(true)), "Frontend": frontend(1)}))
-		w.waitsFor("SchedulerRefuses", "by Trellis' count it has capacity in a/r0", "the kube-scheduler says: pod group is unschedulable")
+		w.waitsFor("SchedulerRefuses", "by Trellis' count it has capacity in a/r0", "the kube-scheduler reports: pod group is unschedulable")
 		for _, pod := range w.all() {
 			Expect(pod.Spec.NodeName).To(BeEmpty(), "%s is bound without its gang", pod.Name)
 		}
@@ -117,7 +117,7 @@ var _ = Describe("A graph under PodGroup", func() {
 		dgd := w.graphOf("g", "zone", services{"Worker": worker(1, 2, 8, "rack"), "Frontend": frontend(1)})
 		dgd.Spec.Services["Frontend"].ExtraPodSpec.PodSpec = &corev1.PodSpec{PriorityClassName: "system-cluster-critical"}
 		w.create(dgd)
-		w.hasCondition("g", providerReady, metav1.ConditionFalse, "ProviderUnsupported", "one priorityClassName", `service Frontend has "system-cluster-critical", service Worker has ""`)
+		w.hasCondition("g", providerReady, metav1.ConditionFalse, "ProviderUnsupported", "one priorityClassName", `component Frontend has "system-cluster-critical", component Worker has ""`)
 		w.waitsFor("ProviderNotReady", "one priorityClassName")
 		w.nothingReleased("Worker", 2)
 

@@ -59,7 +59,7 @@ var _ = Describe("The API of PodGroup", func() {
 
 		By("it is switched off under the running deployment")
 		switchTo(sandbox.Gates)
-		w.hasCondition("g", providerReady, metav1.ConditionFalse, "APINotServed", "what runs is left alone")
+		w.hasCondition("g", providerReady, metav1.ConditionFalse, "APINotServed", "running pods stay unchanged")
 		w.ready("g")
 		w.scale("g", "Worker", 2)
 		w.waitsFor("ProviderNotReady", "Worker-1")

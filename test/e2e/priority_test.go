@@ -174,7 +174,7 @@ var _ = Describe("A constraint in KAI's annotations", func() {
 })
 
 var _ = Describe("The default topology", func() {
-	// Multinode components of graphs without any constraint are packed by the default topology as closely as goes, and it never keeps them from
+	// Multinode components of graphs without any constraint are packed by the default topology as closely as possible, and it never keeps them from
 	// being placed.
 	It("packs multinode services without a constraint as closely as it goes, and keeps none from being placed", func(ctx SpecContext) {
 		e := newEnvironment(of(ctx), "default")

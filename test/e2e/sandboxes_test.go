@@ -60,6 +60,17 @@ var (
 	sharedSandboxes = []*sharedSandbox{shared, podGroups, bare[sandbox.Gates], bare[sandbox.PodGroup], sampled}
 )
 
+// gateAll is the flag --gate-all-pods of the operators of the scenarios; "" is its default.
+var gateAll = os.Getenv("TRELLIS_GATE_ALL_PODS")
+
+// placing is how operators create gangs: as by default, or as TRELLIS_GATE_ALL_PODS says.
+func placing() []string {
+	if gateAll == "" {
+		return nil
+	}
+	return []string{"--gate-all-pods=" + gateAll}
+}
+
 var requeueFlag = "--requeue-after=" + requeueAfter.String()
 
 func withoutOperator(ctx context.Context, e environment) error {
@@ -112,6 +123,7 @@ func (s *sharedSandbox) start(ctx context.Context) (environment, error) {
 	if options.Shape == (simulated.Shape{}) {
 		options.Shape = simulated.Shape{Zones: 1, Blocks: 1, Racks: 1, Hosts: 1, GPUs: 1}
 	}
+	options.Manager.Args = append(placing(), options.Manager.Args...)
 	cluster, err := sandbox.Up(ctx, options)
 	if err != nil {
 		return environment{}, err
@@ -148,6 +160,7 @@ func newEnvironment(t testing.TB, name string, change ...func(*sandbox.Options))
 	for _, f := range change {
 		f(&options)
 	}
+	options.Manager.Args = append(placing(), options.Manager.Args...)
 	cluster, err := sandbox.Up(t.Context(), options)
 	if err != nil {
 		t.Fatal(err)

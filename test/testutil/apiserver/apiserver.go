@@ -18,12 +18,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
 
-// patience is how long a step of starting an API server may take. The machine is busy with the tests of other packages, or with building them: it has
-// taken more than the 10 seconds that envtest gives definitions to be served.
+// patience is how long a step of starting an API server may take. The machine is busy with the tests of other packages, or with building
+// them: it has taken more than the 10 seconds that envtest gives definitions to be served.
 const patience = 3 * time.Minute
 
-// Start starts the API server of an environment until the test ends, and returns a client of an administrator. Its configuration is env.Config.
-// A test without the programs fails: one that skipped would look like one that passed.
+// Start starts the API server of an environment until the test ends, and returns a client of an administrator. Its configuration is
+// env.Config. A test without the programs fails: one that skipped would look like one that passed.
 func Start(t testing.TB, env *envtest.Environment) client.Client {
 	t.Helper()
 	config, err := Launch(env)
@@ -38,8 +38,8 @@ func Start(t testing.TB, env *envtest.Environment) client.Client {
 	return admin
 }
 
-// Launch starts the API server of an environment and installs its definitions. Limits of time that env does not set allow for a busy machine.
-// The caller stops env.
+// Launch starts the API server of an environment and installs its definitions. Limits of time that env does not set allow for a busy
+// machine. The caller stops env.
 // A suite passes env.KubeConfig on to the processes that Connect.
 func Launch(env *envtest.Environment) (*rest.Config, error) {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {

@@ -18,10 +18,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
 
-var errNoPrograms = errors.New("KUBEBUILDER_ASSETS is not set: run make test, or set it to what bin/kubectl-trellis sandbox binaries prints")
+var errNoPrograms = errors.New("KUBEBUILDER_ASSETS is not set: run make test, or set it to what bin/kubectl-trellis sandbox binaries " +
+	"prints")
 
-// Shared is one API server for the tests of a package. The first test that asks for it starts it, so that tests of functions run without it.
-// TestMain stops it:
+// Shared is one API server for the tests of a package. The first test that asks for it starts it, so that tests of functions run without
+// it. TestMain stops it:
 //
 //	var shared = &apiserver.Shared{}
 //

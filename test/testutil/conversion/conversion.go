@@ -88,7 +88,8 @@ func (s *Server) definitions(dir string) ([]*apiextensionsv1.CustomResourceDefin
 	return crds, nil
 }
 
-// TakeOver has the server convert the objects of the definitions in a cluster from now on. The API server may ask the one before for a moment.
+// TakeOver has the server convert the objects of the definitions in a cluster from now on. The API server may ask the one before for a
+// moment.
 func (s *Server) TakeOver(ctx context.Context, c client.Client) error {
 	return s.Address().TakeOver(ctx, c)
 }

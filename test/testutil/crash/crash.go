@@ -1,8 +1,8 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package crash ends an operator that runs in a test at one of its writes, as a process that is killed there: the write is lost, or it reaches the API
-// server and only its answer is lost. Every write after it fails.
+// Package crash ends an operator that runs in a test at one of its writes, as a process that is killed there: the write is lost, or it
+// reaches the API server and only its answer is lost. Every write after it fails.
 package crash
 
 import (
@@ -166,7 +166,8 @@ func (s *Saboteur) NewClient(config *rest.Config, options client.Options) (clien
 		Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
 			return s.write("apply", func() error { return c.Apply(ctx, o, opts...) })
 		},
-		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, patch client.Patch,
+			opts ...client.SubResourcePatchOption) error {
 			if _, topology := o.(*grovev1alpha1.ClusterTopology); topology && o.GetName() != s.Name {
 				return nil
 			}

@@ -19,7 +19,8 @@ import (
 // Profile has the levels zone, of key z, and rack, of key r.
 var Profile = &grovev1alpha1.ClusterTopology{
 	ObjectMeta: metav1.ObjectMeta{Name: "p"},
-	Spec:       grovev1alpha1.ClusterTopologySpec{Levels: []grovev1alpha1.TopologyLevel{{Domain: "zone", Key: "z"}, {Domain: "rack", Key: "r"}}},
+	Spec: grovev1alpha1.ClusterTopologySpec{Levels: []grovev1alpha1.TopologyLevel{{Domain: "zone", Key: "z"}, {Domain: "rack",
+		Key: "r"}}},
 }
 
 // Frozen is a constraint of Profile on a graph and a component; "" is none.
@@ -39,7 +40,8 @@ func Group(component string, replicas, size int32, t *trellisv1alpha1.ResolvedTo
 	return &trellisv1alpha1.ScalingGroup{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g-" + component, UID: types.UID(component)},
 		Spec: trellisv1alpha1.ScalingGroupSpec{
-			Graph: "g", Service: component, Provider: specs.Gates.Name, Replicas: replicas, Multinode: size > 1, Topology: t, Roles: roles, Revision: "1",
+			Graph: "g", Service: component, Provider: specs.Gates.Name, Replicas: replicas, Multinode: size > 1, Topology: t, Roles: roles,
+			Revision: "1",
 		},
 	}
 }

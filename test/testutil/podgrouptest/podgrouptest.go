@@ -27,7 +27,8 @@ func Component(name string, pods int32, gpus int, pack string) *trellisv1alpha1.
 	if gpus > 0 {
 		limits["nvidia.com/gpu"] = *resource.NewQuantity(int64(gpus), resource.DecimalSI)
 	}
-	template := corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{Limits: limits, Requests: limits}}}}}
+	template := corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main",
+		Resources: corev1.ResourceRequirements{Limits: limits, Requests: limits}}}}}
 	sg := &trellisv1alpha1.ScalingGroup{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "llm-" + strings.ToLower(name)},
 		Spec: trellisv1alpha1.ScalingGroupSpec{
@@ -60,7 +61,8 @@ func Prepared(sg *trellisv1alpha1.ScalingGroup, ordinal int32) []*corev1.Pod {
 // GangOfAll is one gang of the first replica of every group.
 func GangOfAll(base bool, groups ...*trellisv1alpha1.ScalingGroup) gang.Members {
 	all := gang.Members{
-		Name: "llm-3f9a1c0b2d", Graph: &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "llm", UID: "dgd"}},
+		Name: "llm-3f9a1c0b2d", Graph: &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "llm",
+			UID: "dgd"}},
 		Groups: groups, Base: base,
 	}
 	for _, sg := range groups {

@@ -17,8 +17,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/provider/grove"
 )
 
-// GroveDefaults does to a PodCliqueSet what the admission webhook of Grove v0.1.0-alpha.11 does: it decodes the object, fills in defaults, and
-// writes all of it back in the text that its own types have.
+// GroveDefaults does to a PodCliqueSet what the admission webhook of Grove v0.1.0-alpha.11 does: it decodes the object, fills in defaults,
+// and writes all of it back in the text that its own types have.
 func GroveDefaults(pcs *unstructured.Unstructured) error {
 	delay, set, _ := unstructured.NestedString(pcs.Object, "spec", "template", "terminationDelay")
 	duration := 4 * time.Hour
@@ -32,7 +32,8 @@ func GroveDefaults(pcs *unstructured.Unstructured) error {
 		return err
 	}
 	if _, set, _ := unstructured.NestedMap(pcs.Object, "spec", "template", "headlessServiceConfig"); !set {
-		if err := unstructured.SetNestedField(pcs.Object, true, "spec", "template", "headlessServiceConfig", "publishNotReadyAddresses"); err != nil {
+		if err := unstructured.SetNestedField(pcs.Object, true, "spec", "template", "headlessServiceConfig",
+			"publishNotReadyAddresses"); err != nil {
 			return err
 		}
 	}

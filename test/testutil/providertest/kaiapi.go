@@ -33,14 +33,8 @@ func KAIRefuses(object *unstructured.Unstructured) error {
 	}
 	var errs []error
 	for _, s := range pg.Spec.SubGroups {
-		if _, has := parents[s.Parent]; s.Parent != "" && !has {
-			return fmt.Errorf("parent %s of %s was not found", s.Parent, s.Name)
-		}
-		steps := 0
-		for at := s.Name; at != ""; at = parents[at] {
-			if steps++; steps > len(parents) {
-				return errors.New("cycle detected in subgroups")
-			}
+		if err := checkParents(s, parents); err != nil {
+			return err
 		}
 		switch leaf := children[s.Name] == 0; {
 		case s.MinMember != nil && s.MinSubGroup != nil:
@@ -52,4 +46,18 @@ func KAIRefuses(object *unstructured.Unstructured) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// checkParents refuses a parent that is missing, and a cycle.
+func checkParents(s kai.SubGroup, parents map[string]string) error {
+	if _, has := parents[s.Parent]; s.Parent != "" && !has {
+		return fmt.Errorf("parent %s of %s was not found", s.Parent, s.Name)
+	}
+	steps := 0
+	for at := s.Name; at != ""; at = parents[at] {
+		if steps++; steps > len(parents) {
+			return errors.New("cycle detected in subgroups")
+		}
+	}
+	return nil
 }

@@ -1,8 +1,8 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package providertest makes scaling groups for tests from deployments as users write them, and sketches what is rendered from them in a few
-// lines that can be read alongside the deployment.
+// Package providertest makes scaling groups for tests from deployments as users write them, and sketches what is rendered from them in a
+// few lines that can be read alongside the deployment.
 package providertest
 
 import (
@@ -70,7 +70,8 @@ func KAI(t testing.TB, dgd *nvidiav1beta1.DynamoGraphDeployment) kai.Input {
 // Grove is the deployment for Grove's renderer.
 func Grove(t testing.TB, dgd *nvidiav1beta1.DynamoGraphDeployment) grove.Input {
 	t.Helper()
-	return grove.Input{Namespace: dgd.Namespace, Name: dgd.Name, Queue: kai.Queue(dgd.Annotations, dgd.Labels, ""), Groups: Groups(t, dgd, "Grove")}
+	return grove.Input{Namespace: dgd.Namespace, Name: dgd.Name, Queue: kai.Queue(dgd.Annotations, dgd.Labels, ""), Groups: Groups(t, dgd,
+		"Grove")}
 }
 
 // Pods are all pods of a deployment, as members of their PodGroup: as they are when released.

@@ -1,8 +1,8 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package simulated makes Node objects of simulated hardware: hosts with GPUs in racks, blocks and zones. The sandbox brings them up, and tests of
-// pure packages read them.
+// Package simulated makes Node objects of simulated hardware: hosts with GPUs in racks, blocks and zones. The sandbox brings them up, and
+// tests of pure packages read them.
 package simulated
 
 import (
@@ -27,7 +27,8 @@ const GPU corev1.ResourceName = "nvidia.com/gpu"
 
 const rdmaResource corev1.ResourceName = "rdma/ib"
 
-// Shape counts the hardware: zones, and of every following kind the number in each parent. Zero means the default (2, 2, 3, 4 and 8), fewer than zero GPUs none.
+// Shape counts the hardware: zones, and of every following kind the number in each parent. Zero means the default (2, 2, 3, 4 and 8),
+// fewer than zero GPUs none.
 type Shape struct {
 	Zones, Blocks, Racks, Hosts, GPUs int
 }
@@ -58,8 +59,8 @@ func (s Shape) Complete() (Shape, error) {
 	return s, nil
 }
 
-// Nodes makes the Node objects. Racks and blocks carry the same label values in every parent (rack-0 is in every block of every zone), as on
-// many real clusters: a domain is a path, and whatever mistakes a value for a domain shall be seen here first.
+// Nodes makes the Node objects. Racks and blocks carry the same label values in every parent (rack-0 is in every block of every zone), as
+// on many real clusters: a domain is a path, and whatever mistakes a value for a domain shall be seen here first.
 func (s Shape) Nodes() []corev1.Node {
 	var nodes []corev1.Node
 	for z := range s.Zones {

@@ -4,6 +4,7 @@
 package smallworld
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -15,6 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
 
+	"github.com/trellis-k8s/trellis/internal/claims"
 	"github.com/trellis-k8s/trellis/internal/claims/allocator"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
@@ -26,7 +28,19 @@ const (
 )
 
 // allocate keeps its compiled selectors from world to world.
-var allocate = allocator.New()
+var allocate = patient{allocator.New()}
+
+// patient asks again where an allocation takes too long, as on a busy machine: no verdict may depend on the time.
+type patient struct{ *allocator.Allocator }
+
+// Allocate implements claims.Allocator.
+func (p patient) Allocate(q claims.Question) ([]resourcev1.AllocationResult, error) {
+	for {
+		if results, err := p.Allocator.Allocate(q); !errors.Is(err, claims.ErrTooLong) {
+			return results, err
+		}
+	}
+}
 
 // DrawClaims draws a world whose pods claim devices: of their hosts, and such that several hosts reach.
 func DrawClaims(t *rapid.T) World {
@@ -95,7 +109,8 @@ func (w *World) drawNetwork(t *rapid.T) {
 func (w *World) drawClasses(t *rapid.T) {
 	for name, driver := range map[string]string{"gpu": gpuDriver, "nic": nicDriver} {
 		c := &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		c.Spec.Selectors = []resourcev1.DeviceSelector{{CEL: &resourcev1.CELDeviceSelector{Expression: fmt.Sprintf("device.driver == %q", driver)}}}
+		c.Spec.Selectors = []resourcev1.DeviceSelector{{CEL: &resourcev1.CELDeviceSelector{Expression: fmt.Sprintf("device.driver == %q",
+			driver)}}}
 		if name == "gpu" && rapid.Bool().Draw(t, "gpu serves") {
 			c.Spec.ExtendedResourceName = ptr.To(byClass)
 		}
@@ -138,7 +153,8 @@ func (w *World) own(p *corev1.Pod, request resourcev1.DeviceClaim) {
 	made.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: p.Name, UID: p.UID, Controller: ptr.To(true)}}
 	w.Devices = append(w.Devices, made)
 	p.Spec.ResourceClaims = append(p.Spec.ResourceClaims, corev1.PodResourceClaim{Name: "own", ResourceClaimTemplateName: ptr.To("own")})
-	p.Status.ResourceClaimStatuses = append(p.Status.ResourceClaimStatuses, corev1.PodResourceClaimStatus{Name: "own", ResourceClaimName: &made.Name})
+	p.Status.ResourceClaimStatuses = append(p.Status.ResourceClaimStatuses, corev1.PodResourceClaimStatus{Name: "own",
+		ResourceClaimName: &made.Name})
 }
 
 // drawRequest draws what a claim asks for.
@@ -179,16 +195,19 @@ func exactly(class string, count int64) resourcev1.DeviceClaim {
 
 func deviceClaim(name string, asks resourcev1.DeviceClaim) *resourcev1.ResourceClaim {
 	return &resourcev1.ResourceClaim{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name)}, Spec: resourcev1.ResourceClaimSpec{Devices: *asks.DeepCopy()},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name)}, Spec: resourcev1.ResourceClaimSpec{
+			Devices: *asks.DeepCopy()},
 	}
 }
 
 // onHost is an allocation of a host's device.
 func onHost(host, device string) *resourcev1.AllocationResult {
 	return &resourcev1.AllocationResult{
-		Devices: resourcev1.DeviceAllocationResult{Results: []resourcev1.DeviceRequestAllocationResult{{Request: "r", Driver: gpuDriver, Pool: host, Device: device}}},
+		Devices: resourcev1.DeviceAllocationResult{Results: []resourcev1.DeviceRequestAllocationResult{{Request: "r", Driver: gpuDriver,
+			Pool: host, Device: device}}},
 		NodeSelector: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-			MatchFields: []corev1.NodeSelectorRequirement{{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{host}}}}}},
+			MatchFields: []corev1.NodeSelectorRequirement{{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn,
+				Values: []string{host}}}}}},
 	}
 }
 

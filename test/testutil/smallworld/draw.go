@@ -122,12 +122,14 @@ func drawSelector(t *rapid.T, name string) *metav1.LabelSelector {
 
 func drawSpread(t *rapid.T, name string) corev1.TopologySpreadConstraint {
 	policy := func(label string) *corev1.NodeInclusionPolicy {
-		return rapid.SampledFrom([]*corev1.NodeInclusionPolicy{nil, ptr.To(corev1.NodeInclusionPolicyHonor), ptr.To(corev1.NodeInclusionPolicyIgnore)}).
+		return rapid.SampledFrom([]*corev1.NodeInclusionPolicy{nil, ptr.To(corev1.NodeInclusionPolicyHonor),
+			ptr.To(corev1.NodeInclusionPolicyIgnore)}).
 			Draw(t, name+label)
 	}
 	c := corev1.TopologySpreadConstraint{
 		MaxSkew: int32(rapid.IntRange(1, 2).Draw(t, name+" skew")), TopologyKey: rapid.SampledFrom(keys).Draw(t, name+" key"),
-		WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: drawSelector(t, name), NodeAffinityPolicy: policy(" affinity"), NodeTaintsPolicy: policy(" taints"),
+		WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: drawSelector(t, name), NodeAffinityPolicy: policy(" affinity"),
+		NodeTaintsPolicy: policy(" taints"),
 	}
 	if rapid.IntRange(0, 3).Draw(t, name+" counts") == 0 {
 		c.MinDomains = ptr.To(int32(rapid.IntRange(1, 3).Draw(t, name+" domains")))

@@ -21,8 +21,8 @@ import (
 
 const driver = "csi.example.com"
 
-// DrawVolumes draws a world with claims that pods share, which have their volumes or cannot be used, and claims of their own, whose volumes are still to
-// be chosen.
+// DrawVolumes draws a world with claims that pods share, which have their volumes or cannot be used, and claims of their own, whose
+// volumes are still to be chosen.
 func DrawVolumes(t *rapid.T) World {
 	w := World{Required: rapid.SampledFrom([]int{topology.NoLevel, topology.NoLevel, 0}).Draw(t, "required")}
 	for i := range rapid.IntRange(1, 4).Draw(t, "nodes") {
@@ -36,21 +36,25 @@ func DrawVolumes(t *rapid.T) World {
 // drawProviders draws what the driver says of nodes, and storage classes.
 func (w *World) drawProviders(t *rapid.T) {
 	w.Volumes = append(w.Volumes, &storagev1.CSIDriver{
-		ObjectMeta: metav1.ObjectMeta{Name: driver}, Spec: storagev1.CSIDriverSpec{StorageCapacity: ptr.To(rapid.Bool().Draw(t, "reports capacity"))},
+		ObjectMeta: metav1.ObjectMeta{Name: driver}, Spec: storagev1.CSIDriverSpec{StorageCapacity: ptr.To(rapid.Bool().Draw(t,
+			"reports capacity"))},
 	})
 	for _, n := range w.Nodes {
 		if rapid.IntRange(0, 3).Draw(t, n.Name+" driver") == 0 {
 			continue
 		}
-		w.Volumes = append(w.Volumes, &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: n.Name}, Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{
-			Name: driver, NodeID: n.Name, TopologyKeys: []string{zone},
-			Allocatable: &storagev1.VolumeNodeResources{Count: ptr.To(int32(rapid.IntRange(1, 3).Draw(t, n.Name+" limit")))}}}}})
+		w.Volumes = append(w.Volumes, &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: n.Name}, Spec: storagev1.CSINodeSpec{
+			Drivers: []storagev1.CSINodeDriver{{
+				Name: driver, NodeID: n.Name, TopologyKeys: []string{zone},
+				Allocatable: &storagev1.VolumeNodeResources{Count: ptr.To(int32(rapid.IntRange(1, 3).Draw(t, n.Name+" limit")))}}}}})
 	}
-	modes := map[string]storagev1.VolumeBindingMode{"wait": storagev1.VolumeBindingWaitForFirstConsumer, "now": storagev1.VolumeBindingImmediate}
+	modes := map[string]storagev1.VolumeBindingMode{"wait": storagev1.VolumeBindingWaitForFirstConsumer,
+		"now": storagev1.VolumeBindingImmediate}
 	for _, name := range []string{"now", "wait"} {
 		c := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: driver, VolumeBindingMode: ptr.To(modes[name])}
 		if rapid.Bool().Draw(t, name+" everywhere") {
-			c.AllowedTopologies = []corev1.TopologySelectorTerm{{MatchLabelExpressions: []corev1.TopologySelectorLabelRequirement{{Key: zone, Values: []string{"z1"}}}}}
+			c.AllowedTopologies = []corev1.TopologySelectorTerm{{MatchLabelExpressions: []corev1.TopologySelectorLabelRequirement{{Key: zone,
+				Values: []string{"z1"}}}}}
 		}
 		w.Volumes = append(w.Volumes, c)
 	}

@@ -1,8 +1,9 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package smallworld draws small clusters and gangs whose pods have rules about other pods, volumes, or devices, and compares the planner's answer with filters that
-// let pods onto nodes one by one: what is planned they let through in some order, and where the planner refuses, they let no assignment through.
+// Package smallworld draws small clusters and gangs whose pods have rules about other pods, volumes, or devices, and compares the
+// planner's answer with filters that let pods onto nodes one by one: what is planned they let through in some order, and where the planner
+// refuses, they let no assignment through.
 package smallworld
 
 import (
@@ -59,7 +60,7 @@ type Filters interface {
 func (w *World) Check(rt *rapid.T, f Filters) {
 	s := &scheduler{Filters: f}
 	s.set(w.Bound)
-	r := w.plan()
+	r := w.Plan()
 	switch {
 	case r.Refusal == nil:
 		at := map[string]string{}
@@ -85,8 +86,15 @@ func (w *World) Objects() (list []runtime.Object) {
 	return append(list, w.Volumes...)
 }
 
-func (w *World) plan() placement.ReplicaResult {
-	c := topology.NewCluster()
+// Plan is what the planner decides for the pods that wait.
+type Plan struct {
+	placement.ReplicaResult
+	Demand  placement.Demand
+	Cluster *topology.Cluster
+}
+
+// Plan plans the gang.
+func (w *World) Plan() Plan {
 	store := volumes.NewStore()
 	for _, o := range w.Volumes {
 		store.Set(o)
@@ -95,6 +103,7 @@ func (w *World) plan() placement.ReplicaResult {
 	for _, o := range w.Devices {
 		devices.Set(o)
 	}
+	c := topology.NewCluster()
 	c.Binders = []topology.Binder{&affinity.Binder{Namespaces: teams}, store, devices}
 	c.Serve(topology.ServedBy(w.deviceClasses()))
 	for _, n := range w.Nodes {
@@ -107,12 +116,13 @@ func (w *World) plan() placement.ReplicaResult {
 	for _, p := range w.Gang {
 		replica.Pods = append(replica.Pods, placement.Pod{ID: topology.PodID(p), Name: p.Name, Shape: topology.ShapeOf(p)})
 	}
-	return placement.PlanGraph(c, placement.Demand{
+	demand := placement.Demand{
 		Name: "g", Levels: levels, Required: topology.NoLevel, Preferred: topology.NoLevel,
 		Components: []placement.Component{{
 			Name: "s", Multinode: true, Required: w.Required, Preferred: topology.NoLevel, Waiting: []placement.Replica{replica},
 		}},
-	}, placement.Options{}).Replicas[0]
+	}
+	return Plan{placement.PlanGraph(c, demand, placement.Options{}).Replicas[0], demand, c}
 }
 
 // bind binds the pods where they are planned, whichever comes first, and returns those that are left when none of these is let any more.
@@ -170,8 +180,8 @@ func permute(order []int, from int, yield func([]int) bool) bool {
 	return true
 }
 
-// search tries all assignments, pod by pod in every order, in each domain of the required level; nil when the filters let none pass. A pod has to pass
-// with the pins of its domain, which its own rules are to be met in, and with that of its host.
+// search tries all assignments, pod by pod in every order, in each domain of the required level; nil when the filters let none pass. A pod
+// has to pass with the pins of its domain, which its own rules are to be met in, and with that of its host.
 func (w *World) search(s *scheduler) map[string]string {
 	domains := map[string]topology.Path{"": nil}
 	if w.Required != topology.NoLevel {
@@ -249,14 +259,26 @@ func pinned(p *corev1.Pod, domain topology.Path, host string, toHost bool) *core
 	}
 	maps.Copy(p.Spec.NodeSelector, levels.Selector(domain))
 	if toHost {
-		if p.Spec.Affinity == nil {
-			p.Spec.Affinity = &corev1.Affinity{}
-		}
-		p.Spec.Affinity.NodeAffinity = &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
-			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{{
-				Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{host}}}}}}}
+		pinHost(p, host)
 	}
 	return p
+}
+
+// pinHost has every term of the pod's node affinity require the host.
+func pinHost(p *corev1.Pod, host string) {
+	if p.Spec.Affinity == nil {
+		p.Spec.Affinity = &corev1.Affinity{}
+	}
+	required := &corev1.NodeSelector{NodeSelectorTerms: make([]corev1.NodeSelectorTerm, 1)}
+	if a := p.Spec.Affinity.NodeAffinity; a != nil && a.RequiredDuringSchedulingIgnoredDuringExecution != nil {
+		required = a.RequiredDuringSchedulingIgnoredDuringExecution.DeepCopy()
+	}
+	for i := range required.NodeSelectorTerms {
+		t := &required.NodeSelectorTerms[i]
+		t.MatchFields = append(t.MatchFields, corev1.NodeSelectorRequirement{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn,
+			Values: []string{host}})
+	}
+	p.Spec.Affinity.NodeAffinity = &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: required}
 }
 
 func boundTo(p *corev1.Pod, node string) *corev1.Pod {

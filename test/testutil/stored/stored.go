@@ -1,8 +1,8 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package stored holds the custom resource definitions of commit 886ffe1, which served and stored v1alpha1 only, and looks into etcd for the
-// versions that objects are really stored in.
+// Package stored holds the custom resource definitions of commit 886ffe1, which served and stored v1alpha1 only, and looks into etcd for
+// the versions that objects are really stored in.
 package stored
 
 import (

@@ -1,7 +1,8 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package suite runs the Ginkgo suites of the project, those that need an API server or a sandbox, in one way. A suite is a file suite_test.go:
+// Package suite runs the Ginkgo suites of the project, those that need an API server or a sandbox, in one way. A suite is a file
+// suite_test.go:
 //
 //	func TestAPI(t *testing.T) { suite.Run(t, "Definitions", suite.Default) }
 //
@@ -63,8 +64,8 @@ const (
 	reportsVariable = "TRELLIS_TEST_REPORTS"
 )
 
-// Patience is how long a wait for an event may take before it fails the spec. It bounds specs that hang and is no measure of speed: no spec may pass or
-// fail by how fast the machine is.
+// Patience is how long a wait for an event may take before it fails the spec. It bounds specs that hang and is no measure of speed: no
+// spec may pass or fail by how fast the machine is.
 func Patience() time.Duration {
 	const patience = 5 * time.Minute
 	factor, err := strconv.ParseFloat(cmp.Or(os.Getenv(patienceVariable), "1"), 64)
@@ -77,7 +78,8 @@ func Patience() time.Duration {
 // Timeout of a spec: SpecTimeout(suite.Timeout()). A spec waits for several events one after the other.
 func Timeout() time.Duration { return 4 * Patience() }
 
-// Run runs the specs of a package as one Go test. In the core tier those run that the filter names, unless ginkgo was given a filter of its own.
+// Run runs the specs of a package as one Go test. In the core tier those run that the filter names, unless ginkgo was given a filter of
+// its own.
 func Run(t *testing.T, name string, core Filter) {
 	t.Helper()
 	if os.Getenv(specsVariable) == "skip" {

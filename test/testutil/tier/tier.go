@@ -1,8 +1,8 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package tier chooses the tests that run. make test runs the core tier, which takes a few minutes and covers nearly all code; make test-all, and
-// go test without more, run all tests. What repeats or takes long calls All first:
+// Package tier chooses the tests that run. make test runs the core tier, which takes a few minutes and covers nearly all code; make
+// test-all, and go test without more, run all tests. What repeats or takes long calls All first:
 //
 //	func TestRandomLife(t *testing.T) {
 //		tier.All(t)

@@ -13,8 +13,8 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/simulated"
 )
 
-// Demo is the cluster of make demo when it draws its map: with the pods of another team, two cordoned hosts, and a deployment that was scaled to
-// more replicas than there is capacity for. root is the root of the repository.
+// Demo is the cluster of make demo when it draws its map: with the pods of another team, two cordoned hosts, and a deployment that was
+// scaled to more replicas than there is capacity for. root is the root of the repository.
 func Demo(root string) (*Builder, error) {
 	b := New(simulated.DefaultShape)
 	if err := b.neighbours(filepath.Join(root, "config/samples/neighbours/training.yaml")); err != nil {
@@ -71,8 +71,8 @@ func Medium() (*Builder, error) {
 	return b, nil
 }
 
-// TwoTopologies has 96 hosts that two ClusterTopologies describe, by racks and by power, with graphs of two teams that are placed by either. Six of
-// them wait, some by the one and some by the other.
+// TwoTopologies has 96 hosts that two ClusterTopologies describe, by racks and by power, with graphs of two teams that are placed by
+// either. Six of them wait, some by the one and some by the other.
 func TwoTopologies() (*Builder, error) {
 	b := New(simulated.Shape{Zones: 2, Blocks: 2, Racks: 3, Hosts: 8, GPUs: 8})
 	b.Topology("power", 2, 8)

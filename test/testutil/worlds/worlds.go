@@ -1,8 +1,8 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package worlds makes clusters that are nothing but objects, as the operator would have left them: for pictures in the documentation and for
-// tests of what is drawn. The same calls make the same world.
+// Package worlds makes clusters that are nothing but objects, as the operator would have left them: for pictures in the documentation and
+// for tests of what is drawn. The same calls make the same world.
 package worlds
 
 import (
@@ -49,14 +49,15 @@ func New(shape simulated.Shape) *Builder {
 	ct := &grovev1alpha1.ClusterTopology{}
 	ct.Name = "datacenter"
 	ct.Spec.Levels = []grovev1alpha1.TopologyLevel{
-		{Domain: "zone", Key: simulated.ZoneKey}, {Domain: "block", Key: simulated.BlockKey}, {Domain: "rack", Key: simulated.RackKey}, {Domain: "host", Key: simulated.HostKey},
+		{Domain: "zone", Key: simulated.ZoneKey}, {Domain: "block", Key: simulated.BlockKey}, {Domain: "rack", Key: simulated.RackKey},
+		{Domain: "host", Key: simulated.HostKey},
 	}
 	b.Topologies = append(b.Topologies, ct)
 	return b
 }
 
-// Topology adds a ClusterTopology of this name with the levels feed, pdu and host. Hosts belong to feeds and to the PDUs of each in turn, so that
-// its domains lie across the racks.
+// Topology adds a ClusterTopology of this name with the levels feed, pdu and host. Hosts belong to feeds and to the PDUs of each in turn,
+// so that its domains lie across the racks.
 func (b *Builder) Topology(name string, feeds, pdus int) {
 	const feedKey, pduKey = "example.com/feed", "example.com/pdu"
 	for i, n := range b.Nodes {
@@ -64,7 +65,8 @@ func (b *Builder) Topology(name string, feeds, pdus int) {
 	}
 	ct := &grovev1alpha1.ClusterTopology{}
 	ct.Name = name
-	ct.Spec.Levels = []grovev1alpha1.TopologyLevel{{Domain: "feed", Key: feedKey}, {Domain: "pdu", Key: pduKey}, {Domain: "host", Key: simulated.HostKey}}
+	ct.Spec.Levels = []grovev1alpha1.TopologyLevel{{Domain: "feed", Key: feedKey}, {Domain: "pdu", Key: pduKey}, {Domain: "host",
+		Key: simulated.HostKey}}
 	b.Topologies = append(b.Topologies, ct)
 }
 
@@ -224,8 +226,8 @@ func (b *Builder) Break(host int) {
 	b.Nodes[host].Status.Conditions[0].Status = corev1.ConditionUnknown
 }
 
-// Graph is the manifest of a deployment of one packed component and a frontend without GPUs. Replicas of one node are packed together, larger
-// ones each by itself.
+// Graph is the manifest of a deployment of one packed component and a frontend without GPUs. Replicas of one node are packed together,
+// larger ones each by itself.
 func Graph(namespace, name, pack string, replicas, nodes, gpus int) string {
 	multinode := ""
 	if nodes > 1 {
