@@ -12,9 +12,9 @@
 //	var _ = AfterSuite(rights.Of("operator").PassOn)
 //	var _ = ReportAfterSuite("The rights that the operator uses", rights.Of("operator").Check)
 //
-// A suite fails on a request that no right allows, on a right that it uses and testdata/SUITE.txt does not list, and, when all of it ran, on one
-// that is listed there, nowhere else, and not used any more. With -update it writes the file. That the files together are all rights is
-// asked in test/install. A right is also used when a Role that the operator writes grants it: no one can grant more than he has.
+// A suite fails on a request that no right allows, on a right that it uses and testdata/SUITE.txt does not list, and, when all of it ran,
+// on one that is listed there, nowhere else, and not used any more. With -update it writes the file. That the files together are all
+// rights is asked in test/install. A right is also used when a Role that the operator writes grants it: no one can grant more than he has.
 package rights
 
 import (
@@ -71,7 +71,8 @@ func (r Right) String() string {
 }
 
 func (r Right) allows(c Call) bool {
-	return r.Verb == c.Verb && r.Group == c.Group && r.Resource == c.Resource && (r.Name == "" || r.Name == c.Name) && (!r.Own || c.Namespace == ownNamespace)
+	return r.Verb == c.Verb && r.Group == c.Group && r.Resource == c.Resource && (r.Name == "" || r.Name == c.Name) &&
+		(!r.Own || c.Namespace == ownNamespace)
 }
 
 // folder of this package, from whichever package it is asked.
@@ -231,8 +232,8 @@ func (s *Suite) Check(report ginkgo.Report) {
 	}
 }
 
-// varying are suites whose scenarios differ from run to run, and with them the rights that are used: only a request without a right fails those.
-// Their lists are updated by hand.
+// varying are suites whose scenarios differ from run to run, and with them the rights that are used: only a request without a right fails
+// those. Their lists are updated by hand.
 var varying = sets.New("e2e")
 
 func (s *Suite) check(whole bool) error {
@@ -280,7 +281,8 @@ func (s *Suite) stale(listed sets.Set[string]) error {
 		}
 	}
 	if len(unused) > 0 {
-		return fmt.Errorf("listed in %s and not used any more (-update removes them):\n  %s", fileOf(s.name), strings.Join(sets.List(unused), "\n  "))
+		return fmt.Errorf("listed in %s and not used any more (-update removes them):\n  %s", fileOf(s.name), strings.Join(sets.List(unused),
+			"\n  "))
 	}
 	return nil
 }

@@ -64,7 +64,7 @@ var _ = Describe("The workload Grove", labelGrove, func() {
 		set := groveObject(ctx, "PodCliqueSet", "whole")
 		apply()
 		Expect(groveObject(ctx, "PodCliqueSet", "whole").GetResourceVersion()).To(Equal(set.GetResourceVersion()), "it was written though nothing changed")
-		Expect(observe()).To(beAmiss(workload.CodeWaitsForGrove, "Grove has not made PodClique whole-0-frontend yet"), "before Grove did anything")
+		Expect(observe()).To(beAmiss(workload.CodeWaitsForGrove, "Grove has not created PodClique whole-0-frontend yet"), "before Grove did anything")
 
 		By("Grove makes its objects and schedules them")
 		template := read[grove.PodCliqueSet](set).Spec.Template
@@ -139,6 +139,6 @@ var _ = Describe("The workload Grove", labelGrove, func() {
 		Expect(read[grove.ClusterTopologyBinding](k.get()).Spec.Levels).To(HaveLen(3))
 		k.disown()
 		k.ct.Spec.Levels = k.ct.Spec.Levels[1:]
-		Expect(k.keep()).To(ContainSubstring("left alone"), "another's")
+		Expect(k.keep()).To(ContainSubstring("left unchanged"), "another's")
 	})
 })

@@ -198,7 +198,7 @@ var _ = Describe("The placer for KAI", labelKAI, func() {
 		k.disown()
 		k.ct.Spec.Levels = k.ct.Spec.Levels[1:]
 		before := k.get().GetResourceVersion()
-		Expect(k.keep()).To(ContainSubstring("left alone"), "another's")
+		Expect(k.keep()).To(ContainSubstring("left unchanged"), "another's")
 		Expect(k.get().GetResourceVersion()).To(Equal(before), "another's")
 		k.ct.Spec.SchedulerTopologyReferences = []grovev1alpha1.SchedulerTopologyReference{{SchedulerName: kai.SchedulerName, TopologyReference: "site"}}
 		Expect(k.keep()).To(ContainSubstring(`KAI has no Topology "site"`), "referenced and absent")

@@ -151,7 +151,7 @@ g needs 2 in one rack
 		grove: func(w *world) { w.documented("capacity is counted per node", "Grove", "Grove's scheduler") },
 	},
 	"13 what cannot bind is requeued whole and planned again": {
-		nodes: append(racks(2, 8, "a/r0"), racks(1, 8, "a/r1")...), components: components{"Worker": worker(1, 2, 8, "rack")},
+		nodes: append(racks(2, 8, "a/r0"), racks(1, 8, "a/r1")...), components: components{"Worker": worker(1, 2, 8, "rack")}, waits: true,
 		kai: func(w *world) {
 			w.refuses = "volume is elsewhere"
 			w.untilReleased("Worker", 0)

@@ -93,12 +93,12 @@ var _ = Describe("The maker of LeaderWorkerSets", labelLWS, func() {
 		foreign, err := external.Object(lws.For(sg).Render(1, nil))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(typed.Create(ctx, foreign)).To(Succeed())
-		Expect(m.Make(ctx, sg, []int32{1}, as)).To(MatchError(HaveSuffix("is not this group's; it is left alone. "+
+		Expect(m.Make(ctx, sg, []int32{1}, as)).To(MatchError(HaveSuffix("does not belong to this group; it is left unchanged. "+
 			"It cannot be adopted, since its pods name an earlier scaling group. To delete all of that: "+
 			"kubectl delete -n default leaderworkersets.leaderworkerset.x-k8s.io "+foreign.GetName())), "a set without an owner was taken, or how it is deleted is not reported")
 		foreign.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "somebodys", UID: "1", Controller: ptr.To(true)}})
 		Expect(typed.Update(ctx, foreign)).To(Succeed())
-		Expect(m.Make(ctx, sg, []int32{1}, as)).To(MatchError(HaveSuffix("is not this group's; it is left alone")), "another's set was taken, or how it is deleted is reported")
+		Expect(m.Make(ctx, sg, []int32{1}, as)).To(MatchError(HaveSuffix("does not belong to this group; it is left unchanged")), "another's set was taken, or how it is deleted is reported")
 		Expect(m.Unmake(ctx, sg, 1)).To(BeFalse(), "another's set was deleted")
 		Expect(setsOf(ctx, m, sg)).NotTo(HaveKey(int32(1)), "another's set counts as the group's")
 

@@ -201,7 +201,7 @@ var _ = Describe("The topology objects of the peers", func() {
 
 		By("another's: left alone, and reported; put right by them, reported too")
 		foreign := w.change(binding, func(o *unstructured.Unstructured) { o.SetOwnerReferences(nil); cut(o) })
-		w.inSync(no, `Grove: ClusterTopologyBinding "bindings" has levels [zone=example.com/zone], ClusterTopology "bindings" has [`+levels+`]`, "left alone")
+		w.inSync(no, `Grove: ClusterTopologyBinding "bindings" has levels [zone=example.com/zone], ClusterTopology "bindings" has [`+levels+`]`, "left unchanged")
 		Expect(w.binding("zone=example.com/zone").GetResourceVersion()).To(Equal(foreign.GetResourceVersion()), "another's binding was written")
 		w.change(foreign, func(o *unstructured.Unstructured) {
 			var all []any
@@ -229,7 +229,7 @@ var _ = Describe("The topology objects of the peers", func() {
 		w.change(object, func(o *unstructured.Unstructured) { o.SetOwnerReferences(nil) })
 		w.inSync(yes, "KAI")
 		w.withoutRacks()
-		w.inSync(no, `KAI: Topology "topologies" has levels [`+levels+`]`, "left alone")
+		w.inSync(no, `KAI: Topology "topologies" has levels [`+levels+`]`, "left unchanged")
 		w.topologyOfKAI(levels)
 	})
 })

@@ -20,6 +20,7 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/bools"
 	"github.com/trellis-k8s/trellis/internal/provider/kai"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
 	"github.com/trellis-k8s/trellis/internal/render"
@@ -37,11 +38,13 @@ type rule struct {
 	nodes            []host
 	level, preferred string
 	components       components
+	// waits for requeueAfter and more: the spec begins before the others, so that no process is left alone with it.
+	waits bool
 	// kai runs under KAI, and under Gates with LeaderWorkerSets: what the pods show is the same.
 	kai, grove func(w *world)
 }
 
-// multinode says that a LeaderWorkerSet would make some of the pods.
+// multinode reports whether a LeaderWorkerSet would make some of the pods.
 func (r rule) multinode() bool {
 	return slices.ContainsFunc(slices.Collect(maps.Values(r.components)), func(s *nvidiav1alpha1.ServiceSpec) bool { return s.Multinode != nil })
 }
@@ -158,7 +161,7 @@ var _ = Describe("Rules", func() {
 				if j != i%len(under) { // the core tier has each rule under one of the providers, in turn
 					labels = suite.Slow
 				}
-				It(name, labels, SpecTimeout(suite.Timeout()), func(ctx SpecContext) { r.holds(ctx, i, title) })
+				It(name, labels, SpecPriority(bools.Int(r.waits)), SpecTimeout(suite.Timeout()), func(ctx SpecContext) { r.holds(ctx, i, title) })
 			}
 		})
 	}

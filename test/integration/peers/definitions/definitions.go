@@ -14,8 +14,8 @@
 //	spec.template.cliques[].labels{} {"type":"string"}
 //	spec.template.cliques[].spec.podSpec {"use":"podspec","without":[".workloadRef"]}
 //
-// [] is the items of a list, {} the values of a map. A pod's spec is the same everywhere but for some fields, so it is in a file of its own.
-// hack/peercrds writes the files.
+// [] is the items of a list, {} the values of a map. A pod's spec is the same everywhere but for some fields, so it is in a file of its
+// own. hack/peercrds writes the files.
 package definitions
 
 import (

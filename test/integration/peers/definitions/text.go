@@ -82,7 +82,8 @@ func Text(crd *apiextensionsv1.CustomResourceDefinition, source, digest string, 
 	flatten(*crd.Spec.Versions[0].Schema.OpenAPIV3Schema, "", paths)
 	head := crd.DeepCopy()
 	head.Spec.Versions[0].Schema = nil
-	raw, err := json.Marshal(map[string]any{"apiVersion": head.APIVersion, "kind": head.Kind, "metadata": map[string]string{"name": head.Name}, "spec": head.Spec})
+	raw, err := json.Marshal(map[string]any{"apiVersion": head.APIVersion, "kind": head.Kind, "metadata": map[string]string{"name": head.Name},
+		"spec": head.Spec})
 	if err != nil {
 		return "", err
 	}

@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Upstream are the files of the Dynamo operator's own definitions of the kinds that Trellis takes over. They are kept whole, in both versions, but
-// for what describes pods: that takes any fields. One file holds one version.
+// Upstream are the files of the Dynamo operator's own definitions of the kinds that Trellis takes over. They are kept whole, in both
+// versions, but for what describes pods: that takes any fields. One file holds one version.
 var Upstream = []string{"dynamo/nvidia.com_dynamographdeployments.yaml", "dynamo/nvidia.com_dynamographdeploymentscalingadapters.yaml"}
 
 // ofPods are fields that hold the types of Kubernetes itself: the specs of pods, and what is made for autoscaling.
@@ -93,8 +93,8 @@ func LoadUpstream(file string) (*apiextensionsv1.CustomResourceDefinition, error
 	return out, nil
 }
 
-// InstalledUpstream returns a definition in Upstream as the Dynamo operator installs it: the derived one, or the full one where dir, a folder laid
-// out as Upstream says, is not empty. New objects are stored in a version. Conversion is called at the operator's Service.
+// InstalledUpstream returns a definition in Upstream as the Dynamo operator installs it: the derived one, or the full one where dir, a
+// folder laid out as Upstream says, is not empty. New objects are stored in a version. Conversion is called at the operator's Service.
 func InstalledUpstream(dir, file, storage string) (*apiextensionsv1.CustomResourceDefinition, error) {
 	crd, err := readUpstream(dir, file)
 	if err != nil {
@@ -103,12 +103,13 @@ func InstalledUpstream(dir, file, storage string) (*apiextensionsv1.CustomResour
 	for i := range crd.Spec.Versions {
 		crd.Spec.Versions[i].Storage = crd.Spec.Versions[i].Name == storage
 	}
-	crd.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.WebhookConverter, Webhook: &apiextensionsv1.WebhookConversion{
-		ConversionReviewVersions: []string{"v1"},
-		ClientConfig: &apiextensionsv1.WebhookClientConfig{Service: &apiextensionsv1.ServiceReference{
-			Namespace: "dynamo-system", Name: "dynamo-operator-webhook-service", Path: ptr.To("/convert"),
-		}},
-	}}
+	crd.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.WebhookConverter,
+		Webhook: &apiextensionsv1.WebhookConversion{
+			ConversionReviewVersions: []string{"v1"},
+			ClientConfig: &apiextensionsv1.WebhookClientConfig{Service: &apiextensionsv1.ServiceReference{
+				Namespace: "dynamo-system", Name: "dynamo-operator-webhook-service", Path: ptr.To("/convert"),
+			}},
+		}}
 	return crd, nil
 }
 
