@@ -39,7 +39,7 @@ func (x *Binder) Bind(c *topology.Cluster, t *topology.Tree, shapes []*topology.
 	return b
 }
 
-// hasRules says that pods of a shape have rules about others.
+// hasRules reports whether pods of a shape have rules about others.
 func hasRules(s *topology.Shape) bool {
 	pod := s.Pod()
 	return pod != nil && (pod.Spec.Affinity != nil || len(pod.Spec.TopologySpreadConstraints) > 0)

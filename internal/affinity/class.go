@@ -147,7 +147,8 @@ func (b *binding) classFor(s *topology.Shape) *class {
 	return b.bySignature[signature]
 }
 
-// binds reports whether anything keeps pods of a class off some node, or will when others of the plan are placed, or is counted by such pods.
+// binds reports whether anything keeps pods of a class off some node, or will when others of the plan are placed, or is counted by such
+// pods.
 func (b *binding) binds(c *class) bool {
 	return c.affinity != nil || len(c.spreads) > 0 || len(c.groups) > 0 || len(c.spread) > 0 ||
 		slices.ContainsFunc(c.repels, func(r *repelling) bool { return len(r.matching) > 0 || r.byClass }) ||

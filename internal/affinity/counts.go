@@ -97,7 +97,8 @@ func (s *spread) matches(pod *corev1.Pod) bool {
 	return pod.Namespace == s.namespace && pod.DeletionTimestamp == nil && !s.selector.Empty() && s.selector.Matches(labels.Set(pod.Labels))
 }
 
-// selects reports whether the constraint counts pods of a class. Unlike the pods that are there, a new one counts for the empty selector, too.
+// selects reports whether the constraint counts pods of a class. Unlike the pods that are there, a new one counts for the empty selector,
+// too.
 func (s *spread) selects(c *class) bool { return s.selector.Empty() && !nothing(s.selector) || s.by[c] }
 
 // counts reports whether a node counts, whatever domain has to hold the pod.

@@ -4,7 +4,6 @@
 package affinity
 
 import (
-	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -35,8 +34,8 @@ func (b *binding) Excludes(s *topology.Shape, n topology.NodeID, scope topology.
 	return ""
 }
 
-// Bars implements topology.Binding. Pods that repel each other do so in whatever order they come. The affinity of pods that nothing else of the plan can
-// match is known as well. For the rest all pods have to be on nodes.
+// Bars implements topology.Binding. Pods that repel each other do so in whatever order they come. The affinity of pods that nothing else
+// of the plan can match is known as well. For the rest all pods have to be on nodes.
 func (b *binding) Bars(s *topology.Shape, n topology.NodeID, _ topology.DomainID) string {
 	c := b.classOf(s)
 	if c == nil {
@@ -52,28 +51,6 @@ func (b *binding) Bars(s *topology.Shape, n topology.NodeID, _ topology.DomainID
 	}
 	return ""
 }
-
-// Leads implements topology.Binding.
-func (b *binding) Leads(s *topology.Shape, n topology.NodeID) bool {
-	c := b.classOf(s)
-	return c != nil && c.affinity != nil && !c.affinity.met(b.cluster.LabelsOf(n), false)
-}
-
-// Exceeds implements topology.Binding. Pods that a constraint counts and that do not have it themselves come whenever they are tried. The pods that have it
-// are pinned to their hosts, and what the kube-scheduler compares is on these alone if the constraint honors affinity.
-func (b *binding) Exceeds(s *topology.Shape, n topology.NodeID, scope topology.DomainID) bool {
-	c := b.classOf(s)
-	return c != nil && slices.ContainsFunc(c.spreads, func(one *spread) bool {
-		more := bools.Int(one.selects(c) && !one.by[c])
-		if one.affinity {
-			return one.exceededOn(n, more)
-		}
-		return one.exceeded(b, more, n, scope) != ""
-	})
-}
-
-// Spreads implements topology.Spreader.
-func (b *binding) Spreads() bool { return len(b.spreads) > 0 }
 
 // repelled says which anti-affinity keeps pods of a class off a node.
 func (c *class) repelled(of map[string]string) string {

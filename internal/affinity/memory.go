@@ -11,7 +11,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// memory keeps the rules of running pods from one plan to the next. Pods are only looked at, so that one has the same rules while it is the same object.
+// memory keeps the rules of running pods from one plan to the next. Pods are only looked at, so that one has the same rules while it is
+// the same object.
 type memory struct {
 	plan     uint64
 	ofPod    map[*corev1.Pod]*remembered
@@ -29,7 +30,8 @@ type remembered struct {
 // repulsions are the terms of required anti-affinity of pods that have the same.
 type repulsions struct{ terms []term }
 
-// source is what they are read from: a term may take labels of its pod into the selector, and is counted by the node when it is about the pod itself.
+// source is what they are read from: a term may take labels of its pod into the selector, and is counted by the node when it is about the
+// pod itself.
 type source struct {
 	affinity *corev1.Affinity
 	identity string

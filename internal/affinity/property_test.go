@@ -112,7 +112,7 @@ func matches(s *metav1.LabelSelector, of map[string]string) bool {
 	return err == nil && selector.Matches(labels.Set(of))
 }
 
-// together says that two nodes are one by a key.
+// together reports whether two nodes are one by a key.
 func together(a, b *corev1.Node, key string) bool {
 	x, has := a.Labels[key]
 	y, also := b.Labels[key]

@@ -56,13 +56,13 @@ func (b *binding) ruleOf(c *class, signature string) *rule {
 	return r
 }
 
-// settled says that no pod of the plan can come to match the affinity of a class where none matches yet.
+// settled reports whether no pod of the plan can come to match the affinity of a class where none matches yet.
 func (b *binding) settled(c *class) bool {
 	g := c.affinity
 	return len(g.by) == 0 || g.pairs > 0 && len(g.by) == 1 && g.by[c]
 }
 
-// together says that other pods of the plan matter.
+// together reports whether other pods of the plan matter.
 func (b *binding) together(c *class) bool {
 	return len(c.spreads) > 0 || len(c.spread) > 0 || len(c.groups) > 0 || c.affinity != nil && !b.settled(c) ||
 		slices.ContainsFunc(c.repels, func(r *repelling) bool { return r.byClass }) ||
@@ -83,8 +83,8 @@ func reasons(counts tally, why func(value string) string) map[string]string {
 	return out
 }
 
-// repelsWhom names a pod that the rule keeps others of the plan away from, and repelledBy one that keeps these away. Over hosts it names none, so that
-// messages can count the hosts.
+// repelsWhom names a pod that the rule keeps others of the plan away from, and repelledBy one that keeps these away. Over hosts it names
+// none, so that messages can count the hosts.
 func (r *repelling) repelsWhom(value string) string {
 	return r.named("pod anti-affinity over "+r.key, " with ", r.matched[value])
 }

@@ -50,7 +50,7 @@ func repulsion(pod *corev1.Pod, t *corev1.PodAffinityTerm) term {
 	return out
 }
 
-// carries says that a pod has a rule of its own that another one is counted by already.
+// carries reports whether a pod has a rule of its own that another one is counted by already.
 func carries(pod *corev1.Pod, perHost string) bool {
 	if perHost == "" {
 		return false
@@ -70,7 +70,7 @@ func textOf(s labels.Selector) string {
 	return s.String()
 }
 
-// nothing says that a selector matches nothing.
+// nothing reports whether a selector matches nothing.
 func nothing(s labels.Selector) bool {
 	_, selectable := s.Requirements()
 	return !selectable
@@ -85,7 +85,8 @@ func selectorOf(s *metav1.LabelSelector) labels.Selector {
 	return selector
 }
 
-// withKeys adds the pod's own values of some labels to a selector, as the API server does on creation. A label that the pod lacks is left out.
+// withKeys adds the pod's own values of some labels to a selector, as the API server does on creation. A label that the pod lacks is left
+// out.
 func withKeys(s labels.Selector, own map[string]string, keys []string, operator selection.Operator) labels.Selector {
 	if nothing(s) {
 		return s
@@ -104,7 +105,8 @@ func withKeys(s labels.Selector, own map[string]string, keys []string, operator 
 
 // matches reports whether a term is about a pod, whose namespace has the given labels.
 func (t *term) matches(pod *corev1.Pod, namespace map[string]string) bool {
-	return (slices.Contains(t.namespaces, pod.Namespace) || t.byLabels.Matches(labels.Set(namespace))) && t.selector.Matches(labels.Set(pod.Labels))
+	return (slices.Contains(t.namespaces, pod.Namespace) || t.byLabels.Matches(labels.Set(namespace))) &&
+		t.selector.Matches(labels.Set(pod.Labels))
 }
 
 func affinityTerms(pod *corev1.Pod) []corev1.PodAffinityTerm {

@@ -10,9 +10,11 @@ import (
 
 // Allocator decides which devices claims get.
 type Allocator interface {
-	// Allocate returns an allocation for each of the claims, in their order; none when the devices that are left do not meet them. The error is what keeps
-	// it from deciding: a selector that fails, a pool that is not valid, or that it takes too long ([ErrTooLong]).
+	// Allocate returns an allocation for each of the claims, in their order; none when the devices that are left do not meet them. The error
+	// is what keeps it from deciding: a selector that fails, a pool that is not valid, or that it takes too long ([ErrTooLong]).
 	Allocate(Question) ([]resourcev1.AllocationResult, error)
+	// Cost is the most that one evaluation of a selector may cost, in the units of CEL; 0 for one that does not compile.
+	Cost(expression string) uint64
 }
 
 // Question is whether claims can be allocated on a node.
@@ -35,7 +37,7 @@ type constant string
 // Error implements error.
 func (c constant) Error() string { return string(c) }
 
-// takes says that a result takes its device, or some of it, from others.
+// takes reports whether a result takes its device, or some of it, from others.
 func takes(r *resourcev1.DeviceRequestAllocationResult) bool {
 	return r.AdminAccess == nil || !*r.AdminAccess
 }

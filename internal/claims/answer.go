@@ -15,8 +15,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/limit"
 )
 
-// question is what an answer is kept by: the node's devices and the class, what is taken of them, which of the class's shared claims have their devices,
-// and which of its resources the node does not offer.
+// question is what an answer is kept by: the node's devices and the class, what is taken of them, which of the class's shared claims have
+// their devices, and which of its resources the node does not offer.
 type question struct {
 	like, taken   uint64
 	shared, lacks uint64
@@ -24,8 +24,8 @@ type question struct {
 
 // answer is what one more pod of a class gets on a node.
 type answer struct {
-	// refused is what keeps the pod off, and about are the claims that this is said of, by where they are in the class, -1 for the resources that are served;
-	// "" when it gets its devices. Names of claims are marks in it: classes of other names may have the answer, too.
+	// refused is what keeps the pod off, and about are the claims that this is said of, by where they are in the class, -1 for the resources
+	// that are served; "" when it gets its devices. Names of claims are marks in it: classes of other names may have the answer, too.
 	refused string
 	about   []int
 	// failed says that the allocator could not decide.
@@ -84,14 +84,15 @@ func (g *given) on(h *hostDevices) []resourcev1.DeviceRequestAllocationResult {
 // maxReason bounds what is said of an allocation that fails.
 const maxReason = 120
 
-// spent is said of nodes that are not asked about. The plan refuses what it has not looked at, and the answers so far are kept for the next one.
+// spent is said of nodes that are not asked about. The plan refuses what it has not looked at, and the answers so far are kept for the
+// next one.
 const spent = "the plan compared too much"
 
 // lateWork is what an allocation costs that takes too long, in comparisons: a plan has few of them, whatever number of classes it has.
 const lateWork = 8_000_000
 
-// tooLong is how many allocations of a class may take too long until the rest is taken for failing, too, as long as the devices are the same. Each takes up
-// to a second, in which no other graph is planned.
+// tooLong is how many allocations of a class may take too long until the rest is taken for failing, too, as long as the devices are the
+// same. Each takes up to a second, in which no other graph is planned.
 const tooLong = 2
 
 // ask answers what one more pod of a class gets on a node.
@@ -156,7 +157,8 @@ func (b *binding) allocate(c *class, h *hostDevices, taken state, list []*resour
 		if shared >= 0 && c.claims[shared].own {
 			shared = -1
 		}
-		g := given{shared: shared, results: results[i].Devices.Results, selector: results[i].NodeSelector, here: only(results[i].NodeSelector, h.node.Name)}
+		g := given{shared: shared, results: results[i].Devices.Results, selector: results[i].NodeSelector, here: only(results[i].NodeSelector,
+			h.node.Name)}
 		for k := range g.results {
 			at, known := h.at[deviceID{poolID{g.results[k].Driver, g.results[k].Pool}, g.results[k].Device}]
 			if !known {
@@ -169,11 +171,11 @@ func (b *binding) allocate(c *class, h *hostDevices, taken state, list []*resour
 	return a
 }
 
-// work is what an allocation costs, in comparisons: for each device on top of each claim.
+// work is what an allocation costs, in comparisons: for each device on top of each claim. Evaluating its selectors comes on top.
 const work, workPerDevice = 256, 16
 
 func (b *binding) try(h *hostDevices, taken state, list []*resourcev1.ResourceClaim) ([]resourcev1.AllocationResult, error) {
-	b.cluster.Spend(len(list) * (work + workPerDevice*len(h.devices)))
+	b.cluster.Spend(len(list)*(work+workPerDevice*len(h.devices)) + b.store.evaluating(list, len(h.devices)))
 	b.store.asked++
 	return b.store.Allocator.Allocate(Question{Node: h.node, Claims: list, Slices: h.slices, Classes: b.store.classes, Taken: taken.results})
 }
@@ -188,7 +190,8 @@ func (b *binding) lacking(h *hostDevices, taken state, list []*resourcev1.Resour
 			}
 			if free := b.most(h, taken, claim, r); int64(free) < max(r.Exactly.Count, 1) {
 				return &answer{
-					refused: fmt.Sprintf("%d of %d devices of class %s free", free, max(r.Exactly.Count, 1), r.Exactly.DeviceClassName), about: which[k : k+1],
+					refused: fmt.Sprintf("%d of %d devices of class %s free", free, max(r.Exactly.Count, 1), r.Exactly.DeviceClassName),
+					about:   which[k : k+1],
 				}
 			}
 		}

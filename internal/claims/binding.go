@@ -17,7 +17,8 @@ import (
 
 // Bind implements topology.Binder.
 func (s *Store) Bind(c *topology.Cluster, _ *topology.Tree, shapes []*topology.Shape) topology.Binding {
-	if s.Allocator == nil || !slices.ContainsFunc(shapes, func(shape *topology.Shape) bool { return concerned(c, shape) }) || s.Unknown() != "" {
+	if s.Allocator == nil || !slices.ContainsFunc(shapes, func(shape *topology.Shape) bool { return concerned(c, shape) }) ||
+		s.Unknown() != "" {
 		return nil
 	}
 	b := &binding{
@@ -39,7 +40,7 @@ func (s *Store) Bind(c *topology.Cluster, _ *topology.Tree, shapes []*topology.S
 	return b
 }
 
-// concerned says that pods of a shape have claims, or ask for resources that a DeviceClass serves.
+// concerned reports whether pods of a shape have claims, or ask for resources that a DeviceClass serves.
 func concerned(c *topology.Cluster, shape *topology.Shape) bool {
 	return shape.Pod() != nil && (len(shape.Pod().Spec.ResourceClaims) > 0 || len(c.Served(shape)) > 0)
 }
@@ -119,7 +120,7 @@ func (b *binding) classFor(pod *corev1.Pod, resources []string) *class {
 	list, _ := b.store.claimsOf(pod)
 	c := &class{namespace: pod.Namespace, claims: list, served: b.store.servedOf(pod, resources[:min(len(resources), 32)])}
 	c.rooms, c.told = map[question]int32{}, map[*answer]string{}
-	if len(c.claims) == 0 && len(c.served) == 0 || slices.ContainsFunc(c.claims, func(c *claim) bool { return c.beyondOf() != "" }) {
+	if len(c.claims) == 0 && len(c.served) == 0 || slices.ContainsFunc(c.claims, func(c *claim) bool { return b.store.beyondOf(c) != "" }) {
 		return nil
 	}
 	texts := []string{pod.Namespace}
@@ -217,8 +218,8 @@ func (b *binding) putOthers() {
 	}
 }
 
-// servedOf are the resources of a pod that DeviceClasses serve, and for which it has no devices yet: the kube-scheduler has their claim allocated before it
-// binds the pod.
+// servedOf are the resources of a pod that DeviceClasses serve, and for which it has no devices yet: the kube-scheduler has their claim
+// allocated before it binds the pod.
 func (b *binding) servedOf(pod *corev1.Pod) []string {
 	if pod.Spec.NodeName != "" || pod.Status.ExtendedResourceClaimStatus != nil || b.cluster.ServesNone() {
 		return nil

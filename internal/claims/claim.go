@@ -136,7 +136,8 @@ func (s *Store) unallocated(c *claim, spec *resourcev1.ResourceClaimSpec) (*clai
 			}
 		}
 	}
-	c.object = &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: c.name.Namespace, Name: c.name.Name, UID: types.UID(c.text)}, Spec: *spec}
+	c.object = &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: c.name.Namespace, Name: c.name.Name, UID: types.UID(c.text)},
+		Spec: *spec}
 	if text, err := json.Marshal(spec); err == nil && c.own {
 		c.text = "own " + string(text)
 	}
@@ -175,8 +176,8 @@ func alternatives(r *resourcev1.DeviceRequest) (list []wanted) {
 	return list
 }
 
-// beyondOf says what of a claim is not counted; "" for nothing.
-func (c *claim) beyondOf() string {
+// beyondOf says why a claim is not counted; "" when it is.
+func (s *Store) beyondOf(c *claim) string {
 	if c.object == nil {
 		return ""
 	}
@@ -187,5 +188,5 @@ func (c *claim) beyondOf() string {
 			}
 		}
 	}
-	return ""
+	return s.tooDear(c)
 }

@@ -4,6 +4,7 @@
 package claims_test
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -21,6 +22,9 @@ import (
 )
 
 const none = topology.NoLevel
+
+// blocked matches what no free devices would change.
+var blocked = regexp.MustCompile(`does not exist|being deleted`)
 
 func TestPlan(t *testing.T) {
 	four := []any{gpus(), template("four", asks("gpu", 4))}
@@ -67,16 +71,16 @@ func TestPlan(t *testing.T) {
 		"admin access": {objects: with(withSlices(four, everywhere(1)), has(claim("theirs", asks("gpu", 1)), "a-1", "gpu-0"),
 			template("watch", changed(asks("gpu", 1), func(e *resourcev1.ExactDeviceRequest) { e.AdminAccess = ptr.To(true) }))),
 			required: none, pods: pods(2, "x", "watch"), want: []string{"a-1", "a-1"}},
-		"no such template":                     {objects: four, required: none, pods: pods(1, "x", "other"), why: "4 hosts resource claim template other does not exist"},
+		"no such template":                     {objects: four, required: none, pods: pods(1, "x", "other"), why: "resource claim template other does not exist; needs 1 pod x 1 cpu in the cluster"},
 		"no such template, as far as is known": {objects: withSlices(four, everywhere(4)), partial: true, required: none, pods: pods(1, "x", "other"), want: []string{"a-1"}},
 		"a template of another namespace": {objects: []any{gpus(), func() any {
 			t := template("four", asks("gpu", 4))
 			t.Namespace = "other"
 			return t
 		}()}, required: none, pods: pods(1, "x", "four"), why: "resource claim template four does not exist"},
-		"no such claim": {objects: four, required: none, pods: pods(1, "x", "@mine"), why: "4 hosts resource claim mine does not exist"},
+		"no such claim": {objects: four, required: none, pods: pods(1, "x", "@mine"), why: "resource claim mine does not exist; needs"},
 		"no such class": {objects: []any{template("four", asks("gpu", 4))}, required: none, pods: pods(1, "x", "four"),
-			why: "4 hosts device class gpu of resource claim of template four does not exist"},
+			why: "device class gpu of resource claim of template four does not exist"},
 		"a claim that is being deleted": {objects: with(withSlices(four, everywhere(4)), func() any {
 			c := claim("mine", asks("gpu", 1))
 			c.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
@@ -133,6 +137,16 @@ func TestPlan(t *testing.T) {
 		"whoever comes first": {objects: with(four, slice("a-1", "b200", "h100"), slice("b-1", "h100", "b200"), template("any", asks("gpu", 1)),
 			template("new", asks("gpu", 1, `device.attributes["gpu.example.com"].model == "b200"`))), required: 0,
 			pods: append(pods(1, "x", "any"), pods(1, "y", "new")...), want: []string{"b-1", "b-1"}},
+		"whoever comes first of those that share devices over hosts": {objects: with([]any{nics()},
+			modelled(networkOf("a", 2), "fast", "slow"), modelled(networkOf("b", 2), "slow", "fast"), template("any", asks("nic", 1)),
+			template("fast", asks("nic", 1, `device.attributes["net.example.com"].model == "fast"`))), required: 0,
+			pods: append(asking(pods(1, "x", "any"), "cpu", "5"), asking(pods(1, "y", "fast"), "cpu", "6")...), want: []string{"b-1", "b-2"}},
+		"pods get all that they ask for once another has allocated what they share": {
+			objects:  []any{served, slice("a-1", "h", "h"), claim("watched", changed(asks("gpu", 2), func(e *resourcev1.ExactDeviceRequest) { e.AdminAccess = ptr.To(true) }))},
+			required: none, pods: append(asking(pods(2, "x", "@watched"), "example.com/gpu", "1"), pods(1, "y", "@watched")...), want: []string{"a-1", "a-1", "a-1"}},
+		"pods that ask for more than any of them can allocate": {
+			objects:  []any{served, slice("a-1", "h", "h"), claim("watched", changed(asks("gpu", 2), func(e *resourcev1.ExactDeviceRequest) { e.AdminAccess = ptr.To(true) }))},
+			required: none, pods: asking(pods(2, "x", "@watched"), "example.com/gpu", "1"), why: "no free devices meet it"},
 		"a claim of its own that was made already": {objects: with(withSlices(four, everywhere(4)), func() any {
 			c := claim("x-0-made", asks("gpu", 4))
 			c.OwnerReferences = []metav1.OwnerReference{{UID: "x", Controller: ptr.To(true)}}
@@ -181,6 +195,9 @@ func TestPlan(t *testing.T) {
 			if r.Refusal != nil {
 				if got := r.Refusal.Message(); tc.why == "" || !strings.Contains(got, tc.why) {
 					t.Errorf("refused: %s\nwant %v, or %q", got, tc.want, tc.why)
+				}
+				if got := r.Refusal.Blocked; (got != "") != blocked.MatchString(tc.why) || !strings.Contains(r.Refusal.Message(), got) {
+					t.Errorf("what keeps it off every node is %q, of %s", got, r.Refusal.Message())
 				}
 				return
 			}

@@ -13,8 +13,8 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 )
 
-// Resources that a DeviceClass serves. On a node that does not offer one, the kube-scheduler makes a claim for the pod, with a request for each container
-// that asks for it. The rules are those of createRequestsAndMappings of its plugin DynamicResources.
+// Resources that a DeviceClass serves. On a node that does not offer one, the kube-scheduler makes a claim for the pod, with a request for
+// each container that asks for it. The rules are those of createRequestsAndMappings of its plugin DynamicResources.
 
 // served is a resource of pods that a class serves, and what the claim for it asks for.
 type served struct {
@@ -34,7 +34,8 @@ func (s *Store) servedOf(pod *corev1.Pod, names []string) (list []served) {
 	return list
 }
 
-// requestsOf are the requests of the containers of a pod for a resource. Containers that have ended leave their devices to those that come after them.
+// requestsOf are the requests of the containers of a pod for a resource. Containers that have ended leave their devices to those that come
+// after them.
 func requestsOf(pod *corev1.Pod, resource corev1.ResourceName, class string) (list []resourcev1.DeviceRequest) {
 	containers := slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers)
 	staying := make([]*resourcev1.DeviceRequest, len(containers))
@@ -60,14 +61,15 @@ func requestsOf(pod *corev1.Pod, resource corev1.ResourceName, class string) (li
 	return list
 }
 
-// ends says that the i-th container ends before the pod's others run.
+// ends reports whether the i-th container ends before the pod's others run.
 func ends(containers []corev1.Container, i, initial int) bool {
 	policy := containers[i].RestartPolicy
 	return i < initial && (policy == nil || *policy != corev1.ContainerRestartPolicyAlways)
 }
 
 // requestOf is what a container asks for beyond what it may use of others; nil for nothing.
-func requestOf(i int, c *corev1.Container, resource corev1.ResourceName, class string, reusable []*resourcev1.DeviceRequest) *resourcev1.DeviceRequest {
+func requestOf(i int, c *corev1.Container, resource corev1.ResourceName, class string,
+	reusable []*resourcev1.DeviceRequest) *resourcev1.DeviceRequest {
 	quantity, asked := c.Resources.Requests[resource]
 	count, exact := quantity.AsInt64()
 	if !asked || !exact || count == 0 {

@@ -144,7 +144,8 @@ func (h *host) change(r *resourcev1.DeviceRequestAllocationResult, taken bool) {
 }
 
 // without is a list without the last of a device, or of a share of it.
-func without(list []resourcev1.DeviceRequestAllocationResult, r *resourcev1.DeviceRequestAllocationResult) []resourcev1.DeviceRequestAllocationResult {
+func without(list []resourcev1.DeviceRequestAllocationResult,
+	r *resourcev1.DeviceRequestAllocationResult) []resourcev1.DeviceRequestAllocationResult {
 	for i := range slices.Backward(list) {
 		if keyOf(&list[i]) == keyOf(r) {
 			return slices.Concat(list[:i], list[i+1:])

@@ -22,6 +22,8 @@ type rule struct {
 	// kept is what keeps the pods off each node, and base how many each has room for before the plan, where that is limited.
 	kept map[string]string
 	base map[string]int32
+	// blocked is what keeps the pods off every node until an object changes; "" for nothing.
+	blocked string
 }
 
 // judge makes the rules by the devices that are taken before the plan.
@@ -36,6 +38,9 @@ func (b *binding) judge() {
 	b.cluster.EachNode(func(n topology.NodeID) { alone = b.host(b.cluster.NodeName(n)).alone && alone })
 	for _, c := range b.classes() {
 		c.rule = &rule{binding: b, class: c, kept: map[string]string{}, base: map[string]int32{}}
+		if at := slices.IndexFunc(c.claims, func(one *claim) bool { return one.unusable != "" }); at >= 0 {
+			c.rule.blocked = c.claims[at].unusable
+		}
 		c.rule.together = c.asks() && (asking > 1 || len(c.sharing()) > 0 || !alone)
 		texts := []string{"claims", c.text, strconv.FormatBool(c.rule.together)}
 		b.cluster.EachNode(func(n topology.NodeID) {
@@ -71,7 +76,7 @@ func (b *binding) classes() (list []*class) {
 	return list
 }
 
-// asks says that pods of the class take devices that others could have.
+// asks reports whether pods of the class take devices that others could have.
 func (c *class) asks() bool {
 	return len(c.served) > 0 || slices.ContainsFunc(c.claims, func(c *claim) bool { return c.object != nil })
 }
@@ -83,7 +88,37 @@ func (b *binding) keeps(c *class, h *host) string {
 			return why
 		}
 	}
-	return b.why(c, h)
+	for _, one := range c.sharing() {
+		if of := b.shared[one.name]; of != nil && !of.reaches(h) {
+			return one.title + " is allocated elsewhere" // for a pod of others
+		}
+	}
+	return b.never(c, h)
+}
+
+// never says what keeps one more pod of a class off a node, as the devices are, whichever other pod allocates the claims that they share.
+func (b *binding) never(c *class, h *host) string {
+	for _, one := range c.sharing() {
+		switch of := b.shared[one.name]; {
+		case of == nil && h.alone: // it is to be allocated here
+			by := b.only(c.namespace, one)
+			if why := b.ask(by, h.hostDevices, h.taken, 0, 0).why(by); why != "" {
+				return why
+			}
+		case of != nil && of.at != h && of.at.alone && h.alone:
+			return one.title + " is allocated elsewhere"
+		}
+	}
+	return b.ask(c, h.hostDevices, h.taken, 1<<len(c.claims)-1, b.lacksOf(c, h)).why(c)
+}
+
+// only is the class of pods with one claim.
+func (b *binding) only(namespace string, one *claim) *class {
+	text := namespace + "\x00" + one.text
+	if b.byText[text] == nil {
+		b.byText[text] = &class{text: text, namespace: namespace, claims: []*claim{one}, rooms: map[question]int32{}, told: map[*answer]string{}}
+	}
+	return b.byText[text]
 }
 
 // why says what keeps one more pod of a class off a node, as the devices are.
@@ -104,6 +139,9 @@ func (r *rule) Together() bool { return r.together }
 
 // Keeps implements topology.Rule.
 func (r *rule) Keeps(node string, _ map[string]string) string { return r.kept[node] }
+
+// Blocked implements topology.Blocker.
+func (r *rule) Blocked() string { return r.blocked }
 
 // Room implements topology.Counter.
 func (r *rule) Room(node string) (n int32, limited bool) {
@@ -144,85 +182,14 @@ func (b *binding) Excludes(s *topology.Shape, n topology.NodeID, _ topology.Doma
 	return b.why(class, b.host(b.cluster.NodeName(n)))
 }
 
-// Bars implements topology.Binding: pods only take devices that others might have.
+// Bars implements topology.Binding: pods only take devices that others might have. A claim that pods share may be allocated by one of them
+// that comes later.
 func (b *binding) Bars(s *topology.Shape, n topology.NodeID, scope topology.DomainID) string {
-	return b.Excludes(s, n, scope)
-}
-
-// Leads implements topology.Binding.
-func (b *binding) Leads(*topology.Shape, topology.NodeID) bool { return false }
-
-// maxOrders bounds the pods that are tried in another order on one node.
-const maxOrders = 256
-
-// Exceeds implements topology.Binding: in some order of the plan's pods on the node, one of them does not get its devices.
-func (b *binding) Exceeds(s *topology.Shape, n topology.NodeID, _ topology.DomainID) bool {
 	class := b.classOf(s)
-	if class == nil || !class.rule.together {
-		return false
+	if class == nil || !class.rule.together || len(class.sharing()) == 0 {
+		return b.Excludes(s, n, scope)
 	}
-	h := b.host(b.cluster.NodeName(n))
-	order := newOrders(b, h)
-	return len(order.classes) > 1 && order.fails(h.taken, order.counts)
-}
-
-// orders are the orders in which the plan's pods on a node may be bound.
-type orders struct {
-	binding *binding
-	host    *host
-	classes []*class
-	counts  []int
-	tried   map[string]bool
-}
-
-func newOrders(b *binding, h *host) *orders {
-	o := &orders{binding: b, host: h, tried: map[string]bool{}}
-	for i := h.fixed; i < len(h.pods); i++ {
-		at := slices.Index(o.classes, h.pods[i].class)
-		if at < 0 {
-			at, o.classes, o.counts = len(o.classes), append(o.classes, h.pods[i].class), append(o.counts, 0)
-		}
-		o.counts[at]++
-	}
-	return o
-}
-
-// fails reports whether some order fails from a state on: at first that of the node as it is, with all the pods on it.
-func (o *orders) fails(from state, left []int) bool {
-	if len(o.tried) == 0 { // the pods give back what they have
-		for i := o.host.fixed; i < len(o.host.pods); i++ {
-			for k := range o.host.pods[i].own {
-				if r := &o.host.pods[i].own[k]; takes(r) {
-					from.results, from.sum = without(from.results, r), from.sum-o.host.mark(r)
-				}
-			}
-		}
-	}
-	key := strconv.FormatUint(from.sum, 16)
-	for _, n := range left {
-		key += " " + strconv.Itoa(n)
-	}
-	if o.tried[key] || len(o.tried) >= maxOrders {
-		return false
-	}
-	o.tried[key] = true
-	for i, c := range o.classes {
-		if left[i] == 0 {
-			continue
-		}
-		a := o.binding.ask(c, o.host.hostDevices, from, o.binding.have(c), o.binding.lacksOf(c, o.host))
-		if a.refused != "" {
-			return true
-		}
-		next, rest := from, slices.Clone(left)
-		for k := range a.given {
-			next = next.with(o.host.hostDevices, a.given[k].on(o.host.hostDevices))
-		}
-		if rest[i]--; o.fails(next, rest) {
-			return true
-		}
-	}
-	return false
+	return b.never(class, b.host(b.cluster.NodeName(n)))
 }
 
 // Mark implements topology.Binding.
@@ -245,14 +212,22 @@ func (s *Store) Uncounted(pod *corev1.Pod) string {
 	if why := s.Unknown(); why != "" {
 		return why
 	}
-	list, known := s.claimsOf(pod)
-	for _, one := range list {
-		if why := one.beyondOf(); why != "" {
-			return why
+	for i := range pod.Spec.ResourceClaims {
+		entry := &pod.Spec.ResourceClaims[i]
+		one, known := s.claimOf(pod, entry)
+		switch {
+		case !known && entry.ResourceClaimTemplateName != nil:
+			return "resource claim template " + *entry.ResourceClaimTemplateName + ", or a device class of it, is not known"
+		case !known && entry.ResourceClaimName != nil:
+			return "resource claim " + *entry.ResourceClaimName + ", or a device class of it, is not known"
+		case !known:
+			return unknown
+		case one == nil:
+		default:
+			if why := s.beyondOf(one); why != "" {
+				return why
+			}
 		}
-	}
-	if !known {
-		return unknown
 	}
 	return ""
 }

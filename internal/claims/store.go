@@ -37,6 +37,9 @@ type Store struct {
 	// serving is the class of each resource that one serves; nil: to be read again.
 	serving map[string]*resourcev1.DeviceClass
 	answers map[question]*answer
+	// selectors are those of each namespace, and different is how many these are together.
+	selectors map[string]*selectors
+	different int
 	// late counts the allocations that took too long, by class of pods.
 	late map[string]int
 	// asked counts how often the allocator was asked.
@@ -57,8 +60,10 @@ func NewStore(a Allocator) *Store {
 	return &Store{
 		Allocator: a, classes: map[string]*resourcev1.DeviceClass{}, templates: map[types.NamespacedName]*resourcev1.ResourceClaimTemplate{},
 		claims: map[types.NamespacedName]*resourcev1.ResourceClaim{}, rules: map[string]*resourcev1.DeviceTaintRule{},
-		slices: map[string]*resourcev1.ResourceSlice{}, pools: map[poolID]*pool{}, reaching: map[string]map[poolID]*pool{}, wide: map[poolID]*pool{},
+		slices: map[string]*resourcev1.ResourceSlice{}, pools: map[poolID]*pool{}, reaching: map[string]map[poolID]*pool{},
+		wide:   map[poolID]*pool{},
 		beyond: map[string]string{}, hosts: map[string]*hostDevices{}, answers: map[question]*answer{}, late: map[string]int{},
+		selectors: map[string]*selectors{},
 	}
 }
 
@@ -69,7 +74,8 @@ func nameOf(o interface {
 	return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 
-// Set adds an object or replaces it. It reports whether pods that wait for devices may have them now. An object of another kind is left out.
+// Set adds an object or replaces it. It reports whether pods that wait for devices may have them now. An object of another kind is left
+// out.
 func (s *Store) Set(object any) (mayFree bool) {
 	switch o := object.(type) {
 	case *resourcev1.DeviceClass:
@@ -84,6 +90,8 @@ func (s *Store) Set(object any) (mayFree bool) {
 	case *resourcev1.ResourceClaimTemplate:
 		old := s.templates[nameOf(o)]
 		s.templates[nameOf(o)] = o
+		s.useTemplate(old, -1)
+		s.useTemplate(o, 1)
 		return old == nil
 	case *resourcev1.ResourceClaim:
 		return s.setClaim(o)
@@ -103,6 +111,13 @@ func (s *Store) Set(object any) (mayFree bool) {
 	return false
 }
 
+// Expect adds a claim template that will be made, unless there is one of its name.
+func (s *Store) Expect(t *resourcev1.ResourceClaimTemplate) {
+	if s.templates[nameOf(t)] == nil {
+		s.Set(t)
+	}
+}
+
 // Delete takes an object away. It reports whether pods that wait for devices may have them now.
 func (s *Store) Delete(object any) (mayFree bool) {
 	switch o := object.(type) {
@@ -111,10 +126,12 @@ func (s *Store) Delete(object any) (mayFree bool) {
 		s.serving = nil
 		clear(s.hosts)
 	case *resourcev1.ResourceClaimTemplate:
+		s.useTemplate(s.templates[nameOf(o)], -1)
 		delete(s.templates, nameOf(o))
 	case *resourcev1.ResourceClaim:
 		old := s.claims[nameOf(o)]
 		s.take(old, false)
+		s.useClaim(old, -1)
 		delete(s.claims, nameOf(o))
 		return old != nil && old.Status.Allocation != nil
 	case *resourcev1.DeviceTaintRule:
@@ -134,6 +151,8 @@ func (s *Store) setClaim(o *resourcev1.ResourceClaim) (mayFree bool) {
 	s.take(old, false)
 	s.claims[name] = o
 	s.take(o, true)
+	s.useClaim(old, -1)
+	s.useClaim(o, 1)
 	if old == nil {
 		return true
 	}
@@ -162,7 +181,8 @@ func (s *Store) take(c *resourcev1.ResourceClaim, taken bool) {
 	}
 }
 
-// class finds the class that serves a resource; nil for none. Of several the newest does, and of these the first by name, as in the kube-scheduler.
+// class finds the class that serves a resource; nil for none. Of several the newest does, and of these the first by name, as in the
+// kube-scheduler.
 func (s *Store) classOf(resource string) *resourcev1.DeviceClass {
 	if s.serving == nil {
 		s.serving = map[string]*resourcev1.DeviceClass{}
@@ -178,8 +198,8 @@ func (s *Store) classOf(resource string) *resourcev1.DeviceClass {
 	return s.serving[resource]
 }
 
-// Beyond names an object that has something which is not counted, and what; "" for none. No claim is counted then: what such devices give depends on
-// features that a kube-scheduler of this version has off by default.
+// Beyond names an object that has something which is not counted, and what; "" for none. No claim is counted then: what such devices give
+// depends on features that a kube-scheduler of this version has off by default.
 func (s *Store) Beyond() string {
 	if len(s.beyond) == 0 {
 		return ""

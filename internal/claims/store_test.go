@@ -177,6 +177,9 @@ func TestNamesOwnTemplate(t *testing.T) {
 // slow takes too long for every claim.
 type slow struct{ asked int }
 
+// Cost implements claims.Allocator.
+func (s *slow) Cost(string) uint64 { return 1 }
+
 // Allocate implements claims.Allocator.
 func (s *slow) Allocate(claims.Question) ([]resourcev1.AllocationResult, error) {
 	s.asked++
@@ -220,7 +223,8 @@ func TestUncounted(t *testing.T) {
 		"counted":               {objects: []any{gpus(), template("some", asks("gpu", 1))}, pod: pods(1, "x", "some")[0]},
 		"no allocator":          {pod: pods(1, "x", "some")[0], change: func(s *claims.Store) { s.Allocator = nil }, want: "they, their classes or devices are not known"},
 		"nothing is known":      {pod: pods(1, "x", "some")[0], change: func(s *claims.Store) { s.Partial = true }, want: "they, their classes or devices are not known"},
-		"the template is not":   {objects: []any{slice("a-1", "h")}, pod: pods(1, "x", "some")[0], change: func(s *claims.Store) { s.Partial = true }, want: "they, their classes or devices are not known"},
+		"the template is not":   {objects: []any{slice("a-1", "h")}, pod: pods(1, "x", "some")[0], change: func(s *claims.Store) { s.Partial = true }, want: "resource claim template some, or a device class of it, is not known"},
+		"the class is not":      {objects: []any{slice("a-1", "h"), claim("mine", asks("gpu", 1))}, pod: pods(1, "x", "@mine")[0], change: func(s *claims.Store) { s.Partial = true }, want: "resource claim mine, or a device class of it, is not known"},
 		"it does not exist":     {objects: []any{slice("a-1", "h")}, pod: pods(1, "x", "some")[0]},
 		"a slice is beyond it":  {objects: []any{beyond}, pod: pods(1, "x", "some")[0], want: "ResourceSlice a-1-gpu.example.com has attributes that are lists"},
 		"the request is beyond": {objects: []any{gpus(), template("some", derived)}, pod: pods(1, "x", "some")[0], want: "some has derived attributes"},

@@ -76,6 +76,14 @@ func networkOf(name string, count int) *resourcev1.ResourceSlice {
 	return s
 }
 
+// modelled gives the devices of a slice their models.
+func modelled(s *resourcev1.ResourceSlice, models ...string) *resourcev1.ResourceSlice {
+	for i := range models {
+		s.Spec.Devices[i].Attributes["model"] = resourcev1.DeviceAttribute{StringValue: &models[i]}
+	}
+	return s
+}
+
 // everywhere are slices of all hosts with devices of one model.
 func everywhere(count int) (list []any) {
 	models := make([]string, count)

@@ -48,8 +48,8 @@ func DomainOf(ct *grovev1alpha1.ClusterTopology, key string) (string, bool) {
 	return ct.Spec.Levels[i].Domain, true
 }
 
-// WithoutAnnotations is the deployment without the annotations that state a constraint: once taken over they do not count any more. What does
-// not differ is shared.
+// WithoutAnnotations is the deployment without the annotations that state a constraint: once taken over they do not count any more. What
+// does not differ is shared.
 func WithoutAnnotations(dgd *nvidiav1beta1.DynamoGraphDeployment) *nvidiav1beta1.DynamoGraphDeployment {
 	if !FromAnnotations(dgd).Set() {
 		return dgd

@@ -4,6 +4,7 @@
 package constraint
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strconv"
@@ -17,6 +18,24 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
+// AnnotationDefault is set to "true" on each ClusterTopology that multinode components without any constraint are packed by, as well as it
+// goes.
+const AnnotationDefault = "trellis.dev/is-default-topology"
+
+// Defaults returns the topologies that are annotated as the default, the oldest first. Those of them count that [Counting] returns.
+func Defaults(topologies []grovev1alpha1.ClusterTopology) []*grovev1alpha1.ClusterTopology {
+	var out []*grovev1alpha1.ClusterTopology
+	for i := range topologies {
+		if ct := &topologies[i]; ct.Annotations[AnnotationDefault] == "true" && ct.DeletionTimestamp == nil {
+			out = append(out, ct)
+		}
+	}
+	slices.SortFunc(out, func(a, b *grovev1alpha1.ClusterTopology) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	})
+	return out
+}
+
 // Counting returns those of the default topologies that count: of several with one node selector the oldest.
 func Counting(defaults []*grovev1alpha1.ClusterTopology) []*grovev1alpha1.ClusterTopology {
 	var out []*grovev1alpha1.ClusterTopology
@@ -28,7 +47,8 @@ func Counting(defaults []*grovev1alpha1.ClusterTopology) []*grovev1alpha1.Cluste
 	return out
 }
 
-// Elder returns the default topology that counts instead of another one, because it is older and has the same node selector; nil when the other one counts.
+// Elder returns the default topology that counts instead of another one, because it is older and has the same node selector; nil when the
+// other one counts.
 func Elder(ct *grovev1alpha1.ClusterTopology, defaults []*grovev1alpha1.ClusterTopology) *grovev1alpha1.ClusterTopology {
 	for _, d := range defaults { // the oldest first
 		if d.Name == ct.Name {
@@ -48,9 +68,10 @@ type Undecided struct {
 	Topologies []string
 }
 
-// followDefaults gives each multinode component the default topology of the nodes that its pods can use. When all follow the same, it is the topology of the
-// other components, too, which it does not pack.
-func followDefaults(dgd *nvidiav1beta1.DynamoGraphDeployment, s Sources, out map[string]*trellisv1alpha1.ResolvedTopology) (undecided []Undecided) {
+// followDefaults gives each multinode component the default topology of the nodes that its pods can use. When all follow the same, it is
+// the topology of the other components, too, which it does not pack.
+func followDefaults(dgd *nvidiav1beta1.DynamoGraphDeployment, s Sources, out map[string]*trellisv1alpha1.ResolvedTopology) (
+	undecided []Undecided) {
 	candidates := bases(s.Defaults)
 	chosen := map[string]*trellisv1alpha1.ResolvedTopology{}
 	open := 0
@@ -83,7 +104,8 @@ func followDefaults(dgd *nvidiav1beta1.DynamoGraphDeployment, s Sources, out map
 	return undecided
 }
 
-// followSiblings gives a component that has nothing frozen yet what it would have got with its siblings, whose topologies are as they were then.
+// followSiblings gives a component that has nothing frozen yet what it would have got with its siblings, whose topologies are as they were
+// then.
 func followSiblings(c *nvidiav1beta1.ComponentSpec, s Sources) *trellisv1alpha1.ResolvedTopology {
 	var candidates []*trellisv1alpha1.ResolvedTopology
 	add := func(t *trellisv1alpha1.ResolvedTopology) {
@@ -124,8 +146,8 @@ func automatic(t *trellisv1alpha1.ResolvedTopology, c *nvidiav1beta1.ComponentSp
 	return out
 }
 
-// defaultOf chooses among topologies with different node selectors the one whose nodes the pods of a component can use: of several the one whose node
-// selector is narrower than those of all others. It returns nil when none suits, or several do alike, which are named.
+// defaultOf chooses among topologies with different node selectors the one whose nodes the pods of a component can use: of several the one
+// whose node selector is narrower than those of all others. It returns nil when none suits, or several do alike, which are named.
 func defaultOf(
 	c *nvidiav1beta1.ComponentSpec, candidates []*trellisv1alpha1.ResolvedTopology, nodes []*corev1.Node,
 ) (chosen *trellisv1alpha1.ResolvedTopology, several []string) {
@@ -157,12 +179,12 @@ func defaultOf(
 	return nil, several
 }
 
-// within says that all nodes with some labels have others, too.
+// within reports whether all nodes with some labels have others, too.
 func within(has, others map[string]string) bool {
 	return labels.Set(others).AsSelectorPreValidated().Matches(labels.Set(has))
 }
 
-// offers says that one of some nodes has the labels and is selected by a pod.
+// offers reports whether one of some nodes has the labels and is selected by a pod.
 func offers(nodes []*corev1.Node, pod *corev1.Pod, taken map[string]string) bool {
 	required := nodeaffinity.GetRequiredNodeAffinity(pod)
 	return slices.ContainsFunc(nodes, func(n *corev1.Node) bool {
@@ -174,7 +196,8 @@ func offers(nodes []*corev1.Node, pod *corev1.Pod, taken map[string]string) bool
 	})
 }
 
-// suits says that the selector and the required affinity of a pod do not rule out all nodes with some labels, whatever other labels these have.
+// suits reports whether the selector and the required affinity of a pod do not rule out all nodes with some labels, whatever other labels
+// these have.
 func suits(pod *corev1.Pod, labels map[string]string) bool {
 	for key, value := range pod.Spec.NodeSelector {
 		if has, is := labels[key]; is && has != value {
@@ -185,12 +208,13 @@ func suits(pod *corev1.Pod, labels map[string]string) bool {
 	if affinity == nil || affinity.NodeAffinity == nil || affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
 		return true
 	}
-	return slices.ContainsFunc(affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms, func(term corev1.NodeSelectorTerm) bool {
-		return !slices.ContainsFunc(term.MatchExpressions, func(r corev1.NodeSelectorRequirement) bool { return rulesOut(r, labels) })
-	})
+	return slices.ContainsFunc(affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms,
+		func(term corev1.NodeSelectorTerm) bool {
+			return !slices.ContainsFunc(term.MatchExpressions, func(r corev1.NodeSelectorRequirement) bool { return rulesOut(r, labels) })
+		})
 }
 
-// rulesOut says that no node with some labels meets a requirement.
+// rulesOut reports whether no node with some labels meets a requirement.
 func rulesOut(r corev1.NodeSelectorRequirement, labels map[string]string) bool {
 	value, is := labels[r.Key]
 	if !is {

@@ -10,8 +10,8 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
-// Drift lists the topology annotations of a deployment that say something else than what was taken over when it was first reconciled. now is what
-// it states today.
+// Drift lists the topology annotations of a deployment that say something else than what was taken over when it was first reconciled. now
+// is what it states today.
 // Admission refuses such changes; where it was not there to, the frozen constraint holds (docs/placement.md#where-a-constraint-comes-from).
 func Drift(dgd *nvidiav1beta1.DynamoGraphDeployment, now Statement, frozen map[string]*trellisv1alpha1.ResolvedTopology) []string {
 	base, some := frozenBase(frozen, dgd)
@@ -38,7 +38,8 @@ func Drift(dgd *nvidiav1beta1.DynamoGraphDeployment, now Statement, frozen map[s
 }
 
 // frozenBase reads what was frozen for components of the deployment, if anything was.
-func frozenBase(frozen map[string]*trellisv1alpha1.ResolvedTopology, dgd *nvidiav1beta1.DynamoGraphDeployment) (base *trellisv1alpha1.ResolvedTopology, some bool) {
+func frozenBase(frozen map[string]*trellisv1alpha1.ResolvedTopology,
+	dgd *nvidiav1beta1.DynamoGraphDeployment) (base *trellisv1alpha1.ResolvedTopology, some bool) {
 	var names []string
 	for i := range dgd.Spec.Components {
 		names = append(names, dgd.Spec.Components[i].Name)

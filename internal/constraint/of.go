@@ -51,7 +51,7 @@ type Sources struct {
 type Problem struct {
 	// Path of the field.
 	Path *field.Path
-	// Message says what is wrong and the fix.
+	// Message describes what is wrong and the fix.
 	Message field.Text
 	// Kind is one of the errors above.
 	Kind error
@@ -67,8 +67,9 @@ type Resolved struct {
 	Undecided []Undecided
 }
 
-// Of resolves the constraint of every component of a deployment that states this. What is frozen stays as it is; a component that has nothing
-// frozen (the operator died between two writes) gets the levels its siblings froze, so that a graph never mixes two versions of a topology.
+// Of resolves the constraint of every component of a deployment that states this. What is frozen stays as it is; a component that has
+// nothing frozen (the operator died between two writes) gets the levels its siblings froze, so that a graph never mixes two versions of a
+// topology.
 func Of(dgd *nvidiav1beta1.DynamoGraphDeployment, stated Statement, s Sources) Resolved {
 	out := map[string]*trellisv1alpha1.ResolvedTopology{}
 	base, problems := baseOf(dgd, stated, s)
@@ -135,7 +136,8 @@ func baseOfFields(dgd *nvidiav1beta1.DynamoGraphDeployment, s Sources) (*trellis
 	asked := dgd.Spec.TopologyConstraint
 	if asked == nil || asked.ClusterTopologyName == "" {
 		return nil, []Problem{{Path: pathProfile, Kind: ErrNoProfile,
-			Message: field.Say("%s is required when any topology constraint is set (at spec or %s level); name a ClusterTopology", field.WordTopologyName, field.WordComponent)}}
+			Message: field.Say("%s is required when any topology constraint is set (at spec or %s level); name a ClusterTopology",
+				field.WordTopologyName, field.WordComponent)}}
 	}
 	if s.Topology == nil || s.Topology.Name != asked.ClusterTopologyName {
 		return nil, topologyNotFound(pathProfile, asked.ClusterTopologyName)
@@ -161,7 +163,8 @@ func baseOfAnnotations(a Annotated, s Sources) (*trellisv1alpha1.ResolvedTopolog
 		}
 		name, found := DomainOf(s.Topology, key)
 		if !found {
-			problems = append(problems, Problem{Path: pathAnnotations.Key(annotation), Kind: ErrUnknownDomain, Message: field.Say(UnknownKey(key, s.Topology))})
+			problems = append(problems, Problem{Path: pathAnnotations.Key(annotation), Kind: ErrUnknownDomain, Message: field.Say(UnknownKey(key,
+				s.Topology))})
 		}
 		return name
 	}
@@ -211,5 +214,6 @@ func UnknownKey(key string, ct *grovev1alpha1.ClusterTopology) string {
 	for _, level := range ct.Spec.Levels {
 		keys = append(keys, level.Key)
 	}
-	return fmt.Sprintf("%s is not the node label key of any level of ClusterTopology %q; available keys: [%s]", key, ct.Name, strings.Join(keys, ", "))
+	return fmt.Sprintf("%s is not the node label key of any level of ClusterTopology %q; available keys: [%s]", key, ct.Name,
+		strings.Join(keys, ", "))
 }

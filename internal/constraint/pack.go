@@ -9,8 +9,8 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
-// Domains is what a scheduler has to be asked for at one place, in the one normal form that every scheduler understands alike. Preferred, when
-// set, is narrower than all that is required at its place.
+// Domains is what a scheduler has to be asked for at one place, in the one normal form that every scheduler understands alike. Preferred,
+// when set, is narrower than all that is required at its place.
 //
 // Users may write a preferred level that says nothing, because it is as broad as what is required anyway. Grove warns of it, KAI never
 // schedules it, others ignore it. Here it is dropped, so that no renderer has to know:
@@ -25,7 +25,7 @@ type Domains struct {
 	Required, Preferred string
 }
 
-// Empty says that nothing is asked for.
+// Empty reports whether nothing is asked for.
 func (d Domains) Empty() bool { return d == Domains{} }
 
 // OfGraph is what the deployment level asks for all pods together.
@@ -69,7 +69,8 @@ func Key(t *trellisv1alpha1.ResolvedTopology, domain string) string {
 	return ""
 }
 
-// BaseGang says that the first replicas of every component go together (docs/placement.md#how-much-begins-together): the graph has to be in one domain.
+// BaseGang reports whether the first replicas of every component go together (docs/placement.md#how-much-begins-together): the graph has
+// to be in one domain.
 func BaseGang(groups []*trellisv1alpha1.ScalingGroup) bool {
 	return OfGraph(TopologyOf(groups)).Required != ""
 }
@@ -80,8 +81,8 @@ func Packed(sg *trellisv1alpha1.ScalingGroup) bool {
 	return sg.Spec.Multinode || !OfGraph(t).Empty() || !OfComponent(t).Empty() || Spread(t)
 }
 
-// TopologyOf returns a frozen topology of the graph for what all its groups share: profile, levels and the deployment level. Nil without any. Of groups
-// that follow several default topologies it is that of the first component by name.
+// TopologyOf returns a frozen topology of the graph for what all its groups share: profile, levels and the deployment level. Nil without
+// any. Of groups that follow several default topologies it is that of the first component by name.
 func TopologyOf(groups []*trellisv1alpha1.ScalingGroup) *trellisv1alpha1.ResolvedTopology {
 	var first *trellisv1alpha1.ScalingGroup
 	for _, sg := range groups {

@@ -8,8 +8,8 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
-// SpreadOf returns over which domains the replicas of a component are spread: as the component states, or as the deployment states for its components.
-// inherited says that it is the deployment's.
+// SpreadOf returns over which domains the replicas of a component are spread: as the component states, or as the deployment states for its
+// components. inherited states that it is the deployment's.
 func SpreadOf(dgd *nvidiav1beta1.DynamoGraphDeployment, c *nvidiav1beta1.ComponentSpec) (spread Domains, inherited bool) {
 	if own := c.TopologyConstraint; own != nil && (own.SpreadDomain != "" || own.PreferredSpreadDomain != "") {
 		return Domains{own.SpreadDomain, own.PreferredSpreadDomain}, false
@@ -20,7 +20,7 @@ func SpreadOf(dgd *nvidiav1beta1.DynamoGraphDeployment, c *nvidiav1beta1.Compone
 	return Domains{}, false
 }
 
-// Spread says that the replicas of a component are spread.
+// Spread reports whether the replicas of a component are spread.
 func Spread(t *trellisv1alpha1.ResolvedTopology) bool {
 	return t != nil && (t.SpreadDomain != "" || t.PreferredSpreadDomain != "")
 }
@@ -46,7 +46,7 @@ func level(t *trellisv1alpha1.ResolvedTopology, domain string) int {
 	return Level(t, domain)
 }
 
-// Misfit says why replicas cannot be spread over a level.
+// Misfit explains why replicas cannot be spread over a level.
 type Misfit int
 
 // The places of a spread in the hierarchy (docs/placement.md#spreading-replicas).
@@ -63,8 +63,8 @@ const (
 	SpreadInReplica
 )
 
-// SpreadProblem compares a level with those that the deployment and the component require to be packed into. Levels are positions, the broadest is 0;
-// below 0: none.
+// SpreadProblem compares a level with those that the deployment and the component require to be packed into. Levels are positions, the
+// broadest is 0; below 0: none.
 func SpreadProblem(spread, graph, component int, multinode bool) Misfit {
 	switch {
 	case spread < 0:

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package nvlink knows which pods share an NVLink domain of several nodes. NVIDIA's DRA driver makes such a domain for a ComputeDomain
-// (resource.nvidia.com). Pods join it by claims of the template that the ComputeDomain names. Nodes that one NVLink fabric connects have the same value of
-// the label nvidia.com/gpu.clique: memory is shared inside one clique only, so pods of one ComputeDomain in two cliques start, become Ready, and cannot
-// exchange what they are to exchange.
+// (resource.nvidia.com). Pods join it by claims of the template that the ComputeDomain names. Nodes that one NVLink fabric connects have
+// the same value of the label nvidia.com/gpu.clique: memory is shared inside one clique only, so pods of one ComputeDomain in two cliques
+// start, become Ready, and cannot exchange what they are to exchange.
 package nvlink
 
 import (
@@ -27,6 +27,16 @@ func IsChannel(spec *resourcev1.ResourceClaimSpec) bool {
 	return slices.ContainsFunc(spec.Devices.Requests, func(r resourcev1.DeviceRequest) bool {
 		return r.Exactly != nil && r.Exactly.DeviceClassName == channelClass
 	})
+}
+
+// ChannelTemplate is the claim template that the driver makes for a ComputeDomain.
+func ChannelTemplate(namespace, name string) *resourcev1.ResourceClaimTemplate {
+	t := &resourcev1.ResourceClaimTemplate{}
+	t.Namespace, t.Name = namespace, name
+	t.Spec.Spec.Devices.Requests = []resourcev1.DeviceRequest{{Name: "channel", Exactly: &resourcev1.ExactDeviceRequest{
+		DeviceClassName: channelClass, AllocationMode: resourcev1.DeviceAllocationModeExactCount, Count: 1,
+	}}}
+	return t
 }
 
 // TemplatesOf lists, in order, the claim templates that pods of a deployment name.
@@ -56,6 +66,8 @@ func templatesOf(c *nvidiav1beta1.ComponentSpec) []string {
 type Shared struct {
 	Domain     ComputeDomain
 	Components []int
+	// PerReplica: each replica of the one component has such a domain of its own.
+	PerReplica bool
 }
 
 // SharedBy lists the ComputeDomains that pods of a deployment join, in the order given.

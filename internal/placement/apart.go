@@ -8,8 +8,8 @@ import (
 )
 
 // apart keeps the pods of one replica on hosts of their own (docs/placement.md#hosts-of-their-own). The views of its pods count hosts
-// ([topology.Shape.Apart]), which tells exactly which domains hold them; on tells which hosts the replica has taken. Groups around the replica count its
-// pods as any others, because several replicas may share hosts.
+// ([topology.Shape.Apart]), which tells exactly which domains hold them; on tells which hosts the replica has taken. Groups around the
+// replica count its pods as any others, because several replicas may share hosts.
 //
 //	hosts of 8 GPUs, a replica of three pods of 2 GPUs: a rack of two hosts holds 2 of 3, a rack of four holds it and, three hosts of it, a second one
 type apart struct {

@@ -47,8 +47,8 @@ func newAttempt(p *planner, bound topology.DomainID) *attempt {
 	return a
 }
 
-// attempt places what it can inside one domain: everything at once where that matters; else the base gang first when asked for (with the given search, whose steps it shares with other
-// attempts), then every other replica as a gang of its own, in component and ordinal order.
+// attempt places what it can inside one domain: everything at once where that matters; else the base gang first when asked for (with the
+// given search, whose steps it shares with other attempts), then every other replica as a gang of its own, in component and ordinal order.
 func (p *planner) attempt(bound topology.DomainID, base bool, shared *search) *attempt {
 	a := newAttempt(p, bound)
 	if a.placeWhole(base) {
@@ -105,8 +105,8 @@ func (a *attempt) placeBase(s *search) bool {
 	return true
 }
 
-// rest lists the replicas that come after a position of a component, in the order they are placed; after the base gang these are all but the
-// head of each component.
+// rest lists the replicas that come after a position of a component, in the order they are placed; after the base gang these are all but
+// the head of each component.
 func (a *attempt) rest(si, position int, base bool) [][]Pod {
 	var replicas [][]Pod
 	for i := si; i < len(a.p.components); i++ {
@@ -241,4 +241,14 @@ func (a *attempt) refuse(si, ri int, r *Refusal) {
 	own := *r
 	own.Component, own.Ordinal = a.p.components[si].Name, a.p.components[si].Waiting[ri].Ordinal
 	a.results[si][ri].Refusal = &own
+}
+
+// betterThan another attempt, or none: more replicas are placed.
+func (a *attempt) betterThan(other *attempt) bool {
+	return a.placed > 0 && (other == nil || a.placed > other.placed)
+}
+
+// decides reports whether none of the candidates that follow can hold more.
+func (a *attempt) decides(following []candidate) bool {
+	return len(following) == 0 || a.placed >= following[0].ahead
 }

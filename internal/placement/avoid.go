@@ -32,7 +32,8 @@ func (g Demand) avoids() bool {
 	})
 }
 
-// avoiding is the graph with pods that stay off the hosts which their replica avoids, and off the places that a scheduler refused such pods in.
+// avoiding is the graph with pods that stay off the hosts which their replica avoids, and off the places that a scheduler refused such
+// pods in.
 func (g Demand) avoiding() Demand {
 	if !g.avoids() {
 		return g
@@ -71,7 +72,8 @@ func (g Demand) keepsLast(r *Replica) bool {
 	})
 }
 
-// yield gives up, for each refused replica, the places that come last, or else the last host that it avoids. It returns whether there was any.
+// yield gives up, for each refused replica, the places that come last, or else the last host that it avoids. It returns whether there was
+// any.
 func (g Demand) yield(a *attempt) bool {
 	some := false
 	for si, component := range a.p.components {

@@ -9,8 +9,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Bounds of one plan, in comparisons ([topology.Cluster.Work]). A search is bounded by its steps; a plan makes many searches, counts every shape of
-// the graph on every node, and explains what it refuses.
+// Bounds of one plan, in comparisons ([topology.Cluster.Work]). A search is bounded by its steps; a plan makes many searches, counts every
+// shape of the graph on every node, and explains what it refuses.
 const (
 	// DefaultPlanBudget is how many comparisons one plan may take on a small cluster: about a second.
 	DefaultPlanBudget = 20_000_000
@@ -63,7 +63,8 @@ func (p *planner) unplanned(g *Group, level int) *Refusal {
 
 func unplanned(c *topology.Cluster, t *topology.Tree, g *Group, level int, o Options) *Refusal {
 	return &Refusal{
-		Code: CodeBudgetExhausted, Gang: g.Name, Need: needsOf(g), Apart: g.Apart, Level: level, LevelName: t.Levels().Name(level), Compared: o.planBudget(c),
+		Code: CodeBudgetExhausted, Gang: g.Name, Need: needsOf(g), Apart: g.Apart, Level: level, LevelName: t.Levels().Name(level),
+		Compared: o.planBudget(c),
 	}
 }
 

@@ -12,8 +12,8 @@ import (
 // shortlist is how many domains of a level are compared by how they would really be used; the rest follows by the cheap figures.
 const shortlist = 32
 
-// choices hands out the domains in which a unit may go, best first (docs/placement.md#which-domain): its former domain; then level by level from
-// the preferred one up to the required one, at each level the domains in use before the others.
+// choices hands out the domains in which a unit may go, best first (docs/placement.md#which-domain): its former domain; then level by
+// level from the preferred one up to the required one, at each level the domains in use before the others.
 type choices struct {
 	s      *search
 	u      *unit

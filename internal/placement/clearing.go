@@ -96,7 +96,8 @@ func (c *clearing) search() *search {
 	return s
 }
 
-// sparing puts as many gangs back as it can, the more important ones first and then in the given order, and places the group on what is left.
+// sparing puts as many gangs back as it can, the more important ones first and then in the given order, and places the group on what is
+// left.
 func (c *clearing) sparing(order func(a, b gangAt) int) *freeing {
 	gangs := slices.Clone(c.gangs)
 	slices.SortStableFunc(gangs, func(a, b gangAt) int { return cmp.Or(cmp.Compare(b.priority, a.priority), order(a, b)) })

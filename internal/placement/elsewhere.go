@@ -41,5 +41,6 @@ func (r *Refusal) elsewhereText() string {
 	if len(r.Elsewhere) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s has capacity, but running pods anchor the graph in %s: a Parallel restart moves it", pathText(r.Elsewhere), pathText(r.Within))
+	return fmt.Sprintf("%s has capacity, but running pods anchor the graph in %s: a Parallel restart moves it", pathText(r.Elsewhere),
+		pathText(r.Within))
 }

@@ -48,8 +48,8 @@ func (s *search) fillUp(dm *demand, at topology.DomainID) {
 	}
 }
 
-// tightest picks the child domain or node of at that holds n pods with least to spare, or the one that holds most. closed is what the view counts in
-// children on hosts that take no more of the pods.
+// tightest picks the child domain or node of at that holds n pods with least to spare, or the one that holds most. closed is what the view
+// counts in children on hosts that take no more of the pods.
 func tightest(
 	t *topology.Tree, dm *demand, closed map[topology.DomainID]int, at topology.DomainID, n int,
 ) (topology.DomainID, topology.NodeID, int) {

@@ -10,9 +10,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// choose finds the graph domain (docs/placement.md#which-domain): of the domains of the required level that hold the base gang the one that holds most
-// replicas, then the one whose sub-domains are used least, then the tightest, then by path. Each is tried for real, most promising first,
-// until none of the others can hold more.
+// choose finds the graph domain (docs/placement.md#which-domain): of the domains of the required level that hold the base gang the one
+// that holds most replicas, then the one whose sub-domains are used least, then the tightest, then by path. Each is tried for real, most
+// promising first, until none of the others can hold more.
 func (p *planner) choose() *attempt {
 	base := p.free()
 	if a := p.refuseLevel(); base && a != nil {
@@ -180,13 +180,13 @@ func (p *planner) best(list []candidate, base bool, s *search, quick bool) *atte
 // compare tries the candidates until none that follows can hold more. It returns the best attempt, which is rolled back, or the one that is
 // kept because it was the last to try.
 func (p *planner) compare(list []candidate, base bool, s *search, quick bool) (best, kept *attempt) {
-	var seen []uint64
+	var failed []uint64 // marks of the domains that hold no base gang
 	ranOut := false
 	for i, c := range list {
 		if best != nil && best.placed >= c.ahead || p.over() {
 			break
 		}
-		if base && best == nil && len(seen) > 0 && slices.Contains(seen, s.mark(c.domain)) {
+		if best == nil && s.looksLike(failed, c.domain) {
 			continue
 		}
 		later := s.steps - s.steps/min(len(list)-i, 4)
@@ -194,29 +194,36 @@ func (p *planner) compare(list []candidate, base bool, s *search, quick bool) (b
 		s.quick = quick
 		p.cluster.Begin()
 		a := p.attempt(c.domain, base, s)
-		if a.placed > 0 && (best == nil || a.placed > best.placed) && (i == len(list)-1 || a.placed >= list[i+1].ahead) {
-			p.cluster.Commit() // nothing that follows holds more
+		better := a.betterThan(best)
+		if better && a.decides(list[i+1:]) {
+			p.cluster.Commit()
 			return nil, a
 		}
 		p.cluster.Rollback()
 		s.steps = max(s.steps, 0) + later
 		ranOut = ranOut || s.spent
-		if a.placed > 0 && (best == nil || a.placed > best.placed) {
+		if better {
 			best = a
 		} else if base && a.placed == 0 && !p.tied() {
-			seen = append(seen, s.mark(c.domain))
+			failed = append(failed, s.mark(c.domain))
 		}
 	}
-	switch {
-	case best == nil && p.over():
-		s.exhaust()
-	case best == nil:
-		s.spent = ranOut
+	if best == nil {
+		p.foundNothing(s, ranOut)
 	}
 	return best, nil
 }
 
-// tied says that some replica has to go to a domain of its own, so that domains which look alike are not.
+// foundNothing notes in the search whether a budget ended it: the plan's, or its own for some candidate.
+func (p *planner) foundNothing(s *search, ranOut bool) {
+	if p.over() {
+		s.exhaust()
+		return
+	}
+	s.spent = ranOut
+}
+
+// tied reports whether some replica has to go to a domain of its own, so that domains which look alike are not.
 func (p *planner) tied() bool {
 	for _, s := range p.components {
 		if len(s.Anchor) > 0 || slices.ContainsFunc(s.Waiting, func(r Replica) bool { return len(r.Anchor) > 0 }) {
@@ -287,8 +294,4 @@ func (p *planner) refuseLevel() *attempt {
 		}
 	}
 	return a
-}
-
-func levelGone(gang string, level int) *Refusal {
-	return &Refusal{Code: CodeLevelGone, Gang: gang, Level: level, LevelName: "level"}
 }

@@ -25,7 +25,8 @@ type Group struct {
 	// near are domains in use that a preferred level tries first, and want are replicas to come that the choice of a domain looks ahead to.
 	near []topology.Path
 	want [][]Pod
-	// spread is set on a group that chooses a domain for a replica that is spread, and members on one whose groups are the replicas of one component.
+	// spread is set on a group that chooses a domain for a replica that is spread, and members on one whose groups are the replicas of one
+	// component.
 	spread  *spreading
 	members bool
 }

@@ -59,8 +59,8 @@ func (r *Refusal) numbers() string {
 	case CodeLevelGone:
 		return "needs one domain of a level that the topology does not have any more"
 	case CodeDomainGone:
-		return fmt.Sprintf("%s, where living members of the graph are pinned, has no nodes any more; "+
-			"the graph is free to move once all of them are gone", pathText(r.Within))
+		return fmt.Sprintf("%s, where members of the graph are pinned, has no nodes any more; "+
+			"the graph can move when all of these members are gone", pathText(r.Within))
 	case CodeNoDomain:
 		return fmt.Sprintf("%s; no node%s carries the labels of level %s", r.needText(), inside(r.Within), name(r.LevelName))
 	case CodeAnchorConflict:
@@ -71,7 +71,7 @@ func (r *Refusal) numbers() string {
 	}
 	text := r.needText()
 	switch {
-	case r.Code == CodeNeverFits:
+	case r.Code == CodeNeverFits, r.Blocked != "" && r.Code == CodeInsufficientCapacity:
 		return text // what comes closest does not help
 	case r.Compared > 0:
 		text += fmt.Sprintf("; the plan of the graph stopped after %d comparisons of its pods with hosts, without an answer", r.Compared)
@@ -228,7 +228,8 @@ func amountText(name string, amount int64) string {
 	switch {
 	case name == string(corev1.ResourceCPU):
 		return resource.NewMilliQuantity(amount, resource.DecimalSI).String()
-	case name == string(corev1.ResourceMemory), name == string(corev1.ResourceEphemeralStorage), strings.HasPrefix(name, corev1.ResourceHugePagesPrefix):
+	case name == string(corev1.ResourceMemory), name == string(corev1.ResourceEphemeralStorage), strings.HasPrefix(name,
+		corev1.ResourceHugePagesPrefix):
 		return resource.NewQuantity(amount, resource.BinarySI).String()
 	}
 	return fmt.Sprint(amount)

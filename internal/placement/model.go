@@ -37,8 +37,8 @@ type Demand struct {
 	Refused map[string][]RefusedPlace
 }
 
-// RefusedPlace is a place that a scheduler refused pods in. Pods of their shape are not placed there, unless it is Last: then they are, when there is no
-// other capacity.
+// RefusedPlace is a place that a scheduler refused pods in. Pods of their shape are not placed there, unless it is Last: then they are,
+// when there is no other capacity.
 type RefusedPlace struct {
 	topology.Refused
 	Last bool
@@ -51,7 +51,8 @@ type Component struct {
 	Required, Preferred int
 	// Apart: the pods of each replica are on hosts of their own. Replicas may share hosts.
 	Apart bool
-	// Place is where the component is placed instead of the demand's levels and node selector, in a demand without a constraint of its own; nil: there.
+	// Place is where the component is placed instead of the demand's levels and node selector, in a demand without a constraint of its own;
+	// nil: there.
 	Place *Place
 	// Spread says over which domains the replicas are spread; nil: over none.
 	Spread *Spread

@@ -9,16 +9,14 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/trellis-k8s/trellis/internal/bools"
 	"github.com/trellis-k8s/trellis/internal/limit"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
 // PlanGraph places every waiting replica that it can and leaves the reservations of their pods in the cluster; a caller that only asks
-// "what if" wraps it in Begin and Rollback. Reservations that waiting pods already have are dropped first. Hosts that a replica avoids are left
-// out at first, and places that come last after a scheduler's refusal; while the replica is refused they are given up one by one.
+// "what if" wraps it in Begin and Rollback. Reservations that waiting pods already have are dropped first. Hosts that a replica avoids are
+// left out at first, and places that come last after a scheduler's refusal; while the replica is refused they are given up one by one.
 //
 // The score of the result is the [Score] of the replicas that were placed.
 func PlanGraph(c *topology.Cluster, g Demand, o Options) Result {
@@ -110,7 +108,7 @@ func (p *planner) sortKinds() {
 	}
 }
 
-// one says that all replicas of the component share one domain: a single-node component with a required level.
+// one reports whether all replicas of the component share one domain: a single-node component with a required level.
 func (s *component) one() bool { return !s.Multinode && s.Required != topology.NoLevel }
 
 func (p *planner) gone(level int) bool {
@@ -145,7 +143,7 @@ func (p *planner) run() *attempt {
 	return p.attempt(topology.Root, false, nil)
 }
 
-// free says that nothing of the graph is placed or tied to a domain yet.
+// free reports whether nothing of the graph is placed or tied to a domain yet.
 func (p *planner) free() bool {
 	for _, s := range p.components {
 		if s.Placed > 0 {
@@ -168,19 +166,15 @@ func (p *planner) refuseAll(r *Refusal) *attempt {
 
 // result puts an attempt into the caller's terms.
 func (p *planner) result(a *attempt) Result {
-	out := Result{}
-	if a.bound != topology.Nowhere && (len(p.graph.Anchor) > 0 || p.graph.Required != topology.NoLevel && a.placed > 0) {
-		out.Domain = p.tree.Path(a.bound)
-	} else if len(p.graph.Anchor) > 0 {
-		out.Domain = p.graph.Anchor
-	}
+	out := Result{Domain: p.domainOf(a)}
 	a.dropLater()
 	short, mixed := &Shortfall{Domain: out.Domain}, map[mixedIn]bool{}
 	for si, s := range p.components {
 		missing := 0
 		for ri := range s.now() {
 			r := a.results[si][ri]
-			r.PinHosts = r.Refusal == nil && (r.Preempts != nil || s.Apart || p.pinHosts(&s.Waiting[ri], r.Domain, mixed) || p.claims(&s.Waiting[ri], r.Pods))
+			r.PinHosts = r.Refusal == nil && (r.Preempts != nil || s.Apart || p.pinHosts(&s.Waiting[ri], r.Domain, mixed) ||
+				p.claims(&s.Waiting[ri], r.Pods))
 			out.Replicas = append(out.Replicas, r)
 			if r.Refusal != nil {
 				missing++
@@ -199,29 +193,16 @@ func (p *planner) result(a *attempt) Result {
 	return out
 }
 
-// score is that of the placed replicas. Those whose domain is of the narrowest level need no look at their nodes.
-func (p *planner) score(replicas []ReplicaResult) float64 {
-	levels, score := p.tree.Levels(), float64(Unscored)
-	if n := len(levels); n > 0 && levels[n-1].Key == corev1.LabelHostname {
-		levels = levels[:n-1] // it does not count
+// domainOf is the graph's domain after an attempt; nil for none.
+func (p *planner) domainOf(a *attempt) topology.Path {
+	anchored := len(p.graph.Anchor) > 0
+	switch {
+	case a.bound != topology.Nowhere && (anchored || p.graph.Required != topology.NoLevel && a.placed > 0):
+		return p.tree.Path(a.bound)
+	case anchored:
+		return p.graph.Anchor
 	}
-	for _, r := range replicas {
-		if r.Refusal != nil || len(r.Pods) == 0 {
-			continue
-		}
-		one := 1.0
-		if len(r.Domain) < len(levels) {
-			nodes := make([]string, len(r.Pods))
-			for i := range r.Pods {
-				nodes[i] = r.Pods[i].Node
-			}
-			one = Score(p.cluster, levels, [][]string{nodes})
-		}
-		if score == Unscored || one < score {
-			score = one
-		}
-	}
-	return score
+	return nil
 }
 
 // mixedIn is a domain that is looked at for reservations of other shapes than one.
@@ -237,7 +218,8 @@ func (p *planner) pinHosts(r *Replica, domain topology.Path, mixed map[mixedIn]b
 		return false
 	}
 	for _, pod := range r.Pods {
-		if pod.Shape.NeedsHost() || p.cluster.RefusesSome(p.tree, d, pod.Shape) || pod.Shape != r.Pods[0].Shape && pod.Shape.Key() != r.Pods[0].Shape.Key() {
+		if pod.Shape.NeedsHost() || p.cluster.RefusesSome(p.tree, d, pod.Shape) || pod.Shape != r.Pods[0].Shape &&
+			pod.Shape.Key() != r.Pods[0].Shape.Key() {
 			return true
 		}
 	}
@@ -250,8 +232,8 @@ func (p *planner) pinHosts(r *Replica, domain topology.Path, mixed map[mixedIn]b
 	return is
 }
 
-// claims reports whether a pod is planned on a host that does not offer all that it asks for, so that the kube-scheduler makes a claim of the rest.
-// How many devices the host has is not counted: on another one of the domain, other pods may be planned to take them.
+// claims reports whether a pod is planned on a host that does not offer all that it asks for, so that the kube-scheduler makes a claim of
+// the rest. How many devices the host has is not counted: on another one of the domain, other pods may be planned to take them.
 func (p *planner) claims(r *Replica, planned []PodResult) bool {
 	for i := range min(len(planned), len(r.Pods)) {
 		for _, name := range p.cluster.Served(r.Pods[i].Shape) {
@@ -269,5 +251,6 @@ func (s *Shortfall) Text() string {
 	for _, m := range s.Missing {
 		parts = append(parts, fmt.Sprintf("%s %d", name(m.Component), m.Missing))
 	}
-	return limit.Text(fmt.Sprintf("%s holds %d of %d replicas; missing: %s", pathText(s.Domain), s.Placed, s.Wanted, strings.Join(parts, ", ")), MaxMessage)
+	return limit.Text(fmt.Sprintf("%s holds %d of %d replicas; missing: %s", pathText(s.Domain), s.Placed, s.Wanted, strings.Join(parts,
+		", ")), MaxMessage)
 }

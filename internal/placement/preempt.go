@@ -131,8 +131,8 @@ func (r *freeing) reserve(p *planner) {
 	})
 }
 
-// freeCapacity finds the domain of a level in which a group gets its capacity at the least cost; nil when none does. Domains that lack least are
-// tried first.
+// freeCapacity finds the domain of a level in which a group gets its capacity at the least cost; nil when none does. Domains that lack
+// least are tried first.
 func (p *planner) freeCapacity(g *Group, level int, bound topology.DomainID) *freeing {
 	withoutPreference(g)
 	if p.over() {

@@ -49,11 +49,11 @@ type Refusal struct {
 	// Elsewhere is a domain outside of Within that would hold the gang, when the graph is anchored in Within by its running pods; empty when
 	// none was found.
 	Elsewhere topology.Path
-	// Beside are nodes that suit pods of which none of the topology's nodes suits any: its node selector, NodeSelector, leaves them out.
-	Beside       int
+	// LeftOut are nodes that suit pods of which none of the topology's nodes suits any: its node selector, NodeSelector, leaves them out.
+	LeftOut      int
 	NodeSelector map[string]string
-	// Domains are those of the level inside Within, in path order, and Outside those of the level alongside it: with [Options].Domains, and only
-	// where domains were compared.
+	// Domains are those of the level inside Within, in path order, and Outside those of the level alongside it: with [Options].Domains, and
+	// only where domains were compared.
 	Domains, Outside []Domain
 	// Never says why no domain of today's nodes could hold the gang; set for [CodeNeverFits].
 	Never *Never
@@ -61,6 +61,8 @@ type Refusal struct {
 	Spreading *Spreading
 	// Ruled says that rules about other pods, volumes, or the spread of replicas, bind the gang: more than free capacity may let it be placed.
 	Ruled bool
+	// Blocked is what keeps pods of the gang off every node until an object changes, such as a claim that does not exist; "" for nothing.
+	Blocked string
 	// Steps is how many search steps were allowed, when they ran out; Compared how many comparisons the plan was allowed, when these did.
 	Steps    int
 	Compared uint64
@@ -108,7 +110,10 @@ func (s *search) refusal(u *unit, at topology.DomainID) *Refusal {
 	if s.options.left(s.cluster) == 0 {
 		return unplanned(s.cluster, t, u.group, max(u.required, t.LevelOf(at)), s.options)
 	}
-	r := &Refusal{Code: CodeInsufficientCapacity, Gang: u.group.Name, Need: needs(u), Apart: u.apart != nil, Ruled: u.ruled() || u.spreads()}
+	r := &Refusal{
+		Code: CodeInsufficientCapacity, Gang: u.group.Name, Need: needs(u), Apart: u.apart != nil, Ruled: u.ruled() || u.spreads(),
+		Blocked: u.blocked(),
+	}
 	switch {
 	case s.spent && s.shareSpent():
 		r.Code, r.Compared = CodeBudgetExhausted, s.options.planBudget(s.cluster)
@@ -137,4 +142,9 @@ func (s *search) refusal(u *unit, at topology.DomainID) *Refusal {
 	}
 	s.closest(r, u, s.spreadOut(r, u, domains, at))
 	return r
+}
+
+// levelGone refuses a gang whose level the topology has no more.
+func levelGone(gang string, level int) *Refusal {
+	return &Refusal{Code: CodeLevelGone, Gang: gang, Level: level, LevelName: "level"}
 }

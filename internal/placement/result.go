@@ -54,7 +54,7 @@ func (r *Result) Placed() bool {
 	return true
 }
 
-// Ruled says that rules about other pods, or volumes, bind a gang that is refused.
+// Ruled reports whether rules about other pods, or volumes, bind a gang that is refused.
 func (r *Result) Ruled() bool {
 	return slices.ContainsFunc(r.Replicas, func(one ReplicaResult) bool {
 		for refusal := one.Refusal; refusal != nil; refusal = refusal.Cause {
@@ -82,7 +82,8 @@ type ReplicaResult struct {
 	// PinHosts says that the path labels alone do not make the scheduler find the planned packing, so that the planned host has to be
 	// pinned too (docs/providers.md#gates): the domain has reservations of several shapes, or a pod has ports or (anti-)affinity of its own.
 	PinHosts bool
-	// Preempts is what its gang's capacity costs others; nil when the capacity is free. Its hosts are pinned, so that the kube-scheduler preempts there.
+	// Preempts is what its gang's capacity costs others; nil when the capacity is free. Its hosts are pinned, so that the kube-scheduler
+	// preempts there.
 	Preempts *Preemption
 	// Refusal is nil when placed.
 	Refusal *Refusal

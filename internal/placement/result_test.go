@@ -136,7 +136,7 @@ func TestMessages(t *testing.T) {
 			wantWhy: "needs 1 pod x 8 nvidia.com/gpu in z/b/r1; it holds 0 of 1 (1 host short of nvidia.com/gpu)"},
 		"an anchor without nodes": {levels: ls, nodes: []string{"a z/b/r1 8"},
 			group:   &Group{Required: 2, Preferred: none, Within: topology.Path{"z", "b", "r9"}, Pods: pods("p", 1, gpus(8))},
-			wantWhy: "z/b/r9, where living members of the graph are pinned, has no nodes any more; the graph is free to move once all of them are gone"},
+			wantWhy: "z/b/r9, where members of the graph are pinned, has no nodes any more; the graph can move when all of these members are gone"},
 		"no labels": {levels: ls, nodes: []string{"a - 8"}, group: group("g", 1, none, pods("p", 1, gpus(8))),
 			wantWhy: "needs 1 pod x 8 nvidia.com/gpu in one block; no node carries the labels of level block"},
 		"long names are shortened in the middle": {levels: ls, nodes: []string{"a " + long + "/" + long + "/" + long + " 1"},

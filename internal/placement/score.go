@@ -63,3 +63,28 @@ func domainsOf(c *topology.Cluster, levels topology.Levels, nodes []string) int 
 	}
 	return len(seen) + len(loose)
 }
+
+// score is that of the placed replicas. Those whose domain is of the narrowest level need no look at their nodes.
+func (p *planner) score(replicas []ReplicaResult) float64 {
+	levels, score := p.tree.Levels(), float64(Unscored)
+	if n := len(levels); n > 0 && levels[n-1].Key == corev1.LabelHostname {
+		levels = levels[:n-1] // it does not count
+	}
+	for _, r := range replicas {
+		if r.Refusal != nil || len(r.Pods) == 0 {
+			continue
+		}
+		one := 1.0
+		if len(r.Domain) < len(levels) {
+			nodes := make([]string, len(r.Pods))
+			for i := range r.Pods {
+				nodes[i] = r.Pods[i].Node
+			}
+			one = Score(p.cluster, levels, [][]string{nodes})
+		}
+		if score == Unscored || one < score {
+			score = one
+		}
+	}
+	return score
+}

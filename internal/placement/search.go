@@ -9,8 +9,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// DefaultBudget is the number of search steps one gang may take: a domain tried, or a number of pods tried on a host. It is some tenths of a
-// second at worst.
+// DefaultBudget is the number of search steps one gang may take: a domain tried, or a number of pods tried on a host. It is some tenths of
+// a second at worst.
 const DefaultBudget = 200_000
 
 // search looks for capacity for one unit, all or nothing. It goes over a list of goals depth first: choose a domain for a unit, then its
@@ -37,7 +37,8 @@ type search struct {
 	free bool
 	// views are all shapes of the unit.
 	views []*topology.View
-	// puts are the replicas that are spread, by where the search has put them; open how many it has yet to put; eligible what it knows of domains.
+	// puts are the replicas that are spread, by where the search has put them; open how many it has yet to put; eligible what it knows of
+	// domains.
 	puts     map[spreadPut]int
 	open     map[*spreading]int
 	eligible map[eligibleIn][]topology.DomainID
@@ -289,4 +290,9 @@ func (s *search) compareNodes(a, b topology.NodeID) int {
 		return -1
 	}
 	return 1
+}
+
+// looksLike reports whether a domain looks like one of those with the marks.
+func (s *search) looksLike(marks []uint64, d topology.DomainID) bool {
+	return len(marks) > 0 && slices.Contains(marks, s.mark(d))
 }

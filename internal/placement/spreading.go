@@ -14,20 +14,20 @@ import (
 
 // Spread has the replicas of a component spread over the domains of a level (docs/placement.md#spreading-replicas).
 type Spread struct {
-	// Required is the level over whose domains the numbers of replicas may differ by 1 at most where a replica is placed; Preferred is one over whose
-	// domains they are to differ as little as there is capacity. [topology.NoLevel]: none.
+	// Required is the level over whose domains the numbers of replicas may differ by 1 at most where a replica is placed; Preferred is one
+	// over whose domains they are to differ as little as there is capacity. [topology.NoLevel]: none.
 	Required, Preferred int
 	// At are the domains of the replicas that are placed and stay.
 	At []topology.Path
 }
 
-// A replica that is spread is a group of its own around the replica's group: first it chooses the domain of the spread level, then the replica's constraint
-// holds in there. The domains that have fewest replicas are tried first.
+// A replica that is spread is a group of its own around the replica's group: first it chooses the domain of the spread level, then the
+// replica's constraint holds in there. The domains that have fewest replicas are tried first.
 //
 //	over zones, in one rack each:   decode-2 {zone: a has 1, b has 1, c has 0} > {rack} > pods
 //
-// When it is required, a group only goes where in the end no domain that got a replica has two more than another. Several replicas that are placed together
-// may take any order, so a domain may be ahead while enough of them are left to even it out.
+// When it is required, a group only goes where in the end no domain that got a replica has two more than another. Several replicas that
+// are placed together may take any order, so a domain may be ahead while enough of them are left to even it out.
 
 // spreading is one level over which the replicas of one component are spread, in one attempt.
 type spreading struct {
@@ -77,7 +77,8 @@ func (sp *spreading) add(t *topology.Tree, path topology.Path) {
 	}
 }
 
-// spread puts the groups around a replica's group that choose the domains it is spread to. A replica that is tied to a domain has no choice.
+// spread puts the groups around a replica's group that choose the domains it is spread to. A replica that is tied to a domain has no
+// choice.
 func (a *attempt) spread(si, ri int, g *Group) *Group {
 	s := a.p.components[si]
 	if len(a.spreads[si]) == 0 || len(s.Waiting[ri].Anchor) > 0 {
@@ -175,7 +176,8 @@ type eligibleIn struct {
 	scope topology.DomainID
 }
 
-// eligibleFor are the domains of the level that count: those which have nodes that suit the replica's pods today and would hold it when they are empty.
+// eligibleFor are the domains of the level that count: those which have nodes that suit the replica's pods today and would hold it when
+// they are empty.
 func (s *search) eligibleFor(u *unit, scope topology.DomainID) []topology.DomainID {
 	key := eligibleIn{u, scope}
 	list, known := s.eligible[key]
@@ -215,8 +217,8 @@ func (s *search) allows(u *unit, scope, d topology.DomainID) bool {
 	return missing <= s.open[sp]-1
 }
 
-// spreadOver lists the domains for a group that is spread, best first: those with fewest replicas, then the former one, then as others are ranked. What is only
-// preferred ends with the whole domain that bounds the group.
+// spreadOver lists the domains for a group that is spread, best first: those with fewest replicas, then the former one, then as others are
+// ranked. What is only preferred ends with the whole domain that bounds the group.
 func (s *search) spreadOver(u *unit, bound, scope topology.DomainID) []topology.DomainID {
 	sp := u.spread
 	if s.tree.LevelOf(bound) >= sp.level {
@@ -233,7 +235,8 @@ func (s *search) spreadOver(u *unit, bound, scope topology.DomainID) []topology.
 		}
 	}
 	slices.SortStableFunc(list, func(a, b ranked) int {
-		return cmp.Or(cmp.Compare(a.replicas, b.replicas), bools.Compare(b.domain == u.hint, a.domain == u.hint), compareChoices(&a.choice, &b.choice))
+		return cmp.Or(cmp.Compare(a.replicas, b.replicas), bools.Compare(b.domain == u.hint, a.domain == u.hint), compareChoices(&a.choice,
+			&b.choice))
 	})
 	domains := make([]topology.DomainID, 0, len(list)+1)
 	for i := range list {

@@ -214,17 +214,27 @@ func (u *unit) pressure() int {
 	return most
 }
 
-// spreads says that replicas in the unit must be spread.
+// spreads reports whether replicas in the unit must be spread.
 func (u *unit) spreads() bool {
 	return u.spread != nil && u.spread.hard || slices.ContainsFunc(u.subs, (*unit).spreads)
 }
 
-// ruled says that more than what each node has by itself binds some of the unit's pods.
+// ruled reports whether more than what each node has by itself binds some of the unit's pods.
 func (u *unit) ruled() bool {
 	return slices.ContainsFunc(u.own, func(d *demand) bool { return len(d.shape().Rules()) > 0 }) || slices.ContainsFunc(u.subs, (*unit).ruled)
 }
 
-// together says that rules about other pods bind some of the unit's.
+// blocked says what keeps pods of the unit off every node, whatever is free; "" for nothing.
+func (u *unit) blocked() (why string) {
+	u.all(func(one *unit) {
+		for _, d := range one.own {
+			why = cmp.Or(why, d.shape().Blocked())
+		}
+	})
+	return why
+}
+
+// together reports whether rules about other pods bind some of the unit's.
 func (u *unit) together() bool {
 	return slices.ContainsFunc(u.own, func(d *demand) bool { return d.together() }) || slices.ContainsFunc(u.subs, (*unit).together)
 }

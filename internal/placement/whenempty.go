@@ -21,12 +21,12 @@ type EmptyHosts struct {
 	Hosts []string
 }
 
-// WhenEmpty finds hosts for a graph's first refused gang as if nothing else ran on them. It is meant for reserving these hosts for a gang that
-// small ones would starve: they are hosts that the gang can use, only as many as it needs, and those with the fewest pods. Of the domains
-// that would do it takes the one that holds most of the gang today; with a path in, that domain alone is tried.
+// WhenEmpty finds hosts for a graph's first refused gang as if nothing else ran on them. It is meant for reserving these hosts for a gang
+// that small ones would starve: they are hosts that the gang can use, only as many as it needs, and those with the fewest pods. Of the
+// domains that would do it takes the one that holds most of the gang today; with a path in, that domain alone is tried.
 //
-// It returns nil when no domain would do, even empty, when each needs more than most hosts, and for gangs that need no single domain. In the
-// second case needs is the smallest number of hosts found; else it is 0. The cluster is left as it was.
+// It returns nil when no domain would do, even empty, when each needs more than most hosts, and for gangs that need no single domain. In
+// the second case needs is the smallest number of hosts found; else it is 0. The cluster is left as it was.
 func WhenEmpty(c *topology.Cluster, g Demand, r *Result, in topology.Path, most int, o Options) (empty *EmptyHosts, needs int) {
 	p := newPlanner(c, g, o)
 	defer p.bind()()
@@ -94,8 +94,9 @@ func (p *planner) firstRefused(r *Result) (*Group, int, topology.DomainID) {
 	return nil, 0, 0
 }
 
-// hostsWhenEmpty returns the hosts that a group needs in a domain. The hosts with the fewest pods are emptied, as few as will do for a packing on
-// at most most hosts. It returns nil when the group does not fit into the empty domain, and more than most hosts when it needs them.
+// hostsWhenEmpty returns the hosts that a group needs in a domain. The hosts with the fewest pods are emptied, as few as will do for a
+// packing on at most most hosts. It returns nil when the group does not fit into the empty domain, and more than most hosts when it needs
+// them.
 func (p *planner) hostsWhenEmpty(g *Group, d topology.DomainID, most int) []string {
 	var nodes []topology.NodeID
 	p.tree.AllNodes(d, func(n topology.NodeID) bool {

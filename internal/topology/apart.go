@@ -3,8 +3,9 @@
 
 package topology
 
-// Apart returns the shape of pods of which no two go to one host. Its views count hosts: a node holds one such pod or none, whatever other pods are on it.
-// The views do not know which hosts the pods have taken already, because pods of the same shape that belong to others may share a host with them.
+// Apart returns the shape of pods of which no two go to one host. Its views count hosts: a node holds one such pod or none, whatever other
+// pods are on it. The views do not know which hosts the pods have taken already, because pods of the same shape that belong to others may
+// share a host with them.
 func (s *Shape) Apart() *Shape {
 	out := *s
 	out.apart = true

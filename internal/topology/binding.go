@@ -5,72 +5,62 @@ package topology
 
 import (
 	"hash/fnv"
-	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Binder reads what binds pods beyond the resources, ports, taints and labels of one node: rules about other pods, volumes, devices. A cluster has
-// the binders that its owner gives it. Pods that none of them binds cost nothing but the question.
+// Binder reads what binds pods beyond the resources, ports, taints and labels of one node: rules about other pods, volumes, devices. A
+// cluster has the binders that its owner gives it. Pods that none of them binds cost nothing but the question.
 type Binder interface {
 	// Bind returns what binds pods of some shapes on a cluster as it is, for one plan on one tree; nil when nothing does.
 	Bind(c *Cluster, t *Tree, shapes []*Shape) Binding
 }
 
 // Binding is what a Binder knows of the pods of one plan. It follows the pods that the plan puts on nodes and takes off them again
-// ([Cluster.Follow]), so that its answers are about the cluster as the search has it. One that has a method End is told when the plan has ended.
+// ([Cluster.Follow]), so that its answers are about the cluster as the search has it. One that has a method End is told when the plan has
+// ended.
 type Binding interface {
 	// Rule returns the rule of pods of one of the plan's shapes ([Shape.With]); nil when nothing binds them.
 	Rule(s *Shape) Rule
-	// Excludes says what keeps one more pod off a node together with the pods that are on nodes now; "" for nothing. scope is the domain that has to
-	// hold the pod whichever node it gets.
+	// Excludes describes what keeps one more pod off a node together with the pods that are on nodes now; "" for nothing. scope is the domain
+	// that has to hold the pod whichever node it gets.
 	Excludes(s *Shape, n NodeID, scope DomainID) string
 	// Bars says the same where no further pod of the plan can change it. What it lets pass may still be excluded when all pods are on nodes.
 	Bars(s *Shape, n NodeID, scope DomainID) string
-	// Leads says that a pod which is not excluded from a node is let there for want of pods that its rules ask for: it would be the first of them, and
-	// others could not go elsewhere any more.
-	Leads(s *Shape, n NodeID) bool
-	// Exceeds says that a pod which is on a node breaks a rule of its own together with those that came after it. Had these come first, it would have been
-	// excluded.
-	Exceeds(s *Shape, n NodeID, scope DomainID) bool
+	// Order answers in which orders pods of the plan can be bound that are off their nodes now; nil when their order does not matter.
+	Order(pods []Waiting) Order
 	// Mark is equal for two nodes that are alike in all that the rules ask.
 	Mark(n NodeID) uint64
 
-	// Put is told of k more pods of a shape of the plan on a node, fewer when k is negative, and PutPod of a pod, which may be one of the plan.
+	// Put is told of k more pods of a shape of the plan on a node, fewer when k is negative, and PutPod of a pod, which may be one of the
+	// plan.
 	Put(s *Shape, n NodeID, k int)
 	PutPod(pod *corev1.Pod, n NodeID, k int)
-}
-
-// Spreader is a Binding that may have pods spread. In whichever order these are bound once they are pinned to their hosts, none is excluded that
-// [Binding.Exceeds] lets pass.
-type Spreader interface {
-	Binding
-	Spreads() bool
 }
 
 // Rule is what binds the pods of a shape.
 type Rule interface {
 	// Key is equal for rules that make pods interchangeable.
 	Key() string
-	// Keeps says what keeps such pods off a node whatever the plan puts elsewhere, by the node's name and labels; "" for nothing.
+	// Keeps describes what keeps such pods off a node whatever the plan puts elsewhere, by the node's name and labels; "" for nothing.
 	Keeps(node string, labels map[string]string) string
-	// Together says that it takes more to answer: where the other pods of the plan are.
+	// Together states that it takes more to answer: where the other pods of the plan are.
 	Together() bool
 }
 
-// Counter is a Rule that bounds how many of its pods one node holds, as the plan has the cluster now. What bounds them on a node changes with the pods on it
-// and with nothing else.
+// Counter is a Rule that bounds how many of its pods one node holds, as the plan has the cluster now. What bounds them on a node changes
+// with the pods on it and with nothing else.
 type Counter interface {
 	Rule
 	// Room is how many further pods a node holds; false for any number.
 	Room(node string) (n int32, limited bool)
-	// Full says what keeps a further pod off a node that has no room.
+	// Full describes what keeps a further pod off a node that has no room.
 	Full(node string) string
 }
 
-// With returns the shape of pods that a rule binds. The kube-scheduler decides by the host, and knows nothing of the plan, so such pods are pinned to
-// their planned host.
+// With returns the shape of pods that a rule binds. The kube-scheduler decides by the host, and knows nothing of the plan, so such pods
+// are pinned to their planned host.
 func (s *Shape) With(r Rule) *Shape {
 	out := *s
 	out.rules = append(out.rules[:len(out.rules):len(out.rules)], r)
@@ -94,7 +84,8 @@ func RuleOf[R Rule](s *Shape) (own R) {
 	return own
 }
 
-// Together says that where such pods may go depends on where other pods of the plan are, so that counting them host by host is an upper bound.
+// Together reports whether where such pods may go depends on where other pods of the plan are, so that counting them host by host is an
+// upper bound.
 func (s *Shape) Together() bool {
 	for _, r := range s.rules {
 		if r.Together() {
@@ -194,63 +185,6 @@ func (c *Cluster) EachPod(f func(pod *corev1.Pod, n NodeID)) {
 			f(r.pod, r.node.id)
 		}
 	}
-}
-
-// AnyRepelling reports whether any pod has required anti-affinity that may be about pods of some namespaces.
-func (c *Cluster) AnyRepelling(namespaces []string) bool {
-	return len(c.repelling[anyNamespace]) > 0 || slices.ContainsFunc(namespaces, func(ns string) bool { return len(c.repelling[ns]) > 0 })
-}
-
-// EachRepelling calls f for every pod of those that have required anti-affinity which may be about pods of some namespaces, in no particular order.
-func (c *Cluster) EachRepelling(namespaces []string, f func(pod *corev1.Pod, n NodeID)) {
-	for _, scope := range append([]string{anyNamespace}, namespaces...) {
-		for id := range c.repelling[scope] {
-			r := c.pods[id]
-			f(r.pod, r.node.id)
-		}
-	}
-}
-
-// anyNamespace is the scope of anti-affinity that names namespaces, or selects them.
-const anyNamespace = ""
-
-// scopeOf is the namespace whose pods a pod's required anti-affinity is about; none: it has no such rule.
-func scopeOf(pod *corev1.Pod) (scope string, repels bool) {
-	terms := antiAffinityTerms(pod)
-	if slices.ContainsFunc(terms, func(t corev1.PodAffinityTerm) bool { return len(t.Namespaces) > 0 || t.NamespaceSelector != nil }) {
-		return anyNamespace, true
-	}
-	return pod.Namespace, len(terms) > 0
-}
-
-// repels keeps the list of pods that have required anti-affinity.
-func (c *Cluster) repels(id string, r *record, k int) {
-	if r.pod == nil {
-		return
-	}
-	scope, repels := scopeOf(r.pod)
-	switch {
-	case !repels:
-	case k > 0:
-		if c.repelling[scope] == nil {
-			c.repelling[scope] = map[string]struct{}{}
-		}
-		c.repelling[scope][id] = struct{}{}
-	case !c.repelsStill(id, r, scope):
-		if delete(c.repelling[scope], id); len(c.repelling[scope]) == 0 {
-			delete(c.repelling, scope)
-		}
-	}
-}
-
-// repelsStill says that another record of a pod has taken the place of one, in the same list.
-func (c *Cluster) repelsStill(id string, old *record, scope string) bool {
-	now := c.pods[id]
-	if now == nil || now == old || now.pod == nil {
-		return false
-	}
-	at, repels := scopeOf(now.pod)
-	return repels && at == scope
 }
 
 // LabelsOf returns the labels of a node, nil when it has no object. They must not be changed.

@@ -13,8 +13,8 @@ const (
 	maxSizes, maxCapacityLevels = 6, 64
 )
 
-// CapacityByLevel is what the levels of some trees offer of one resource. It is counted on nodes that are ready and not cordoned; taints are not looked at,
-// because a pod may tolerate them. Reservations of pods that are released and not bound yet are used capacity.
+// CapacityByLevel is what the levels of some trees offer of one resource. It is counted on nodes that are ready and not cordoned; taints
+// are not looked at, because a pod may tolerate them. Reservations of pods that are released and not bound yet are used capacity.
 type CapacityByLevel struct {
 	// Sizes are the pod sizes that gangs are counted in, ascending: the powers of two up to what the largest node has, and that. At most 6.
 	Sizes []int64
@@ -37,7 +37,7 @@ type LevelCapacity struct {
 	Largest, Gathered []int64
 }
 
-// Fragmentation says how much smaller the largest gang of pods of the i-th size is than it would be if all that is free lay together:
+// Fragmentation describes how much smaller the largest gang of pods of the i-th size is than it would be if all that is free lay together:
 // 0 for not at all, 1 when none fits. It is 0 when nothing is free.
 func (l LevelCapacity) Fragmentation(i int) float64 {
 	if l.Gathered[i] == 0 {
@@ -62,8 +62,8 @@ func (t *tally) add(o *tally, sizes int) {
 // plus adds two numbers of pods. It stays at the largest number there is, which pods of a few bytes of memory reach on one node.
 func plus(a, b int32) int32 { return int32(min(int64(a)+int64(b), math.MaxInt32)) }
 
-// CapacityByLevel counts a resource over the levels of trees of this cluster. It costs one pass over the nodes and domains of each tree, and leaves no
-// counts behind that later changes would have to keep up to date.
+// CapacityByLevel counts a resource over the levels of trees of this cluster. It costs one pass over the nodes and domains of each tree,
+// and leaves no counts behind that later changes would have to keep up to date.
 func (c *Cluster) CapacityByLevel(resource string, trees ...*Tree) CapacityByLevel {
 	at := c.resources.of(resource)
 	if at == notOffered {
@@ -144,8 +144,8 @@ func (t *Tree) count(levels []*LevelCapacity, counted []uint64, sizes []int64, r
 	return levels
 }
 
-// indexIn finds the tree's levels among those that are counted, and adds the others; -1 stands for a level too many, and for one with the name
-// of the whole cluster, which is counted already.
+// indexIn finds the tree's levels among those that are counted, and adds the others; -1 stands for a level too many, and for one with the
+// name of the whole cluster, which is counted already.
 func (t *Tree) indexIn(levels []*LevelCapacity) (all []*LevelCapacity, index []int) {
 	for _, level := range t.levels {
 		i := slices.IndexFunc(levels, func(l *LevelCapacity) bool { return l.Level == level.Domain })
@@ -159,7 +159,7 @@ func (t *Tree) indexIn(levels []*LevelCapacity) (all []*LevelCapacity, index []i
 	return levels, index
 }
 
-// firstTime says that a node is counted for a level for the first time, and notes it.
+// firstTime reports whether a node is counted for a level for the first time, and notes it.
 func firstTime(counted []uint64, id, level int) bool {
 	if counted == nil {
 		return true
@@ -170,7 +170,7 @@ func firstTime(counted []uint64, id, level int) bool {
 	return !was
 }
 
-// offers says that the node has some of a resource, regardless of who uses it.
+// offers reports whether the node has some of a resource, regardless of who uses it.
 func (n *node) offers(resource int) bool { return n != nil && n.spec.present && n.has(resource) }
 
 // tally counts a resource on a node; nothing on one that takes no pods.

@@ -155,9 +155,9 @@ func (c *Cluster) NodeLabels(name string) map[string]string {
 	return nil
 }
 
-// Work counts what was compared and asked for so far: of one pod with one node each request, port, rule, selector, toleration, and each term,
-// expression and value of an affinity; and each count of a node or domain that was asked for. It never decreases. A plan bounds what it costs
-// by it.
+// Work counts what was compared and asked for so far: of one pod with one node each request, port, rule, selector, toleration, and each
+// term, expression and value of an affinity; and each count of a node or domain that was asked for. It never decreases. A plan bounds what
+// it costs by it.
 func (c *Cluster) Work() uint64 { return c.work }
 
 // Spend adds what a caller has compared by itself.

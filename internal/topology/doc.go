@@ -3,9 +3,9 @@
 
 // Package topology knows where the nodes of a cluster are and how many pods of a kind each network domain still holds.
 //
-// A [Cluster] is one store of nodes and of the pods that use them: bound pods, and reservations of pods that are released but not bound yet.
-// A [Tree] is one list of levels laid over that store; several trees share it. A [View] counts, for one tree and one pod [Shape], how many
-// such pods fit every node and, summed up, every domain. Counting is per node: a rack with four GPUs free on four hosts holds no pod
+// A [Cluster] is one store of nodes and of the pods that use them: bound pods, and reservations of pods that are released but not bound
+// yet. A [Tree] is one list of levels laid over that store; several trees share it. A [View] counts, for one tree and one pod [Shape], how
+// many such pods fit every node and, summed up, every domain. Counting is per node: a rack with four GPUs free on four hosts holds no pod
 // that asks for four (docs/providers.md#gates).
 //
 // # Cost

@@ -5,20 +5,22 @@ package topology
 
 import "math"
 
-// emptyCounts are what the nodes of a tree would hold of a shape if nothing ran on them and each took pods: what no pod's end and no command to a node
-// can exceed. They change with the objects of nodes only.
+// emptyCounts are what the nodes of a tree would hold of a shape if nothing ran on them and each took pods: what no pod's end and no
+// command to a node can exceed. They change with the objects of nodes only.
 type emptyCounts struct {
 	// specs and epoch say for which objects and for which tree they were counted.
 	specs, epoch uint64
 	// sum is per domain, most that of the largest node.
 	sum  []int64
 	most int32
-	// matching counts the nodes that the pods' selector and affinity take, offered is the most that one of them offers of each thing the pods want.
+	// matching counts the nodes that the pods' selector and affinity take, offered is the most that one of them offers of each thing the pods
+	// want.
 	matching int
 	offered  []int64
 }
 
-// WhenEmpty is how many pods of the shape a domain would hold if nothing ran on its nodes and each took pods, whatever its state and taints are now.
+// WhenEmpty is how many pods of the shape a domain would hold if nothing ran on its nodes and each took pods, whatever its state and
+// taints are now.
 func (v *View) WhenEmpty(d DomainID) int { return int(v.whenEmpty().sum[d]) }
 
 // HostWhenEmpty is the most that one node would hold so.
@@ -27,8 +29,8 @@ func (v *View) HostWhenEmpty() int { return int(v.whenEmpty().most) }
 // Matching is how many nodes of the tree the pods' selector and affinity take.
 func (v *View) Matching() int { return v.whenEmpty().matching }
 
-// Lacking is the resource of which no such node has as much as one pod asks for, with the most that one has; false when there is none, because each
-// resource by itself suffices somewhere.
+// Lacking is the resource of which no such node has as much as one pod asks for, with the most that one has; false when there is none,
+// because each resource by itself suffices somewhere.
 func (v *View) Lacking() (Exclusion, bool) {
 	counts := v.whenEmpty()
 	for i := range v.held.wants {
@@ -88,8 +90,8 @@ func (e *emptyCounts) count(c *Cluster, n *node, h *held, s *Shape) int32 {
 	return pods
 }
 
-// Allocatable is what the nodes of a domain offer of a resource together, regardless of who uses it; false where some node need not offer what is asked of it,
-// because it is ignored or a DeviceClass serves it.
+// Allocatable is what the nodes of a domain offer of a resource together, regardless of who uses it; false where some node need not offer
+// what is asked of it, because it is ignored or a DeviceClass serves it.
 func (t *Tree) Allocatable(d DomainID, resource string) (sum int64, counts bool) {
 	c := t.cluster
 	if c.ignored.has(resource) || c.served[resource] {

@@ -20,9 +20,9 @@ type changes struct {
 	some bool
 }
 
-// Freed lists, in order, the nodes on which something may fit that did not at the last call: less is used there by bound pods and reservations,
-// the node's object changed, or the node is no longer reserved for someone. What a transaction has put back is not freed. Call it outside of
-// transactions.
+// Freed lists, in order, the nodes on which something may fit that did not at the last call: less is used there by bound pods and
+// reservations, the node's object changed, or the node is no longer reserved for someone. What a transaction has put back is not freed.
+// Call it outside of transactions.
 func (c *Cluster) Freed() []string {
 	freed := c.changes.specs
 	if freed == nil {
@@ -48,12 +48,12 @@ func (c *Cluster) frees(id string, was *record) bool {
 	return now == nil || now.node.name != was.node.name || now.held != was.held && now.held.leaves(was.held)
 }
 
-// leaves says that a load takes less than another one of some resource, or leaves out a port or a rule of it.
+// leaves reports whether a load takes less than another one of some resource, or leaves out a port or a rule of it.
 func (h *held) leaves(other *held) bool {
 	return h.needsLess(other) || lacksAny(h.ports, other.ports) || lacksAny(h.exclusive, other.exclusive)
 }
 
-// lacksAny says that a list lacks something that another one has.
+// lacksAny reports whether a list lacks something that another one has.
 func lacksAny[T comparable](list, other []T) bool {
 	if len(other) == 0 {
 		return false

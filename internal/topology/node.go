@@ -20,7 +20,8 @@ type node struct {
 	name string
 	id   NodeID
 	spec nodeSpec
-	// free is what spec offers, and used what the pods here take, by the index of the resource. Either may be shorter than there are resources.
+	// free is what spec offers, and used what the pods here take, by the index of the resource. Either may be shorter than there are
+	// resources.
 	free, used []int64
 	// pods counts the records on the node, reservations included.
 	pods  int
@@ -65,7 +66,7 @@ type want struct {
 	ignored, served bool
 }
 
-// needsLess says that of some resource less is needed than by another load.
+// needsLess reports whether of some resource less is needed than by another load.
 func (h *held) needsLess(than *held) bool {
 	mine := make(map[string]int64, len(h.wants))
 	for _, w := range h.wants {
@@ -74,8 +75,8 @@ func (h *held) needsLess(than *held) bool {
 	return slices.ContainsFunc(than.wants, func(w want) bool { return mine[w.name] < w.amount })
 }
 
-// Ready reports whether pods may go to a node by its condition Ready. A node without the condition has not been judged yet; the node lifecycle
-// controller taints such nodes.
+// Ready reports whether pods may go to a node by its condition Ready. A node without the condition has not been judged yet; the node
+// lifecycle controller taints such nodes.
 func Ready(n *corev1.Node) bool {
 	return !slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue

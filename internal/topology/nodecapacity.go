@@ -32,8 +32,8 @@ func (c *Cluster) CapacityOf(name, resource string, shapes ...*Shape) NodeCapaci
 	return capacity
 }
 
-// Closed returns what excludes pods of all the shapes from a node, whatever they request: a cordon, its condition, a reservation, or a taint.
-// Selectors and affinity of pods close no node. It returns false for a node that the cluster does not know.
+// Closed returns what excludes pods of all the shapes from a node, whatever they request: a cordon, its condition, a reservation, or a
+// taint. Selectors and affinity of pods close no node. It returns false for a node that the cluster does not know.
 func (c *Cluster) Closed(name string, shapes ...*Shape) (Exclusion, bool) {
 	n := c.byName[name]
 	if n == nil {

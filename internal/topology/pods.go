@@ -78,8 +78,8 @@ func (c *Cluster) Assume(id, node string, s *Shape) {
 	c.putPod(id, &record{node: c.ensure(node), held: c.intern(&s.load), shape: s})
 }
 
-// AssumePinned reserves capacity on a node for a pod that is released but not bound yet. It is pinned to nodes with the given labels: its reservation
-// never moves out of them.
+// AssumePinned reserves capacity on a node for a pod that is released but not bound yet. It is pinned to nodes with the given labels: its
+// reservation never moves out of them.
 func (c *Cluster) AssumePinned(id, node string, s *Shape, pin map[string]string) {
 	h := c.intern(&s.load)
 	c.putPod(id, &record{node: c.ensure(node), held: h, shape: s.unruled(), pod: s.pod, pin: pin})

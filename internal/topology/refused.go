@@ -10,7 +10,8 @@ import (
 	"strings"
 )
 
-// Refused is a place that pods are kept off because a scheduler refused them there: one host, or without a host all nodes that carry the labels.
+// Refused is a place that pods are kept off because a scheduler refused them there: one host, or without a host all nodes that carry the
+// labels.
 type Refused struct {
 	Host   string
 	Labels map[string]string
@@ -38,8 +39,8 @@ func (r Refused) key() string {
 	return b.String()
 }
 
-// Refusing returns the shape of pods that are kept off places. The kube-scheduler does not know that: where a domain has nodes of both kinds
-// ([Cluster.RefusesSome]) such pods are to be pinned to their planned host.
+// Refusing returns the shape of pods that are kept off places. The kube-scheduler does not know that: where a domain has nodes of both
+// kinds ([Cluster.RefusesSome]) such pods are to be pinned to their planned host.
 func (s *Shape) Refusing(places []Refused) *Shape {
 	if len(places) == 0 {
 		return s

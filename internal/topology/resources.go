@@ -11,8 +11,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// resources gives the names of resources that nodes offer an index each, so that amounts are lists of numbers. Any pod may ask for any name: names
-// that no node offers have no index, and pods that ask for one fit nowhere. Index and memory of a name end with the last node that offers it.
+// resources gives the names of resources that nodes offer an index each, so that amounts are lists of numbers. Any pod may ask for any
+// name: names that no node offers have no index, and pods that ask for one fit nowhere. Index and memory of a name end with the last node
+// that offers it.
 type resources struct {
 	index  map[string]int
 	names  []string
@@ -30,7 +31,8 @@ const (
 )
 
 func newResources() resources {
-	return resources{index: map[string]int{string(corev1.ResourcePods): podSlots}, names: []string{string(corev1.ResourcePods)}, nodes: []int{1}}
+	return resources{index: map[string]int{string(corev1.ResourcePods): podSlots}, names: []string{string(corev1.ResourcePods)},
+		nodes: []int{1}}
 }
 
 // of returns the index of a name, or notOffered.
@@ -129,8 +131,8 @@ func (n *node) use(resource int, amount int64) {
 	n.used[resource] += amount
 }
 
-// offersOf lists what a node has of each resource, by name: thousandths for cpu, else the plain amount. A resource of which it has nothing is not
-// offered.
+// offersOf lists what a node has of each resource, by name: thousandths for cpu, else the plain amount. A resource of which it has nothing
+// is not offered.
 func offersOf(n *corev1.Node) []Request {
 	var offers []Request
 	for _, name := range slices.Sorted(maps.Keys(n.Status.Allocatable)) {

@@ -32,7 +32,7 @@ type Duplicate struct {
 	Count int
 }
 
-// Scan says what is real of a topology in a cluster.
+// Scan describes what is real of a topology in a cluster.
 type Scan struct {
 	// Nodes counts the nodes the selector takes.
 	Nodes  int

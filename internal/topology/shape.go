@@ -29,7 +29,7 @@ type Shape struct {
 	// affinityEntries counts the terms, expressions and values of affinity.
 	affinityEntries int
 	tolerations     []corev1.Toleration
-	// binds says that the pod has rules of its own that binders count.
+	// binds states that the pod has rules of its own that binders count.
 	binds bool
 	// apart: see Apart.
 	apart bool
@@ -61,8 +61,8 @@ func (s *Shape) Key() string { return s.key }
 // Requests are what one pod asks for, as the kube-scheduler counts it, in name order, pod slot excluded.
 func (s *Shape) Requests() []Request { return s.load.requests }
 
-// NeedsHost says that capacity in a domain is not enough to make the kube-scheduler find the planned packing, because the pods keep each
-// other or their neighbours off a host (docs/providers.md#gates): such pods are pinned to the planned host.
+// NeedsHost reports whether capacity in a domain is not enough to make the kube-scheduler find the planned packing, because the pods keep
+// each other or their neighbours off a host (docs/providers.md#gates): such pods are pinned to the planned host.
 func (s *Shape) NeedsHost() bool {
 	return len(s.load.ports) > 0 || len(s.load.exclusive) > 0 || s.binds || len(s.avoid) > 0 || len(s.rules) > 0
 }
@@ -80,11 +80,12 @@ func loadOf(pod *corev1.Pod) load {
 	return load{requests: RequestsOf(pod), ports: portsOf(pod), exclusive: exclusiveOf(pod)}
 }
 
-// SameRequests says that two pods ask for the same, as the kube-scheduler counts it: by their status too, while they are resized in place (KEP-1287).
+// SameRequests reports whether two pods ask for the same, as the kube-scheduler counts it: by their status too, while they are resized in
+// place (KEP-1287).
 func SameRequests(a, b *corev1.Pod) bool { return slices.Equal(RequestsOf(a), RequestsOf(b)) }
 
-// counting are the options that the kube-scheduler counts a pod with (framework.PodInfo.CalculateResource), with every feature gate on: where one is
-// off, the API server drops the fields that it is about, and the option changes nothing.
+// counting are the options that the kube-scheduler counts a pod with (framework.PodInfo.CalculateResource), with every feature gate on:
+// where one is off, the API server drops the fields that it is about, and the option changes nothing.
 var counting = resource.PodResourcesOptions{
 	UseStatusResources: true,
 	InPlacePodLevelResourcesVerticalScalingEnabled: true,

@@ -15,11 +15,11 @@ import (
 // Uncounted resources, as the kube-scheduler's NodeResourcesFit has them:
 //
 //   - A resource that the scheduler is configured to ignore counts on no node: something else decides about it (an extender).
-//   - A resource that a DeviceClass serves counts on the nodes whose kubelet offers it, by a device plugin. On the others the kube-scheduler makes a
-//     claim of it, and allocates devices; how many a node has is not counted here.
+//   - A resource that a DeviceClass serves counts on the nodes whose kubelet offers it, by a device plugin. On the others the
+//     kube-scheduler makes a claim of it, and allocates devices; how many a node has is not counted here.
 
-// Ignored says which resources the kube-scheduler that binds the pods ignores: names such as example.com/gpumem, and groups such as example.com for
-// all names in one. Like there, only extended resources can be ignored.
+// Ignored says which resources the kube-scheduler that binds the pods ignores: names such as example.com/gpumem, and groups such as
+// example.com for all names in one. Like there, only extended resources can be ignored.
 type Ignored struct{ names, groups map[string]bool }
 
 // IgnoredResources reads names, which have a slash, and groups, which have none.
@@ -37,7 +37,8 @@ func IgnoredResources(list []string) Ignored {
 
 func (i Ignored) has(name string) bool {
 	group, _, prefixed := strings.Cut(name, "/")
-	return prefixed && !strings.Contains(name, corev1.ResourceDefaultNamespacePrefix) && !strings.HasPrefix(name, corev1.DefaultResourceRequestsPrefix) &&
+	return prefixed && !strings.Contains(name, corev1.ResourceDefaultNamespacePrefix) &&
+		!strings.HasPrefix(name, corev1.DefaultResourceRequestsPrefix) &&
 		(i.names[name] || i.groups[group])
 }
 
@@ -56,7 +57,8 @@ func ServedBy(classes []*resourcev1.DeviceClass) []string {
 	return slices.Sorted(maps.Keys(served))
 }
 
-// Serve replaces the resources that DeviceClasses serve, and reports whether that changed anything. It costs every view a look at all nodes.
+// Serve replaces the resources that DeviceClasses serve, and reports whether that changed anything. It costs every view a look at all
+// nodes.
 func (c *Cluster) Serve(names []string) (changed bool) {
 	served := make(map[string]bool, len(names))
 	for _, name := range names {
@@ -99,7 +101,7 @@ func (c *Cluster) Served(s *Shape) (names []string) {
 	return names
 }
 
-// ServesNone says that no DeviceClass serves a resource.
+// ServesNone reports whether no DeviceClass serves a resource.
 func (c *Cluster) ServesNone() bool { return len(c.served) == 0 }
 
 // Offers reports whether a node offers some of a resource, regardless of who uses it.

@@ -20,8 +20,8 @@ type View struct {
 	// admits remembers whether the node lets such pods in, judged for the spec version in seen.
 	admits []bool
 	seen   []uint64
-	// suiting is how many nodes of each domain suit such pods. suits says of each node whether it does, judged as admits, and suited whether it
-	// was counted so.
+	// suiting is how many nodes of each domain suit such pods. suits says of each node whether it does, judged as admits, and suited whether
+	// it was counted so.
 	suiting       []int32
 	suits, suited []bool
 	// sum is what each domain counts. Nodes of absurd amounts count up to the largest int32 each, which add up to more.
@@ -79,8 +79,8 @@ func (v *View) Fit(d DomainID) int {
 	return int(v.sum[d])
 }
 
-// Suiting is how many nodes of a domain suit such pods, whatever else is on them: those that are ready, and match the selectors, affinity and
-// tolerations of the pods. A node that is cordoned or reserved may be among them.
+// Suiting is how many nodes of a domain suit such pods, whatever else is on them: those that are ready, and match the selectors, affinity
+// and tolerations of the pods. A node that is cordoned or reserved may be among them.
 func (v *View) Suiting(d DomainID) int {
 	v.tree.cluster.work++
 	v.refresh()
@@ -117,7 +117,7 @@ func (v *View) Biggest(d DomainID) int {
 	return int(most)
 }
 
-// Why says what keeps a further pod of the shape off a node; false when one fits.
+// Why describes what keeps a further pod of the shape off a node; false when one fits.
 func (v *View) Why(n NodeID) (Exclusion, bool) {
 	if v.NodeFit(n) > 0 {
 		return Exclusion{}, false
@@ -125,8 +125,8 @@ func (v *View) Why(n NodeID) (Exclusion, bool) {
 	return v.tree.cluster.why(v.tree.cluster.nodes[n], v.shape, v.held)
 }
 
-// Left is what is left on a node of the i-th of the shape's Requests; negative when the node shrank below what is bound. It is false when the
-// node need not have any of it; see [Cluster.Serve].
+// Left is what is left on a node of the i-th of the shape's Requests; negative when the node shrank below what is bound. It is false when
+// the node need not have any of it; see [Cluster.Serve].
 func (v *View) Left(n NodeID, i int) (left int64, counts bool) {
 	node, w := v.tree.cluster.nodes[n], &v.held.wants[i+1]
 	return node.available(w.resource), node.counts(w)

@@ -33,8 +33,8 @@ const (
 // Exclusion is why a node takes no pod, or no further pod, of a shape.
 type Exclusion struct {
 	Kind Kind
-	// Detail is the taint ("key=value:NoSchedule"), for whom the node is reserved, the resource that is short ("pods": no pod slot left), or what a rule
-	// says of the node ([Rule]).
+	// Detail is the taint ("key=value:NoSchedule"), for whom the node is reserved, the resource that is short ("pods": no pod slot left), or
+	// what a rule says of the node ([Rule]).
 	Detail string
 	// Have and Need are the free and the requested amount of the resource.
 	Have, Need int64
@@ -63,7 +63,7 @@ func (e Exclusion) String() string {
 	return string(e.Kind)
 }
 
-// Why says what keeps a further pod of the shape off a node; false when one fits, or the node is not known.
+// Why describes what keeps a further pod of the shape off a node; false when one fits, or the node is not known.
 func (c *Cluster) Why(name string, s *Shape) (Exclusion, bool) {
 	n, ok := c.byName[name]
 	if !ok {
@@ -127,8 +127,8 @@ func (c *Cluster) exclusion(n *node, s *Shape) (Exclusion, bool) {
 	return c.kept(n, s)
 }
 
-// closed judges whether the node takes pods now; a node that is not ready is left out even for pods that tolerate its taint, because a gang member
-// there would not start.
+// closed judges whether the node takes pods now; a node that is not ready is left out even for pods that tolerate its taint, because a
+// gang member there would not start.
 func (c *Cluster) closed(n *node, s *Shape) (Exclusion, bool) {
 	if n.spec.cordoned && !c.tolerated(s, &unschedulable) {
 		return Exclusion{Kind: KindCordoned}, true
@@ -182,7 +182,8 @@ func (c *Cluster) tolerated(s *Shape, t *corev1.Taint) bool {
 	return len(s.tolerations) > 0 && corev1helpers.TolerationsTolerateTaint(klog.Logger{}, s.tolerations, t, false)
 }
 
-// MixedReservations reports whether a domain has reservations of shapes other than the given one (docs/providers.md#gates: then hosts are pinned).
+// MixedReservations reports whether a domain has reservations of shapes other than the given one (docs/providers.md#gates: then hosts are
+// pinned).
 func (c *Cluster) MixedReservations(t *Tree, d DomainID, s *Shape) bool {
 	if len(c.pending) == 0 || len(c.pending) == 1 && c.pending[s.key] > 0 {
 		return false

@@ -94,7 +94,7 @@ type candidates struct {
 	byLabels map[string][]*volume
 }
 
-// chooses says that the claim may get a volume that exists.
+// chooses reports whether the claim may get a volume that exists.
 func (c *claim) chooses() bool {
 	if c.class == nil || c.selected != "" {
 		return false
@@ -155,8 +155,8 @@ func (f *candidates) near(of map[string]string) (out []*volume) {
 	return append(out, f.rest...)
 }
 
-// reachable lists the volumes that the claim may get on a node with some labels, in the order in which the kube-scheduler takes them: the smallest
-// first, those of one size by name.
+// reachable lists the volumes that the claim may get on a node with some labels, in the order in which the kube-scheduler takes them: the
+// smallest first, those of one size by name.
 func (c *claim) reachable(of map[string]string) []*volume {
 	if !c.chooses() {
 		return nil

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -145,7 +144,7 @@ func (c *claim) text() string {
 	return "own " + string(spec)
 }
 
-// keeps says what keeps pods with the claim off a node, whatever other pods do.
+// keeps describes what keeps pods with the claim off a node, whatever other pods do.
 func (c *claim) keeps(node string, of map[string]string) string {
 	switch {
 	case c.unusable != "":
@@ -161,7 +160,7 @@ func (c *claim) keeps(node string, of map[string]string) string {
 	return ""
 }
 
-// reach says what keeps a volume from being used on a node.
+// reach describes what keeps a volume from being used on a node.
 func (s *Store) reach(v *volume, of map[string]string) string {
 	if !s.reaches(v, of) {
 		return "volume " + v.Name + " is elsewhere"
@@ -172,44 +171,8 @@ func (s *Store) reach(v *volume, of map[string]string) string {
 	return ""
 }
 
-// zoneLabels are those by which VolumeZone compares volumes and nodes.
-var zoneLabels = []string{
-	corev1.LabelFailureDomainBetaZone, corev1.LabelFailureDomainBetaRegion, corev1.LabelTopologyZone, corev1.LabelTopologyRegion,
-}
-
-// stable is the label that has taken the place of a beta label.
-var stable = map[string]string{
-	corev1.LabelFailureDomainBetaZone: corev1.LabelTopologyZone, corev1.LabelFailureDomainBetaRegion: corev1.LabelTopologyRegion,
-}
-
-// zoned says that a volume's labels tell its zone or region.
-func zoned(v *corev1.PersistentVolume) bool {
-	return slices.ContainsFunc(zoneLabels, func(label string) bool { _, has := v.Labels[label]; return has })
-}
-
-// inZones compares the zone labels of a volume with those of a node. A node without any is in no zone.
-func inZones(v *corev1.PersistentVolume, of map[string]string) bool {
-	if !slices.ContainsFunc(zoneLabels, func(label string) bool { _, has := of[label]; return has }) {
-		return true
-	}
-	for _, label := range zoneLabels {
-		value, limited := v.Labels[label]
-		if !limited {
-			continue
-		}
-		at, has := of[label]
-		if !has {
-			at, has = of[stable[label]]
-		}
-		if !has || !slices.Contains(strings.Split(value, "__"), at) {
-			return false
-		}
-	}
-	return true
-}
-
-// choice is what a claim without a volume gets for a pod on a node: a volume that exists and is not taken, nil for one that is made; or what keeps it from
-// getting one. Without taken all volumes count.
+// choice is what a claim without a volume gets for a pod on a node: a volume that exists and is not taken, nil for one that is made; or
+// what keeps it from getting one. Without taken all volumes count.
 func (c *claim) choice(node string, of map[string]string, taken func(*volume) bool) (v *volume, why string) {
 	for _, v := range c.reachable(of) {
 		if c.spent(1); taken == nil || !taken(v) {
@@ -248,14 +211,16 @@ func (c *claim) spent(comparisons int) {
 // allows reports whether a node is in one of the topologies that a class allows; without any, all are.
 func allows(terms []corev1.TopologySelectorTerm, of map[string]string) bool {
 	return len(terms) == 0 || slices.ContainsFunc(terms, func(t corev1.TopologySelectorTerm) bool {
-		return len(t.MatchLabelExpressions) > 0 && !slices.ContainsFunc(t.MatchLabelExpressions, func(e corev1.TopologySelectorLabelRequirement) bool {
-			value, has := of[e.Key]
-			return !has || !slices.Contains(e.Values, value)
-		})
+		return len(t.MatchLabelExpressions) > 0 && !slices.ContainsFunc(t.MatchLabelExpressions,
+			func(e corev1.TopologySelectorLabelRequirement) bool {
+				value, has := of[e.Key]
+				return !has || !slices.Contains(e.Values, value)
+			})
 	})
 }
 
-// hasCapacity reports whether the driver of a class reports enough capacity for a claim where a node is; true for a driver that does not report any.
+// hasCapacity reports whether the driver of a class reports enough capacity for a claim where a node is; true for a driver that does not
+// report any.
 func (s *Store) hasCapacity(c *claim, of map[string]string) bool {
 	size, asked := c.object.Spec.Resources.Requests[corev1.ResourceStorage]
 	driver := s.drivers[c.class.Provisioner]
@@ -271,7 +236,8 @@ func (s *Store) hasCapacity(c *claim, of map[string]string) bool {
 	return false
 }
 
-// handle names the volume of a claim among those of a driver, whether or not further pods can use it; no driver for one that is not attached by one.
+// handle names the volume of a claim among those of a driver, whether or not further pods can use it; no driver for one that is not
+// attached by one.
 func (c *claim) handle() (driver, handle string) {
 	if c.object == nil {
 		return "", ""
@@ -289,7 +255,7 @@ func (c *claim) handle() (driver, handle string) {
 	return class.Provisioner, "claim " + c.name.String()
 }
 
-// exclusive says that one pod at a time may use the claim.
+// exclusive reports whether one pod at a time may use the claim.
 func (c *claim) exclusive() bool {
 	return c.object != nil && slices.Contains(c.object.Spec.AccessModes, corev1.ReadWriteOncePod)
 }

@@ -36,12 +36,6 @@ func (b *binding) Bars(s *topology.Shape, n topology.NodeID, _ topology.DomainID
 	return b.full(class, n)
 }
 
-// Leads implements topology.Binding.
-func (b *binding) Leads(*topology.Shape, topology.NodeID) bool { return false }
-
-// Exceeds implements topology.Binding.
-func (b *binding) Exceeds(*topology.Shape, topology.NodeID, topology.DomainID) bool { return false }
-
 // tied reports whether the volume that the first pod of a claim gets is out of a node's reach.
 func (b *binding) tied(u *use, n topology.NodeID) string {
 	for at := range u.pods {

@@ -39,7 +39,7 @@ func classOfVolume(v *corev1.PersistentVolume) string {
 	return v.Spec.StorageClassName
 }
 
-// waits says that a class provides volumes for pods that have a node.
+// waits reports whether a class provides volumes for pods that have a node.
 func waits(class *storagev1.StorageClass) bool {
 	return class != nil && class.VolumeBindingMode != nil && *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
 }
@@ -69,5 +69,7 @@ func suits(v *corev1.PersistentVolume, c *corev1.PersistentVolumeClaim) bool {
 			return false
 		}
 	}
-	return !slices.ContainsFunc(c.Spec.AccessModes, func(mode corev1.PersistentVolumeAccessMode) bool { return !slices.Contains(v.Spec.AccessModes, mode) })
+	return !slices.ContainsFunc(c.Spec.AccessModes, func(mode corev1.PersistentVolumeAccessMode) bool {
+		return !slices.Contains(v.Spec.AccessModes, mode)
+	})
 }

@@ -60,13 +60,14 @@ func joined(m map[string]string) string {
 	return strings.Join(names, ",")
 }
 
-// binds says that a claim may keep its pods off some node.
+// binds reports whether a claim may keep its pods off some node.
 func (b *binding) binds(c *claim) bool {
-	return c.unusable != "" || c.class != nil || b.matters(c) || c.volume != nil && (c.volume.Spec.NodeAffinity != nil || zoned(c.volume.PersistentVolume))
+	return c.unusable != "" || c.class != nil || b.matters(c) || c.volume != nil && (c.volume.Spec.NodeAffinity != nil ||
+		zoned(c.volume.PersistentVolume))
 }
 
-// matters says that other pods of the plan matter to those with a claim: what they share is to be chosen, one of them may use it, or their volumes are
-// attached by a driver with a limit.
+// matters reports whether other pods of the plan matter to those with a claim: what they share is to be chosen, one of them may use it, or
+// their volumes are attached by a driver with a limit.
 func (b *binding) matters(c *claim) bool {
 	if c.class != nil && !c.own || c.exclusive() {
 		return true
@@ -85,6 +86,16 @@ func (r *rule) Key() string { return r.key }
 
 // Together implements topology.Rule.
 func (r *rule) Together() bool { return r.together }
+
+// Blocked implements topology.Blocker.
+func (r *rule) Blocked() string {
+	for _, c := range r.claims {
+		if c.unusable != "" {
+			return c.unusable
+		}
+	}
+	return r.used
+}
 
 // Keeps implements topology.Rule.
 func (r *rule) Keeps(node string, labels map[string]string) string {

@@ -14,7 +14,7 @@ import (
 
 // Store is the volumes of a cluster, as objects that are only looked at.
 type Store struct {
-	// Partial says that a claim may exist which is not in the store: it binds nothing.
+	// Partial states that a claim may exist which is not in the store: it binds nothing.
 	Partial bool
 
 	claims     map[types.NamespacedName]*corev1.PersistentVolumeClaim
@@ -81,8 +81,8 @@ func (s *Store) Delete(object any) {
 	}
 }
 
-// Expect adds a claim that will be made, unless there is one of its name, as the API server would store it: without a class it gets the default one. A
-// class that waits for its first consumer says where its volume can be; otherwise it binds nothing until it is there.
+// Expect adds a claim that will be made, unless there is one of its name, as the API server would store it: without a class it gets the
+// default one. A class that waits for its first consumer says where its volume can be; otherwise it binds nothing until it is there.
 func (s *Store) Expect(c *corev1.PersistentVolumeClaim) {
 	name := types.NamespacedName{Namespace: c.Namespace, Name: c.Name}
 	if s.claims[name] != nil {
@@ -107,7 +107,8 @@ func (s *Store) defaultClass() *string {
 		if class.Annotations[isDefaultClass] != "true" {
 			continue
 		}
-		if newest == nil || class.CreationTimestamp.After(newest.CreationTimestamp.Time) || class.CreationTimestamp.Equal(&newest.CreationTimestamp) && class.Name < newest.Name {
+		if newest == nil || class.CreationTimestamp.After(newest.CreationTimestamp.Time) ||
+			class.CreationTimestamp.Equal(&newest.CreationTimestamp) && class.Name < newest.Name {
 			newest = class
 		}
 	}

@@ -5,6 +5,7 @@ package volumes_test
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -170,7 +171,7 @@ func TestPlan(t *testing.T) {
 			objects: []any{claim("models", "", boundTo("v")), pv("v", "", "b")}, pods: pods(3, "4", "models"),
 			why: "needs 3 pods x 4 nvidia.com/gpu in the cluster; it holds 2 of 3 (2 hosts volume v is elsewhere",
 		},
-		"no such claim":                     {pods: pods(1, "1", "models"), why: "4 hosts volume claim models does not exist"},
+		"no such claim":                     {pods: pods(1, "1", "models"), why: "volume claim models does not exist; needs 1 pod x 1 nvidia.com/gpu in the cluster"},
 		"no such claim, as far as is known": {partial: true, pods: pods(1, "1", "models"), want: []string{"a-1"}},
 		"a claim of another namespace": {
 			objects: []any{claim("models", "", boundTo("v"), func(c *corev1.PersistentVolumeClaim) { c.Namespace = "other" }), pv("v", "", "")},
@@ -262,6 +263,9 @@ func TestPlan(t *testing.T) {
 				if r.Refusal == nil || !strings.Contains(r.Refusal.Message(), tc.why) {
 					t.Fatalf("not refused for %q: %v, %+v", tc.why, r.Pods, r.Refusal)
 				}
+				if got := r.Refusal.Blocked; (got != "") != everywhere.MatchString(tc.why) || !strings.Contains(r.Refusal.Message(), got) {
+					t.Errorf("what keeps it off every node is %q, of %s", got, r.Refusal.Message())
+				}
 				return
 			}
 			if r.Refusal != nil {
@@ -278,6 +282,9 @@ func TestPlan(t *testing.T) {
 		})
 	}
 }
+
+// everywhere matches what no free capacity would change.
+var everywhere = regexp.MustCompile(`not exist|lost its volume|being deleted|not bound|no storage class|in use by|the pod's own`)
 
 func graphOf(list []*corev1.Pod) placement.Demand {
 	replica := placement.Replica{}

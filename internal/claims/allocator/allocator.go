@@ -1,9 +1,10 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package allocator decides which devices claims get, by the allocator of the kube-scheduler (k8s.io/dynamic-resource-allocation). That takes a context,
-// logs, and promises no compatibility; this is the one package that knows it. Its minor version is that of the go.mod's Kubernetes, and the features are
-// those that a kube-scheduler of this version has by default. An older API server drops the fields of features that it does not have.
+// Package allocator decides which devices claims get, by the allocator of the kube-scheduler (k8s.io/dynamic-resource-allocation). That
+// takes a context, logs, and promises no compatibility; this is the one package that knows it. Its minor version is that of the go.mod's
+// Kubernetes, and the features are those that a kube-scheduler of this version has by default. An older API server drops the fields of
+// features that it does not have.
 package allocator
 
 import (
@@ -17,6 +18,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/cel"
 	"k8s.io/dynamic-resource-allocation/structured"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/lru"
 
 	"github.com/trellis-k8s/trellis/internal/claims"
 )
@@ -24,25 +26,49 @@ import (
 const (
 	// within bounds one allocation on one node. The kube-scheduler gives it 10 seconds; here planning waits meanwhile.
 	within = time.Second
-	// compiled is how many selectors are kept compiled. One takes some 100 KiB.
-	compiled = 256
+	// estimated is of how many selectors the cost is kept.
+	estimated = 4096
 )
 
 // features are those that a kube-scheduler of this version has by default.
 var features = structured.Features{
-	AdminAccess: true, ConsumableCapacity: true, DeviceBindingAndStatus: true, DeviceTaints: true, FractionalCapacityRange: true, PartitionableDevices: true,
-	PrioritizedList: true,
+	AdminAccess: true, ConsumableCapacity: true, DeviceBindingAndStatus: true, DeviceTaints: true, FractionalCapacityRange: true,
+	PartitionableDevices: true,
+	PrioritizedList:      true,
 }
 
+// ofSelectors are those of the features that concern selectors.
+var ofSelectors = cel.Features{EnableConsumableCapacity: true}
+
 // Allocator implements claims.Allocator. It may be used by several goroutines.
-type Allocator struct{ selectors *cel.Cache }
+//
+// Selectors are evaluated inside Allocate: the kube-scheduler's allocator has no other way to be told which devices they take.
+type Allocator struct {
+	selectors *cel.Cache
+	// costs are estimates, by expression.
+	costs *lru.Cache
+}
 
 // New returns an allocator that has compiled no selector yet.
 func New() *Allocator {
-	return &Allocator{cel.NewCache(compiled, cel.Features{EnableConsumableCapacity: true})}
+	return &Allocator{selectors: cel.NewCache(claims.Compiled, ofSelectors), costs: lru.New(estimated)}
 }
 
-// Compile compiles the selectors of an object, so that a later Allocate does not have to: it takes milliseconds for each.
+// Cost implements claims.Allocator. An estimate takes milliseconds, and is kept.
+func (a *Allocator) Cost(expression string) uint64 {
+	if cost, known := a.costs.Get(expression); known {
+		return cost.(uint64)
+	}
+	cost := uint64(0)
+	if result := cel.GetCompiler(ofSelectors).CompileCELExpression(expression, cel.Options{}); result.Error == nil {
+		cost = result.MaxCost
+	}
+	a.costs.Add(expression, cost)
+	return cost
+}
+
+// Compile compiles the selectors of an object and estimates their cost, so that a later Allocate or Cost does not have to: it takes
+// milliseconds for each.
 func (a *Allocator) Compile(object any) {
 	switch o := object.(type) {
 	case *resourcev1.DeviceClass:
@@ -72,6 +98,7 @@ func (a *Allocator) compile(selectors []resourcev1.DeviceSelector) {
 	for i := range selectors {
 		if selectors[i].CEL != nil {
 			a.selectors.GetOrCompile(selectors[i].CEL.Expression)
+			a.Cost(selectors[i].CEL.Expression)
 		}
 	}
 }

@@ -12,16 +12,16 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// beside notes that pods suit nodes of the cluster, and none of those that the topology's node selector takes: a frontend for the CPU pool, in a graph
-// that is packed by a topology of the GPU pool.
-func (s *search) beside(r *Refusal, u *unit) {
+// noteLeftOut notes that pods suit nodes of the cluster, and none of those that the topology's node selector takes: a frontend for the CPU
+// pool, in a graph that is packed by a topology of the GPU pool.
+func (s *search) noteLeftOut(r *Refusal, u *unit) {
 	selector := s.tree.NodeSelector()
 	if len(selector) == 0 {
 		return
 	}
 	for i := range u.total {
 		if view := u.total[i].view; view.Suiting(topology.Root) == 0 {
-			if r.Beside = s.cluster.Tree(nil, nil).View(view.Shape()).Suiting(topology.Root); r.Beside > 0 {
+			if r.LeftOut = s.cluster.Tree(nil, nil).View(view.Shape()).Suiting(topology.Root); r.LeftOut > 0 {
 				r.NodeSelector = selector
 				return
 			}
@@ -29,20 +29,21 @@ func (s *search) beside(r *Refusal, u *unit) {
 	}
 }
 
-// besideText names the fix.
-func (r *Refusal) besideText() string {
-	if r.Beside == 0 {
+// leftOutText names the fix.
+func (r *Refusal) leftOutText() string {
+	if r.LeftOut == 0 {
 		return ""
 	}
 	var labels []string
 	for _, key := range slices.Sorted(maps.Keys(r.NodeSelector)) {
 		labels = append(labels, key+"="+r.NodeSelector[key])
 	}
-	nodes := plural(r.Beside, "node") + " that suit"
-	if r.Beside == 1 {
+	nodes := plural(r.LeftOut, "node") + " that suit"
+	if r.LeftOut == 1 {
 		nodes = "the node that suits"
 	}
-	return fmt.Sprintf("nodeSelector %s of the topology leaves out %s such pods: pack with a topology without it", name(strings.Join(labels, ",")), nodes)
+	return fmt.Sprintf("nodeSelector %s of the topology leaves out %s such pods: pack with a topology without it",
+		name(strings.Join(labels, ",")), nodes)
 }
 
 // innermost is the part of a gang that does not fit.

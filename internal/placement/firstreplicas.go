@@ -9,9 +9,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// The head of a component is the first of its waiting replicas, as many as the component is not to run without (MinAvailable, else one). Heads are
-// placed whole: those of all components together as the base gang of a graph with a domain of its own, else each by itself. A component with
-// active replicas has no head: what it lost returns replica by replica.
+// The head of a component is the first of its waiting replicas, as many as the component is not to run without (MinAvailable, else one).
+// Heads are placed whole: those of all components together as the base gang of a graph with a domain of its own, else each by itself. A
+// component with active replicas has no head: what it lost returns replica by replica.
 
 // first is how many waiting replicas of the component the base gang has.
 func (s *component) first() int { return min(max(s.MinAvailable, 1), len(s.Waiting)) }
@@ -26,8 +26,8 @@ func (s *component) head() int {
 	return n
 }
 
-// Together is how many of the waiting replicas, which are in order of their ordinals, are placed together or not at all: as part of the base gang of
-// a graph with a domain of its own, or by themselves.
+// Together is how many of the waiting replicas, which are in order of their ordinals, are placed together or not at all: as part of the
+// base gang of a graph with a domain of its own, or by themselves.
 func (s *Component) Together(base bool) int {
 	one := component{Component: *s}
 	switch {

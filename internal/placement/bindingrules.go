@@ -9,10 +9,11 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Pods that rules about other pods bind ([topology.Binding]) are placed one by one, each together with those before it. Counting them host by host is an upper
-// bound of what a domain holds, so it still tells which domains are worth a try. The first pass takes for each pod the best host that the rules allow as
-// things are. The second pass goes over all ways to spread them, as for other pods, where no order of the pods could be allowed it leaves out what is
-// barred for good; each way that it finds has to have an order in which the kube-scheduler can bind the pods (ordered).
+// Pods that rules about other pods bind ([topology.Binding]) are placed one by one, each together with those before it. Counting them host
+// by host is an upper bound of what a domain holds, so it still tells which domains are worth a try. The first pass takes for each pod the
+// best host that the rules allow as things are. The second pass goes over all ways to spread them, as for other pods, where no order of
+// the pods could be allowed it leaves out what is barred for good; each way that it finds has to be one in which the kube-scheduler binds
+// the pods in every order (ordered).
 
 // bind asks what binds the pods that wait, and gives their shapes the rules. It returns what ends the following.
 func (p *planner) bind() (end func()) {
@@ -71,7 +72,7 @@ func (p *planner) ruled(known map[*topology.Shape]*topology.Shape, s *topology.S
 // shape is that of the demand's pods, with the rules of this plan.
 func (d *demand) shape() *topology.Shape { return d.pods[0].Shape }
 
-// together says that where the pods go depends on where others of the plan are.
+// together reports whether where the pods go depends on where others of the plan are.
 func (d *demand) together() bool { return d.shape().Together() }
 
 // excluded says what keeps one more pod of a demand off a host now, in addition to what its view counts; "" for nothing.
@@ -109,8 +110,8 @@ func (s *search) oneByOne(dm *demand, at, scope topology.DomainID, n int) (place
 	return placed
 }
 
-// bestAllowed is the host that one more pod goes to: in the sub-domain of the one before it, then the tightest that holds all that are left, then the
-// fullest, then the first; -1 for none.
+// bestAllowed is the host that one more pod goes to: in the sub-domain of the one before it, then the tightest that holds all that are
+// left, then the fullest, then the first; -1 for none.
 func (s *search) bestAllowed(dm *demand, at, scope topology.DomainID, left int, last topology.DomainID) topology.NodeID {
 	best, most, near := topology.NodeID(-1), 0, false
 	s.tree.AllNodes(at, func(n topology.NodeID) bool {
@@ -182,7 +183,8 @@ func (a *attempt) retry(si int) bool {
 	return some
 }
 
-// unallowed counts the hosts of a domain that have capacity for pods of a view and are kept from them by the rules, once as many as can be are there.
+// unallowed counts the hosts of a domain that have capacity for pods of a view and are kept from them by the rules, once as many as can be
+// are there.
 func (s *search) unallowed(u *unit, d topology.DomainID, view *topology.View, counts map[topology.Exclusion]int) {
 	at := slices.IndexFunc(u.own, func(dm *demand) bool { return dm.view == view && len(dm.shape().Rules()) > 0 })
 	if at < 0 {

@@ -81,15 +81,17 @@ func scarcest(requests []topology.Request) int {
 	return min(0, len(requests)-1)
 }
 
-// Asks is what the gang needs and what binds it, without the numbers of domains: "needs 4 pods x 8 nvidia.com/gpu in one rack inside zone-0".
+// Asks is what the gang needs and what binds it, without the numbers of domains: "needs 4 pods x 8 nvidia.com/gpu in one rack inside
+// zone-0".
 func (r *Refusal) Asks() string {
 	switch {
 	case r.Code == CodeBaseGangWaits:
 		return r.waitsText()
 	case r.Code == CodeBudgetExhausted || r.short() && r.Closest != nil:
 		bare := Refusal{
-			Code: r.Code, Need: r.Need, Apart: r.Apart, Level: r.Level, LevelName: r.LevelName, Within: r.Within, Elsewhere: r.Elsewhere, Steps: r.Steps, Compared: r.Compared,
-			Beside: r.Beside, NodeSelector: r.NodeSelector, Never: r.Never, Spreading: r.Spreading,
+			Code: r.Code, Need: r.Need, Apart: r.Apart, Level: r.Level, LevelName: r.LevelName, Within: r.Within, Elsewhere: r.Elsewhere,
+			Steps: r.Steps, Compared: r.Compared,
+			LeftOut: r.LeftOut, NodeSelector: r.NodeSelector, Never: r.Never, Spreading: r.Spreading,
 		}
 		return bare.sentence()
 	}

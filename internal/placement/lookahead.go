@@ -3,7 +3,8 @@
 
 package placement
 
-// now is how many of the service's waiting replicas, the first of them, are to be placed now. The others are there for the choice of domains alone.
+// now is how many of the service's waiting replicas, the first of them, are to be placed now. The others are there for the choice of
+// domains alone.
 func (s *component) now() int {
 	for i := range s.Waiting {
 		if s.Waiting[i].Later {
@@ -13,7 +14,8 @@ func (s *component) now() int {
 	return len(s.Waiting)
 }
 
-// placeLater lays out what is not to be placed yet, after all that is: of two domains that hold the same now, the one that holds more of it is chosen.
+// placeLater lays out what is not to be placed yet, after all that is: of two domains that hold the same now, the one that holds more of
+// it is chosen.
 func (a *attempt) placeLater() {
 	for si, s := range a.p.components {
 		for ri := s.now(); ri < len(s.Waiting); ri++ {

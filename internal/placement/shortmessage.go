@@ -11,14 +11,15 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// short says that capacity is what the gang lacks, by a search that came to its end.
+// short reports whether capacity is what the gang lacks, by a search that came to its end.
 func (r *Refusal) short() bool { return r.Code == CodeInsufficientCapacity || r.Code == CodeNeverFits }
 
-// causes is what binds a gang where the numbers do not show it, with a separator behind: the size of the cluster's domains, the anchor of its graph,
-// or its topology's node selector. A reader who has it can act; so it comes before the numbers, in the whole message and in the short one.
+// causes is what binds a gang where the numbers do not show it, with a separator behind: an object that is not there, the size of the
+// cluster's domains, the anchor of its graph, or its topology's node selector. A reader who has it can act; so it comes before the
+// numbers, in the whole message and in the short one.
 func (r *Refusal) causes() string {
 	causes := ""
-	for _, text := range []string{r.WhyNever(), r.spreadText(), r.elsewhereText(), r.innermost().besideText()} {
+	for _, text := range []string{r.Blocked, r.WhyNever(), r.spreadText(), r.elsewhereText(), r.innermost().leftOutText()} {
 		if text != "" {
 			causes += text + "; "
 		}
@@ -26,8 +27,8 @@ func (r *Refusal) causes() string {
 	return causes
 }
 
-// Short is Message in at most so many bytes: it leaves out the hosts first, then what the closest domain holds, then what the gang needs where
-// there is a cause. Where a rule keeps the pods off most hosts, which names what is in the way, it comes before what the gang needs.
+// Short is Message in at most so many bytes: it leaves out the hosts first, then what the closest domain holds, then what the gang needs
+// where there is a cause. Where a rule keeps the pods off most hosts, which names what is in the way, it comes before what the gang needs.
 func (r *Refusal) Short(most int) string {
 	if r.Code == CodeBaseGangWaits {
 		return limit.Text(r.waitsText(), most)
@@ -73,7 +74,8 @@ func (r *Refusal) shorter(causes string) []string {
 	return forms
 }
 
-// ruledForms are forms with the rule that keeps the pods off most hosts: "zone-a holds 0 of 2 (2 hosts volume claim cache is bound elsewhere)".
+// ruledForms are forms with the rule that keeps the pods off most hosts: "zone-a holds 0 of 2 (2 hosts volume claim cache is bound
+// elsewhere)".
 func (r *Refusal) ruledForms(bare *Refusal) []string {
 	if bare.Closest == nil || len(r.Closest.Excluded) == 0 || r.Closest.Excluded[0].Reason.Kind != topology.KindRule {
 		return nil

@@ -10,16 +10,17 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Never says why no domain of today's nodes could hold a gang, even if nothing ran there and every node took pods. It is certain: where counting does
-// not show it, it is not said. Nodes that the pods' selector or affinity leaves out are not counted; when all are, that is another reason.
+// Never says why no domain of today's nodes could hold a gang, even if nothing ran there and every node took pods. It is certain: where
+// counting does not show it, it is not said. Nodes that the pods' selector or affinity leaves out are not counted; when all are, that is
+// another reason.
 type Never struct {
 	// Requests are what each of Pods pods asks for.
 	Requests []topology.Request
 	Pods     int
 	// Level of which no domain holds the pods, by name; empty: no host holds one.
 	Level string
-	// Resource of which no host has as much as one pod asks for, or Domain less than all pods do: Need; there is Have at most. Empty: each by itself
-	// suffices.
+	// Resource of which no host has as much as one pod asks for, or Domain less than all pods do: Need; there is Have at most. Empty: each by
+	// itself suffices.
 	Resource   string
 	Need, Have int64
 	// Domain would hold most of the pods when it is empty: Holds. Together: each shape of pods would fit by itself, and not all of them.
@@ -132,7 +133,8 @@ func (s *search) tooSmall(u *unit, level int, domains []topology.DomainID) *Neve
 	return &Never{Pods: u.size, Level: s.tree.Levels().Name(level), Together: true}
 }
 
-// WhyNever says why no domain could ever hold the gang, "" where one could: "no rack has 6 hosts: the largest has 4 (zone-0/block-0/rack-0)".
+// WhyNever says why no domain could ever hold the gang, "" where one could: "no rack has 6 hosts: the largest has 4
+// (zone-0/block-0/rack-0)".
 func (r *Refusal) WhyNever() string {
 	n := r.Never
 	if n == nil {
@@ -153,9 +155,11 @@ func (r *Refusal) WhyNever() string {
 		return fmt.Sprintf("no %s has %s of %s: the largest has %d%s", level, plural(n.Pods, "host"), allRequestsText(n.Requests), n.Holds, where)
 	}
 	if n.Resource != "" {
-		where = fmt.Sprintf(" (%s: %s of %s %s)", pathText(n.Domain), amountText(n.Resource, n.Have), amountText(n.Resource, n.Need), name(n.Resource))
+		where = fmt.Sprintf(" (%s: %s of %s %s)", pathText(n.Domain), amountText(n.Resource, n.Have), amountText(n.Resource, n.Need),
+			name(n.Resource))
 	}
-	return fmt.Sprintf("no %s holds %s x %s, even when empty: the largest holds %d%s", level, plural(n.Pods, "pod"), requestsText(n.Requests), n.Holds, where)
+	return fmt.Sprintf("no %s holds %s x %s, even when empty: the largest holds %d%s", level, plural(n.Pods, "pod"), requestsText(n.Requests),
+		n.Holds, where)
 }
 
 // hostText is "no host has 16 nvidia.com/gpu: the largest has 8".
@@ -166,5 +170,6 @@ func (n *Never) hostText() string {
 	case n.Have == 0:
 		return fmt.Sprintf("no host has %s", name(n.Resource))
 	}
-	return fmt.Sprintf("no host has %s %s: the largest has %s", amountText(n.Resource, n.Need), name(n.Resource), amountText(n.Resource, n.Have))
+	return fmt.Sprintf("no host has %s %s: the largest has %s", amountText(n.Resource, n.Need), name(n.Resource), amountText(n.Resource,
+		n.Have))
 }

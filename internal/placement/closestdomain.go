@@ -35,13 +35,14 @@ func (s *search) closest(r *Refusal, u *unit, domains []topology.DomainID) {
 	}
 	before := s.here()
 	part := s.part(u, best)
-	if part == nil || u.spread != nil && part.required == topology.NoLevel { // a replica without a domain of its own inside the one it is spread to
+	// a replica without a domain of its own inside the one it is spread to
+	if part == nil || u.spread != nil && part.required == topology.NoLevel {
 		s.back(before)
 		if u.spread != nil {
 			u = inner(u)
 		}
 		s.shortage(r.Closest, u, best)
-		s.beside(r, u)
+		s.noteLeftOut(r, u)
 		return
 	}
 	r.Cause = s.refusal(part, best)
@@ -51,8 +52,8 @@ func (s *search) closest(r *Refusal, u *unit, domains []topology.DomainID) {
 // maxCompared is how many domains that are alike otherwise are compared by what is free on their hosts; the first ones in path order.
 const maxCompared = 32
 
-// nearest returns the domain that holds most pods of the unit, and how many: counted, for a unit of one kind of pods, and else packed for real. bounds
-// is what each holds by counting, and afterwards what was found.
+// nearest returns the domain that holds most pods of the unit, and how many: counted, for a unit of one kind of pods, and else packed for
+// real. bounds is what each holds by counting, and afterwards what was found.
 func (s *search) nearest(u *unit, domains []topology.DomainID, bounds []int) (topology.DomainID, int) {
 	all := make([]int, len(domains))
 	for i := range all {
@@ -75,8 +76,8 @@ func (s *search) nearest(u *unit, domains []topology.DomainID, bounds []int) (to
 	return domains[at], bounds[at]
 }
 
-// firstClosest is the index, among some, of the domain that comes nearest to holding a unit: of those that hold most of its pods the one with most
-// hosts that suit its scarcest pods, then the one with most free there, then the first.
+// firstClosest is the index, among some, of the domain that comes nearest to holding a unit: of those that hold most of its pods the one
+// with most hosts that suit its scarcest pods, then the one with most free there, then the first.
 func (s *search) firstClosest(u *unit, domains []topology.DomainID, holds []int, among []int) int {
 	hosts := func(i int) int {
 		if len(u.total) == 0 {
@@ -165,8 +166,8 @@ func (s *search) fits(u *unit, d topology.DomainID) bool {
 	return found
 }
 
-// part returns the first part of the unit that finds no capacity in a domain alongside the parts before it, which stay taken; nil when there are
-// no parts or all find capacity.
+// part returns the first part of the unit that finds no capacity in a domain alongside the parts before it, which stay taken; nil when
+// there are no parts or all find capacity.
 func (s *search) part(u *unit, d topology.DomainID) *unit {
 	for _, sub := range u.subs {
 		if !s.fits(sub, d) {

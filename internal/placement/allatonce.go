@@ -44,8 +44,8 @@ func (a *attempt) placeWhole(base bool) bool {
 	return true
 }
 
-// entangled says that the choice of one service's domain may spoil another's: several components wait, one of them has yet to choose the
-// one domain of all its replicas, and nothing is tied down that the whole could not respect.
+// entangled reports whether the choice of one service's domain may spoil another's: several components wait, one of them has yet to choose
+// the one domain of all its replicas, and nothing is tied down that the whole could not respect.
 func (p *planner) entangled() bool {
 	if len(p.components) < 2 || p.tied() || p.over() {
 		return false

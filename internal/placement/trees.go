@@ -32,7 +32,7 @@ func (p *Place) equal(o *Place) bool {
 	return slices.Equal(p.Levels, o.Levels) && maps.Equal(p.NodeSelector, o.NodeSelector)
 }
 
-// mixed says that components are placed in several trees.
+// mixed reports whether components are placed in several trees.
 func (g *Demand) mixed() bool {
 	return slices.ContainsFunc(g.Components, func(s Component) bool { return s.Place != nil })
 }

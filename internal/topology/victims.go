@@ -119,7 +119,8 @@ func (c *Cluster) LeavingOn(node string) []Leaving {
 	return list
 }
 
-// Overbooked reports whether more of some resource is taken on a node, by bound pods and reservations, than it has: some of it has to leave.
+// Overbooked reports whether more of some resource is taken on a node, by bound pods and reservations, than it has: some of it has to
+// leave.
 func (c *Cluster) Overbooked(node string) bool {
 	n, ok := c.byName[node]
 	if !ok {

@@ -1,0 +1,91 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"slices"
+
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// is reports whether one of the rules has the property for a pod, and every whether all have it.
+func (o *orders) is(i int, asks func(topology.Order, int) bool) bool {
+	return slices.ContainsFunc(o.by, func(by topology.Order) bool { return asks(by, i) })
+}
+
+func (o *orders) every(i int, asks func(topology.Order, int) bool) bool {
+	return !slices.ContainsFunc(o.by, func(by topology.Order) bool { return !asks(by, i) })
+}
+
+// alike is equal for pods that may be exchanged for each other.
+type alike struct {
+	demand *demand
+	by     string
+}
+
+func (o *orders) alike(i int) (alike, bool) {
+	out := alike{demand: o.waiting[i].demand}
+	for _, by := range o.by {
+		text := by.Alike(i)
+		if text == "" {
+			return alike{}, false
+		}
+		out.by += text + "\x01"
+	}
+	return out, true
+}
+
+// tied sorts pods into groups such that pods of different groups have no tie.
+func (o *orders) tied(some []int) (groups [][]int) {
+	of := map[int]int{} // the group that each pod is in, by way of others
+	var find func(i int) int
+	find = func(i int) int {
+		if of[i] != i {
+			of[i] = find(of[i])
+		}
+		return of[i]
+	}
+	first := map[tie]int{}
+	for _, i := range some {
+		of[i] = i
+		for k, by := range o.by {
+			for _, text := range by.Ties(i) {
+				if other, known := first[tie{k, text}]; known {
+					of[find(i)] = find(other)
+				} else {
+					first[tie{k, text}] = i
+				}
+			}
+		}
+	}
+	at := map[int]int{}
+	for _, i := range some {
+		root := find(i)
+		if _, known := at[root]; !known {
+			at[root], groups = len(groups), append(groups, nil)
+		}
+		groups[at[root]] = append(groups[at[root]], i)
+	}
+	return groups
+}
+
+// tie is what pods have in common by one of the rules.
+type tie struct {
+	by   int
+	text string
+}
+
+// tiedBy are the rules by which pods are tied; nil when there are several.
+func (o *orders) tiedBy(some []int) (one topology.Order) {
+	for _, by := range o.by {
+		if !slices.ContainsFunc(some, func(i int) bool { return len(by.Ties(i)) > 0 }) {
+			continue
+		}
+		if one != nil {
+			return nil
+		}
+		one = by
+	}
+	return one
+}

@@ -1,0 +1,46 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package volumes
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Unknown names what is not known of the claims of a pod's volumes, so that they bind nothing, or not all that they would; nil for nothing.
+func (s *Store) Unknown(pod *corev1.Pod) (list []string) {
+	if !s.Partial {
+		return nil
+	}
+	for i := range pod.Spec.Volumes {
+		switch v := &pod.Spec.Volumes[i]; {
+		case v.PersistentVolumeClaim != nil:
+			name := types.NamespacedName{Namespace: pod.Namespace, Name: v.PersistentVolumeClaim.ClaimName}
+			if o := s.claims[name]; o != nil {
+				list = append(list, s.unknownOf(o)...)
+			} else if !s.coming[name] {
+				list = append(list, "claim "+name.Name)
+			}
+		case v.Ephemeral != nil && v.Ephemeral.VolumeClaimTemplate != nil:
+			list = append(list, s.unknownOf(&corev1.PersistentVolumeClaim{Spec: v.Ephemeral.VolumeClaimTemplate.Spec})...)
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// unknownOf names the volume of a claim that has one, or else its storage class, when it is not known.
+func (s *Store) unknownOf(o *corev1.PersistentVolumeClaim) []string {
+	bound := o.Spec.VolumeName != "" && metav1.HasAnnotation(o.ObjectMeta, AnnBindCompleted)
+	switch class := classOfClaim(o); {
+	case bound && s.volumes[o.Spec.VolumeName] == nil:
+		return []string{"volume " + o.Spec.VolumeName}
+	case !bound && class != "" && s.classes[class] == nil:
+		return []string{"storage class " + class}
+	}
+	return nil
+}

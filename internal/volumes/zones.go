@@ -1,0 +1,47 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package volumes
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// zoneLabels are those by which VolumeZone compares volumes and nodes.
+var zoneLabels = []string{
+	corev1.LabelFailureDomainBetaZone, corev1.LabelFailureDomainBetaRegion, corev1.LabelTopologyZone, corev1.LabelTopologyRegion,
+}
+
+// stable is the label that has taken the place of a beta label.
+var stable = map[string]string{
+	corev1.LabelFailureDomainBetaZone: corev1.LabelTopologyZone, corev1.LabelFailureDomainBetaRegion: corev1.LabelTopologyRegion,
+}
+
+// zoned reports whether a volume's labels tell its zone or region.
+func zoned(v *corev1.PersistentVolume) bool {
+	return slices.ContainsFunc(zoneLabels, func(label string) bool { _, has := v.Labels[label]; return has })
+}
+
+// inZones compares the zone labels of a volume with those of a node. A node without any is in no zone.
+func inZones(v *corev1.PersistentVolume, of map[string]string) bool {
+	if !slices.ContainsFunc(zoneLabels, func(label string) bool { _, has := of[label]; return has }) {
+		return true
+	}
+	for _, label := range zoneLabels {
+		value, limited := v.Labels[label]
+		if !limited {
+			continue
+		}
+		at, has := of[label]
+		if !has {
+			at, has = of[stable[label]]
+		}
+		if !has || !slices.Contains(strings.Split(value, "__"), at) {
+			return false
+		}
+	}
+	return true
+}
