@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// cleared are the placeholders that were deleted before a release, by name, with their ask: they are not lost. It has a lock, since releases do not wait for
-// a plan.
+// cleared are the placeholders that were deleted before a release, by name, with their ask: they are not lost. It has a lock, since
+// releases do not wait for a plan.
 type cleared struct {
 	mu   sync.Mutex
 	asks map[string]string

@@ -56,7 +56,7 @@ type Gang struct {
 	Priority int32
 	// Sets are its pods by shape, the most pods first.
 	Sets []Set
-	// Never says why no domain of today's nodes could hold it; nil when one could.
+	// Never explains why no domain of today's nodes could hold it; nil when one could.
 	Never *placement.Never
 	// Bars is what keeps it from being asked for, in words; "" when nothing does.
 	Bars string
@@ -88,7 +88,7 @@ func (g *Gang) Ask() string {
 	return hex.EncodeToString(sum[:5])
 }
 
-// String says what is asked for: "2 pods x 8 nvidia.com/gpu".
+// String describes what is asked for: "2 pods x 8 nvidia.com/gpu".
 func (g *Gang) String() string {
 	parts := make([]string, 0, len(g.Sets))
 	for i := range g.Sets {

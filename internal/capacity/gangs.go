@@ -39,12 +39,13 @@ type Source struct {
 // helped are the codes of refusals that new nodes may end.
 var helped = []string{placement.CodeInsufficientCapacity, placement.CodeNeverFits, placement.CodeNoDomain, placement.CodeDomainGone}
 
-// Gangs are those that wait for capacity. What follows another gang of the deployment is not among them: its turn comes when that one is placed.
+// Gangs are those that wait for capacity. What follows another gang of the deployment is not among them: its turn comes when that one is
+// placed.
 func (s *Source) Gangs() []Gang {
 	members, first := map[string][]*corev1.Pod{}, map[string]gang.Waiting{}
 	var names []string
 	for _, w := range s.Result.Waiting {
-		if w.Refusal == nil || !slices.Contains(helped, w.Code) {
+		if w.Refusal == nil || !slices.Contains(helped, w.Code) || w.Blocked() != "" {
 			continue
 		}
 		name := cmp.Or(w.Gang, fmt.Sprintf("%s-%d", w.Component, w.Ordinal))
@@ -80,7 +81,8 @@ func (s *Source) gated(w gang.Waiting) (pods []*corev1.Pod) {
 
 func (s *Source) gang(name string, w gang.Waiting, pods []*corev1.Pod) Gang {
 	g := Gang{
-		Graph: types.NamespacedName{Namespace: s.DGD.Namespace, Name: s.DGD.Name}, UID: s.DGD.UID, Name: name, Kind: s.Kind, Never: w.Refusal.Never, Bars: barsOf(pods), Priority: topology.PriorityOf(pods[0]),
+		Graph: types.NamespacedName{Namespace: s.DGD.Namespace, Name: s.DGD.Name}, UID: s.DGD.UID, Name: name, Kind: s.Kind,
+		Never: w.Refusal.Never, Bars: barsOf(pods), Priority: topology.PriorityOf(pods[0]),
 	}
 	for _, pod := range pods {
 		g.Priority = max(g.Priority, topology.PriorityOf(pod))
@@ -92,7 +94,7 @@ func (s *Source) gang(name string, w gang.Waiting, pods []*corev1.Pod) Gang {
 	return g
 }
 
-// barsOf says what pods have that cannot be asked for; "" when they have nothing of the kind.
+// barsOf describes what pods have that cannot be asked for; "" when they have nothing of the kind.
 func barsOf(pods []*corev1.Pod) string {
 	for _, pod := range pods {
 		if len(pod.Spec.ResourceClaims) > 0 {

@@ -96,6 +96,11 @@ func TestGangs(t *testing.T) {
 			want: []string{"work-0: 2 pods x 8 nvidia.com/gpu since 1001 pool=gpu"}},
 		"for admission, or while pods are made": {waits: []gang.Waiting{
 			{Component: "work", Code: gang.CodeWaitingForAdmission}, {Component: "front", Code: gang.CodeCreating}}},
+		"for a claim that does not exist": {waits: []gang.Waiting{func() gang.Waiting {
+			w := waiting("work", 0, short, "", nil, 0)
+			w.Refusal.Blocked = "volume claim models does not exist"
+			return w
+		}()}},
 		"released meanwhile": {waits: []gang.Waiting{waiting("front", 0, short, "", nil, 0)},
 			change: func(s *Source) { s.Pods[0].Spec.SchedulingGates = nil }},
 		"with claims": {waits: []gang.Waiting{waiting("front", 0, short, "", nil, 0)},

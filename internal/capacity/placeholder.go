@@ -19,8 +19,8 @@ import (
 const (
 	// PriorityClass of placeholders, which config/capacity and the chart bring.
 	PriorityClass = "trellis-placeholder"
-	// Priority of that class: low enough that every pod of a user preempts placeholders, and not below -10, where Cluster Autoscaler takes pods for
-	// expendable and adds no node for them (--expendable-pods-priority-cutoff).
+	// Priority of that class: low enough that every pod of a user preempts placeholders, and not below -10, where Cluster Autoscaler takes
+	// pods for expendable and adds no node for them (--expendable-pods-priority-cutoff).
 	Priority = -8
 	// PlaceholderImage is what placeholders run.
 	PlaceholderImage = "registry.k8s.io/pause:3.10.1"
@@ -43,13 +43,14 @@ type Placeholder struct {
 	NodeCreated time.Time
 }
 
-// serves says that a placeholder is unbound, or on a node that came after its ask. On an older node it brings no node.
+// serves reports whether a placeholder is unbound, or on a node that came after its ask. On an older node it brings no node.
 func (p *Placeholder) serves(asked time.Time) bool {
 	return !p.Ended && (p.NodeCreated.IsZero() || !p.NodeCreated.Before(asked))
 }
 
-// IsPlaceholder says that a pod is a placeholder, which takes nothing from anybody: it is deleted before a gang is released to its node, and any pod of
-// a user preempts it. namespace is the operator's own, where no user creates pods; "" for a program that does not know it.
+// IsPlaceholder reports whether a pod is a placeholder, which takes nothing from anybody: it is deleted before a gang is released to its
+// node, and any pod of a user preempts it. namespace is the operator's own, where no user creates pods; "" for a program that does not
+// know it.
 func IsPlaceholder(pod *corev1.Pod, namespace string) bool {
 	return pod.Labels[LabelAsk] != "" && (namespace == "" || pod.Namespace == namespace) && topology.PriorityOf(pod) == Priority
 }
@@ -111,7 +112,8 @@ func (e existing) missing(g *Gang) (out []Index) {
 
 func (i Index) name(ask string) string { return fmt.Sprintf("capacity-%s-%d-%d", ask, i.Set, i.Pod) }
 
-// Placeholder is one of the pods of an ask. exclude are hosts that it is not to be bound to, since they have room for it and do not help the gang.
+// Placeholder is one of the pods of an ask. exclude are hosts that it is not to be bound to, since they have room for it and do not help
+// the gang.
 func (a *Ask) Placeholder(at Index, namespace, image string, exclude []string) *corev1.Pod {
 	template := a.Gang.Sets[at.Set].Template.DeepCopy()
 	complete(template, a.Name, string(a.Gang.UID), at.Set)
@@ -119,8 +121,9 @@ func (a *Ask) Placeholder(at Index, namespace, image string, exclude []string) *
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: namespace, Name: at.name(a.Name), Labels: template.Labels,
-			// Cluster Autoscaler removes no node of a pod without a controller, unless the pod says that it may.
-			Annotations: map[string]string{"cluster-autoscaler.kubernetes.io/safe-to-evict": "true", "trellis.dev/deployment": a.Gang.Graph.String()},
+			// Cluster Autoscaler removes no node of a pod without a controller, unless the pod states that it may.
+			Annotations: map[string]string{"cluster-autoscaler.kubernetes.io/safe-to-evict": "true",
+				"trellis.dev/deployment": a.Gang.Graph.String()},
 		},
 		Spec: template.Spec,
 	}

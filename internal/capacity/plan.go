@@ -77,8 +77,8 @@ type Steps struct {
 	Next time.Time
 }
 
-// Planner remembers for how long each ask stands, and which have ended without success. What it remembers may be lost: then gangs are asked for again
-// without a pause.
+// Planner remembers for how long each ask stands, and which have ended without success. What it remembers may be lost: then gangs are
+// asked for again without a pause.
 type Planner struct {
 	Limits
 	asks map[string]*memory
@@ -105,7 +105,8 @@ func (p *Planner) Plan(o Observation, now time.Time) Steps {
 	p.forget(o.Gangs, now)
 	gangs := slices.Clone(o.Gangs)
 	slices.SortStableFunc(gangs, func(a, b Gang) int {
-		return cmp.Or(-cmp.Compare(a.Priority, b.Priority), a.Since.Compare(b.Since), strings.Compare(a.Graph.String(), b.Graph.String()), strings.Compare(a.Name, b.Name))
+		return cmp.Or(-cmp.Compare(a.Priority, b.Priority), a.Since.Compare(b.Since), strings.Compare(a.Graph.String(), b.Graph.String()),
+			strings.Compare(a.Name, b.Name))
 	})
 	r := &round{planner: p, now: now, existing: existingOf(o), wanted: map[string]bool{}}
 	for _, standing := range []bool{true, false} { // what is asked for keeps its share
@@ -119,7 +120,8 @@ func (p *Planner) Plan(o Observation, now time.Time) Steps {
 	return r.steps
 }
 
-// forget drops what is remembered of gangs that do not wait any more, but for pauses: a gang that is recreated for a moment has not been placed.
+// forget drops what is remembered of gangs that do not wait any more, but for pauses: a gang that is recreated for a moment has not been
+// placed.
 func (p *Planner) forget(gangs []Gang, now time.Time) {
 	waiting := map[string]bool{}
 	for i := range gangs {
@@ -182,7 +184,7 @@ func (r *round) look(g *Gang, name string) {
 	}
 }
 
-// bars says why a gang is never asked for as it is.
+// bars explains why a gang is never asked for as it is.
 func (r *round) bars(g *Gang) string {
 	switch {
 	case !slices.Contains(Kinds, g.Kind):
@@ -197,7 +199,7 @@ func (r *round) bars(g *Gang) string {
 	return g.tooLarge(r.planner.Shapes)
 }
 
-// ended says why an ask ends without success; "" while it stands.
+// ended explains why an ask ends without success; "" while it stands.
 func (r *round) ended(g *Gang, m *memory, e existing) string {
 	switch {
 	case e.over != "":

@@ -26,7 +26,8 @@ var RequestKind = schema.GroupVersionKind{Group: "autoscaling.x-k8s.io", Version
 // ProvisioningClass has Cluster Autoscaler add the nodes for all pods at once, or none.
 const ProvisioningClass = "best-effort-atomic-scale-up.autoscaling.x-k8s.io"
 
-// Bounds: of podsets, by the definition; of what is taken from the deployment's name; of what is taken over from the autoscaler's messages, in bytes.
+// Bounds: of podsets, by the definition; of what is taken from the deployment's name; of what is taken over from the autoscaler's
+// messages, in bytes.
 const (
 	maxPodSets = 32
 	maxName    = 50
@@ -88,7 +89,8 @@ type Request struct {
 // Observed is what is decided by of a ProvisioningRequest.
 func (p *ProvisioningRequest) Observed() Request {
 	r := Request{
-		Namespace: p.Namespace, Name: p.Name, UID: p.UID, Ask: p.Labels[LabelAsk], Created: p.CreationTimestamp.Time, Leaving: p.DeletionTimestamp != nil, Over: p.over(),
+		Namespace: p.Namespace, Name: p.Name, UID: p.UID, Ask: p.Labels[LabelAsk], Created: p.CreationTimestamp.Time,
+		Leaving: p.DeletionTimestamp != nil, Over: p.over(),
 	}
 	for _, set := range p.Spec.PodSets {
 		if name := set.PodTemplateRef.Name; strings.HasPrefix(name, p.Name+"-") { // else it is another's
@@ -101,19 +103,21 @@ func (p *ProvisioningRequest) Observed() Request {
 func (p *ProvisioningRequest) over() string {
 	for _, kind := range []string{conditionFailed, conditionRevoked, conditionExpired} {
 		if c := meta.FindStatusCondition(p.Status.Conditions, kind); c != nil && c.Status == metav1.ConditionTrue {
-			return fmt.Sprintf("the autoscaler reports %s of ProvisioningRequest %s: %s", kind, p.Name, limit.Text(cmp.Or(c.Message, c.Reason), maxMessage))
+			return fmt.Sprintf("the autoscaler reports %s of ProvisioningRequest %s: %s", kind, p.Name, limit.Text(cmp.Or(c.Message, c.Reason),
+				maxMessage))
 		}
 	}
 	return ""
 }
 
-// Request is the ProvisioningRequest of an ask, and its PodTemplates, which have to exist before it. Their owner is the deployment. exclude are, by set,
-// hosts that are not to be counted, since they have room for some of the pods and do not help the gang.
+// Request is the ProvisioningRequest of an ask, and its PodTemplates, which have to exist before it. Their owner is the deployment.
+// exclude are, by set, hosts that are not to be counted, since they have room for some of the pods and do not help the gang.
 func (a *Ask) Request(exclude [][]string) (*ProvisioningRequest, []*corev1.PodTemplate) {
 	g := a.Gang
 	name := strings.TrimRight(g.Graph.Name[:min(len(g.Graph.Name), maxName)], "-.") + "-" + a.Name
 	owner := metav1.OwnerReference{
-		APIVersion: nvidiav1beta1.GroupVersion.String(), Kind: "DynamoGraphDeployment", Name: g.Graph.Name, UID: g.UID, BlockOwnerDeletion: ptr.To(false),
+		APIVersion: nvidiav1beta1.GroupVersion.String(), Kind: "DynamoGraphDeployment", Name: g.Graph.Name, UID: g.UID,
+		BlockOwnerDeletion: ptr.To(false),
 	}
 	object := func(name string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{

@@ -33,8 +33,9 @@ func ParseShape(text string) (corev1.ResourceList, error) {
 	return shape, nil
 }
 
-// tooLarge says which pods of a gang no node could hold; "" when each fits some node. shapes are the nodes that an autoscaler can add; when none are
-// known, the nodes of today are, and a resource that none of them has is not held against the gang: the first node with it may still be to come.
+// tooLarge says which pods of a gang no node could hold; "" when each fits some node. shapes are the nodes that an autoscaler can add;
+// when none are known, the nodes of today are, and a resource that none of them has is not held against the gang: the first node with it
+// may still be to come.
 func (g *Gang) tooLarge(shapes []corev1.ResourceList) string {
 	if len(shapes) == 0 {
 		if n := g.Never; n != nil && n.Level == "" && n.Have > 0 {
@@ -53,7 +54,7 @@ func (g *Gang) tooLarge(shapes []corev1.ResourceList) string {
 	return ""
 }
 
-// holds says that a node has what a pod requests. A shape that does not name cpu, memory or storage has enough of it.
+// holds reports whether a node has what a pod requests. A shape that does not name cpu, memory or storage has enough of it.
 func holds(shape, need corev1.ResourceList) bool {
 	for _, name := range slices.Sorted(maps.Keys(need)) {
 		quantity := need[name]

@@ -100,7 +100,8 @@ func limitsOf(need corev1.ResourceList) corev1.ResourceList {
 	return limits
 }
 
-// affinityOf is what a pod requires of its node, and what the pods of one ask require of each other: [complete] adds the labels that these have.
+// affinityOf is what a pod requires of its node, and what the pods of one ask require of each other: [complete] adds the labels that these
+// have.
 func affinityOf(pod *corev1.Pod, where Where) *corev1.Affinity {
 	out := &corev1.Affinity{}
 	if a := pod.Spec.Affinity; a != nil && a.NodeAffinity != nil && a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
@@ -109,7 +110,8 @@ func affinityOf(pod *corev1.Pod, where Where) *corev1.Affinity {
 		}
 	}
 	if where.Together != "" {
-		out.PodAffinity = &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{TopologyKey: where.Together}}}
+		out.PodAffinity = &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{
+			{TopologyKey: where.Together}}}
 	}
 	if onePerHost(pod) {
 		out.PodAntiAffinity = &corev1.PodAntiAffinity{
@@ -122,7 +124,7 @@ func affinityOf(pod *corev1.Pod, where Where) *corev1.Affinity {
 	return out
 }
 
-// onePerHost says that a pod keeps some others off its host. Those of its gang are taken to be among them.
+// onePerHost reports whether a pod keeps some others off its host. Those of its gang are taken to be among them.
 func onePerHost(pod *corev1.Pod) bool {
 	a := pod.Spec.Affinity
 	return a != nil && a.PodAntiAffinity != nil && slices.ContainsFunc(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution,
@@ -147,14 +149,15 @@ func complete(template *corev1.PodTemplateSpec, ask string, uid string, set int)
 // harden makes a container that runs nothing of interest pass the Pod Security Standard "restricted".
 func harden(spec *corev1.PodSpec) {
 	spec.SecurityContext = &corev1.PodSecurityContext{
-		RunAsNonRoot: ptr.To(true), RunAsUser: ptr.To[int64](65532), SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+		RunAsNonRoot: ptr.To(true), RunAsUser: ptr.To[int64](65532), SeccompProfile: &corev1.SeccompProfile{
+			Type: corev1.SeccompProfileTypeRuntimeDefault},
 	}
 	spec.Containers[0].SecurityContext = &corev1.SecurityContext{
 		AllowPrivilegeEscalation: ptr.To(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 	}
 }
 
-// String says how many pods request what: "2 pods x 8 nvidia.com/gpu".
+// String describes how many pods request what: "2 pods x 8 nvidia.com/gpu".
 func (s *Set) String() string {
 	var extended, plain []string
 	for _, name := range slices.Sorted(maps.Keys(s.Need)) {

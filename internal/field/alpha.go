@@ -40,8 +40,8 @@ var (
 // table pairs the paths of v1beta1 and v1alpha1.
 type table []struct{ beta, alpha *Path }
 
-// inAlpha translates a path of v1beta1: the way to the component, or to the field of the spec, and unless the rest is in the words of v1alpha1
-// already, that as well.
+// inAlpha translates a path of v1beta1: the way to the component, or to the field of the spec, and unless the rest is in the words of
+// v1alpha1 already, that as well.
 func inAlpha(elements []element, translated bool) []element {
 	components := Components.elements()
 	switch {

@@ -39,7 +39,8 @@ func NewPath(name string, more ...string) *Path { return (*Path)(nil).Child(name
 // Components is the path of the components of a deployment.
 var Components = NewPath("spec", "components")
 
-// Component is the path of a component. v1beta1 names it by its place in the list, or by its name where the place is negative; v1alpha1 by its name.
+// Component is the path of a component. v1beta1 names it by its place in the list, or by its name where the place is negative; v1alpha1 by
+// its name.
 func Component(place int, name string) *Path {
 	return Components.with(element{kind: ofComponent, name: name, index: place})
 }
@@ -61,7 +62,8 @@ func (p *Path) Index(i int) *Path { return p.with(element{kind: ofIndex, index: 
 // Key is an entry of the map, or of the list of named objects, that the path names.
 func (p *Path) Key(name string) *Path { return p.with(element{kind: ofKey, name: name}) }
 
-// InAlpha is the same path with another form in v1alpha1 than the table has: alpha, which has the fields of the component in the words of v1alpha1.
+// InAlpha is the same path with another form in v1alpha1 than the table has: alpha, which has the fields of the component in the words of
+// v1alpha1.
 func (p *Path) InAlpha(alpha *Path) *Path {
 	if p == nil {
 		return alpha
@@ -82,8 +84,8 @@ func (p *Path) In(version string) string {
 	return render(p.alphaElements(), true)
 }
 
-// Kind is the path without what tells one such field from another, and what that is: spec.components[*].replicas at Decode. Which annotation of a
-// component it is remains.
+// Kind is the path without what tells one such field from another, and what that is: spec.components[*].replicas at Decode. Which
+// annotation of a component it is remains.
 func (p *Path) Kind() (kind *Path, where string) {
 	elements, first := p.elements(), true
 	for i := range elements {

@@ -49,8 +49,8 @@ type Text struct {
 	args   []any
 }
 
-// Say is a message as fmt.Sprintf makes it, whose arguments that are [Worded] read in the version of the reader. Without arguments it is the
-// format as it stands.
+// Say is a message as fmt.Sprintf makes it, whose arguments that are [Worded] read in the version of the reader. Without arguments it is
+// the format as it stands.
 func Say(format string, args ...any) Text { return Text{format, args} }
 
 // In implements [Worded].

@@ -20,11 +20,13 @@ func Detect(c *corev1.Container, declared string) (string, error) {
 	found := names(programs(c), func(p program) bool { return p.module })
 	switch {
 	case len(found) > 1:
-		return None, field.Errorf("the command runs several frameworks (%s); give each a %s of its own", strings.Join(found, ", "), field.WordComponent)
+		return None, field.Errorf("the command runs several frameworks (%s); give each a %s of its own", strings.Join(found, ", "),
+			field.WordComponent)
 	case len(found) == 0:
 		return declared, nil
 	case declared != None && declared != found[0]:
-		return None, fmt.Errorf("backend framework mismatch: detected %q from command but explicitly configured as %q; correct spec.backendFramework or the command", found[0], declared)
+		return None, fmt.Errorf("backend framework mismatch: detected %q from command but explicitly configured as %q; correct "+
+			"spec.backendFramework or the command", found[0], declared)
 	}
 	return found[0], nil
 }
@@ -38,7 +40,7 @@ func Found(c *corev1.Container) string {
 	return found[0]
 }
 
-// startsRay says that the command starts a Ray cluster itself.
+// startsRay reports whether the command starts a Ray cluster itself.
 func startsRay(c *corev1.Container) bool {
 	return slices.ContainsFunc(programs(c), func(p program) bool { return p.framework == ray })
 }

@@ -82,7 +82,7 @@ func WithoutHosts(c *corev1.Container, vars []corev1.EnvVar) []corev1.EnvVar {
 	return slices.DeleteFunc(slices.Clone(vars), func(v corev1.EnvVar) bool { return v.Name == EnvHosts })
 }
 
-// hasText says that the text is in a command or in a variable of the container.
+// hasText reports whether the text is in a command or in a variable of the container.
 func hasText(c *corev1.Container, text string) bool {
 	in := func(words []string) bool {
 		return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(word, text) })

@@ -133,7 +133,7 @@ func expandedIn(file *syntax.File) map[string]bool {
 	return names
 }
 
-// mentioned says that a command only handles its words as text.
+// mentioned reports whether a command only handles its words as text.
 func mentioned(args []*syntax.Word) bool {
 	return len(args) > 0 && slices.Contains(mentions, path.Base(plain(args[0]).text))
 }

@@ -36,17 +36,15 @@ const (
 // it starts Ray itself or names a backend other than mp and ray.
 func launchVLLM(replica Replica, leader, worker *corev1.PodSpec) bool {
 	main := &leader.Containers[0]
-	tensor, okTensor := flagNumber(main, "--tensor-parallel-size", "-tp")
-	pipeline, okPipeline := flagNumber(main, "--pipeline-parallel-size", "-pp")
-	data, okData := flagNumber(main, "--data-parallel-size", "-dp")
+	model, data, ok := vllmParallelism(main)
+	if !ok {
+		return false
+	}
 	executor, given := flagValue(main, executorFlag)
 	if !given {
 		executor = cmp.Or(replica.Executor, executorMP)
 	}
-	if !okTensor || !okPipeline || !okData {
-		return false
-	}
-	model, nodes := tensor*pipeline, int64(replica.Nodes)
+	nodes := int64(replica.Nodes)
 	gpus := replica.GPUs
 	if gpus == 0 { // claimed some other way: as many as the model needs
 		gpus = (model*data + nodes - 1) / nodes
@@ -70,6 +68,14 @@ func launchVLLM(replica Replica, leader, worker *corev1.PodSpec) bool {
 	}
 	withoutProbes(&worker.Containers[0])
 	return true
+}
+
+// vllmParallelism is how many GPUs one copy of the model needs, and how many data parallel copies there are; not ok if a flag is no number.
+func vllmParallelism(main *corev1.Container) (model, data int64, ok bool) {
+	tensor, okTensor := flagNumber(main, "--tensor-parallel-size", "-tp")
+	pipeline, okPipeline := flagNumber(main, "--pipeline-parallel-size", "-pp")
+	data, okData := flagNumber(main, "--data-parallel-size", "-dp")
+	return tensor * pipeline, data, okTensor && okPipeline && okData
 }
 
 // vllmProcesses spans one copy of the model over the nodes with vLLM's own processes.

@@ -126,7 +126,8 @@ func (d Devices) gpusOf(r *resourcev1.DeviceRequest) (int64, error) {
 	return first, nil
 }
 
-func (d Devices) gpusIn(class string, mode resourcev1.DeviceAllocationMode, count int64, selectors []resourcev1.DeviceSelector) (int64, error) {
+func (d Devices) gpusIn(class string, mode resourcev1.DeviceAllocationMode, count int64, selectors []resourcev1.DeviceSelector) (int64,
+	error) {
 	is, err := d.isGPU(class, selectors)
 	switch {
 	case err != nil:
@@ -142,8 +143,8 @@ func (d Devices) gpusIn(class string, mode resourcev1.DeviceAllocationMode, coun
 // pinned matches an expression that selects the driver of a device.
 var pinned = regexp.MustCompile(`device\.driver\s*==\s*(?:"([^"]+)"|'([^']+)')|(?:"([^"]+)"|'([^']+)')\s*==\s*device\.driver`)
 
-// isGPU reports whether the devices of a class are GPUs: by the driver that the class or the request selects, otherwise by the extended resource that
-// the class serves, otherwise, if there are no selectors, by the name of the class.
+// isGPU reports whether the devices of a class are GPUs: by the driver that the class or the request selects, otherwise by the extended
+// resource that the class serves, otherwise, if there are no selectors, by the name of the class.
 func (d Devices) isGPU(name string, selectors []resourcev1.DeviceSelector) (bool, error) {
 	class := d.Classes[name]
 	if class == nil {

@@ -1,14 +1,14 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package gpus counts the GPUs of one replica of a component, as the Dynamo planner reads them in status.components: those of its engine, the main
-// containers of its pods, and those of the replica, all containers of its pods.
+// Package gpus counts the GPUs of one replica of a component, as the Dynamo planner reads them in status.components: those of its engine,
+// the main containers of its pods, and those of the replica, all containers of its pods.
 //
 //	nodes: 2, main: 8 GPUs, a sidecar: 1      engine 16, replica 18
 //
 // The GPUs of a container are an amount of a resource, otherwise those of the claims that it uses. The GPUs of a pod are counted as by the
-// kube-scheduler: the sum over its containers, or the maximum over its init containers. A claim that is created from a template counts for each pod; a
-// named claim counts once for all pods of the replica.
+// kube-scheduler: the sum over its containers, or the maximum over its init containers. A claim that is created from a template counts for
+// each pod; a named claim counts once for all pods of the replica.
 //
 // GPUs that cannot be counted are an error, never 0. The package is pure: the caller provides the claims.
 package gpus
@@ -68,8 +68,8 @@ func (t *tally) add(spec *corev1.PodSpec, count int64) error {
 	return nil
 }
 
-// scalarsOf returns the GPUs that a pod requests by amounts of resources, as the kube-scheduler counts them, and the containers that request none so:
-// only their claims count.
+// scalarsOf returns the GPUs that a pod requests by amounts of resources, as the kube-scheduler counts them, and the containers that
+// request none so: only their claims count.
 func scalarsOf(spec *corev1.PodSpec) (total int64, claiming []*corev1.Container, err error) {
 	count := func(c *corev1.Container) (n int64) {
 		if err != nil {
@@ -105,7 +105,8 @@ func amountOf(c *corev1.Container) (n int64, counted bool, err error) {
 			switch {
 			case !IsGPU(string(resourceName)):
 			case name != "" && name != resourceName:
-				return 0, true, fmt.Errorf("container %s requests two kinds of GPUs, %s and %s", c.Name, min(name, resourceName), max(name, resourceName))
+				return 0, true, fmt.Errorf("container %s requests two kinds of GPUs, %s and %s", c.Name, min(name, resourceName),
+					max(name, resourceName))
 			case name == "":
 				name = resourceName
 				if n, err = integer(quantity); err != nil {

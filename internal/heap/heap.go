@@ -12,8 +12,8 @@
 //	100 MB    40 MB
 //	400 MB    100 MB     as with GOGC 25
 //
-// GOMEMLIMIT, which the manifests set to the memory limit of the pod, does not do this: it has an effect near the limit only, and an operator uses a
-// small share of it.
+// GOMEMLIMIT, which the manifests set to the memory limit of the pod, does not do this: it has an effect near the limit only, and an
+// operator uses a small share of it.
 package heap
 
 import (

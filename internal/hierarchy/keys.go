@@ -90,7 +90,7 @@ var words = map[string]Rank{
 	"switch": subblock, "rack": rack, "chassis": rack + 1, "nvlink": clique, "nvlink-domain": clique, "clique": clique, "host": host,
 }
 
-// Look says what is known of a label key.
+// Look describes what is known of a label key.
 func Look(name string) (Key, bool) {
 	for _, k := range known {
 		if k.Name == name {

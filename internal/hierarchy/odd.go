@@ -43,7 +43,8 @@ func (p *proposer) scan() {
 		p.note("%s", o)
 	}
 	if !slices.ContainsFunc(p.columns, func(c *column) bool { return c.Name != corev1.LabelHostname }) {
-		p.note("no node has a label whose place in the network is known; label the nodes, as in: kubectl label node NODE topology.trellis.dev/rack=rack-0")
+		p.note("no node has a label whose place in the network is known; label the nodes, as in: kubectl label node NODE " +
+			"topology.trellis.dev/rack=rack-0")
 	}
 }
 
@@ -57,7 +58,8 @@ func (p *proposer) placeholder(c *column) {
 			}
 		}
 		if len(names) > 0 {
-			p.note("%d nodes have the value %q of label %s, which would be a %s of its own (%s)", len(names), word, c.Name, c.Domain, some(names, len(names)))
+			p.note("%d nodes have the value %q of label %s, which would be a %s of its own (%s)", len(names), word, c.Name, c.Domain,
+				some(names, len(names)))
 		}
 	}
 }

@@ -33,7 +33,8 @@ func (o Omitted) String() string {
 	if len(o.Values) > maxValues {
 		shown += ", ..."
 	}
-	return fmt.Sprintf("%s %s means %d places: its nodes have %d values of label %s (%s), as in %d of %d domains; make that label a level above '%s'",
+	return fmt.Sprintf("%s %s means %d places: its nodes have %d values of label %s (%s), as in %d of %d domains; make that label a level "+
+		"above '%s'",
 		o.Below.Domain, o.Path, len(o.Values), len(o.Values), o.Key, shown, o.Domains, o.All, o.Below.Domain)
 }
 
@@ -131,7 +132,7 @@ func (d *domains) dividedBy(labels []map[string]string, name string) []int {
 	return divided
 }
 
-// omitted says what the domains lack that are divided by a label.
+// omitted describes what the domains lack that are divided by a label.
 func (d *domains) omitted(labels []map[string]string, levels topology.Levels, name string) Omitted {
 	divided := d.dividedBy(labels, name)
 	example := slices.MinFunc(divided, func(a, b int) int { return slices.Compare(d.paths[a], d.paths[b]) })

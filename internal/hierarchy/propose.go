@@ -44,8 +44,9 @@ type Proposal struct {
 	Notes []string `json:"notes,omitempty"`
 }
 
-// Propose orders the known labels of the nodes from the broadest to the narrowest. A label is left out when fewer than half of the nodes have
-// it, when it groups the nodes as another one does, or when it is broader than a zone and has one value. The hostname is the last level.
+// Propose orders the known labels of the nodes from the broadest to the narrowest. A label is left out when fewer than half of the nodes
+// have it, when it groups the nodes as another one does, or when it is broader than a zone and has one value. The hostname is the last
+// level.
 func Propose(nodes []Node) Proposal {
 	p := &proposer{}
 	p.choose(nodes)
@@ -156,8 +157,8 @@ func (p *proposer) dropAlike() {
 	p.columns = kept
 }
 
-// alike says that both labels group the nodes in the same way. Labels with one value are alike when they are of one level, and only the
-// machine is like the hostname: a rack may have one host today.
+// alike reports whether both labels group the nodes in the same way. Labels with one value are alike when they are of one level, and only
+// the machine is like the hostname: a rack may have one host today.
 func (c *column) alike(other *column) bool {
 	if max(c.Rank, other.Rank) == host && min(c.Rank, other.Rank) < machine {
 		return false
@@ -168,7 +169,7 @@ func (c *column) alike(other *column) bool {
 	return c.count == other.count && c.distinct == other.distinct && c.refines(other) && other.refines(c)
 }
 
-// refines says that each value of this label lies in one value of the other.
+// refines reports whether each value of this label lies in one value of the other.
 func (c *column) refines(other *column) bool {
 	in := map[string]string{}
 	for i, value := range c.values {
@@ -213,7 +214,8 @@ func (p *proposer) dropRedundant() {
 		levels := p.levels()
 		above, here := p.columns[i-1], p.columns[i]
 		domains := topology.ScanNodes(p.objects(), levels[:i+1], nil).Levels
-		if here.Rank >= machine || domains[i].Domains < 2 || domains[i].Domains != domains[i-1].Domains || domains[i].Nodes != domains[i-1].Nodes {
+		if here.Rank >= machine || domains[i].Domains < 2 || domains[i].Domains != domains[i-1].Domains ||
+			domains[i].Nodes != domains[i-1].Nodes {
 			i++
 			continue
 		}

@@ -14,15 +14,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Cache returns a cache of the object that has the type, the namespace and the name of this one, for the manager to run. A cache has one selector
-// for a kind, so two objects of a kind need two. Of definitions it leaves out the schemas, which are hundreds of kilobytes.
+// Cache returns a cache of the object that has the type, the namespace and the name of this one, for the manager to run. A cache has one
+// selector for a kind, so two objects of a kind need two. Of definitions it leaves out the schemas, which are hundreds of kilobytes.
 func Cache(mgr ctrl.Manager, object client.Object) (cache.Cache, error) {
 	by := cache.ByObject{Field: fields.OneTermEqualSelector("metadata.name", object.GetName()), Transform: withoutSchemas}
 	if namespace := object.GetNamespace(); namespace != "" {
 		by.Namespaces = map[string]cache.Config{namespace: {}}
 	}
 	opened, err := cache.New(mgr.GetConfig(), cache.Options{
-		Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(), ByObject: map[client.Object]cache.ByObject{object: by},
+		Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(), ByObject: map[client.Object]cache.ByObject{
+			object: by},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("preparing to watch %T %s: %w", object, object.GetName(), err)

@@ -1,8 +1,8 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package newpod makes of a pod that does not exist yet what the API server would store: its defaults, and what the admission plugins that are
-// on by default add. Whether the pod fits a node, and whether it is alike to pods that exist, is decided by the pod as it is stored:
+// Package newpod makes of a pod that does not exist yet what the API server would store: its defaults, and what the admission plugins that
+// are on by default add. Whether the pod fits a node, and whether it is alike to pods that exist, is decided by the pod as it is stored:
 //
 //	RuntimeClass gvisor {overhead: {memory: 2Gi}, scheduling: {nodeSelector: {sandbox: gvisor}}}
 //	LimitRange          {default: {cpu: 4}, defaultRequest: {cpu: 2}}

@@ -39,8 +39,8 @@ func setLimits(l *corev1.LimitRange, pod *corev1.Pod) {
 	}
 }
 
-// defaultsOf completes the defaults of an item, as the API server does when it is stored: a limit is the maximum, a request the limit, or the
-// minimum.
+// defaultsOf completes the defaults of an item, as the API server does when it is stored: a limit is the maximum, a request the limit, or
+// the minimum.
 func defaultsOf(item *corev1.LimitRangeItem) (limits, requests corev1.ResourceList) {
 	limits = withDefaults(maps.Clone(item.Default), item.Max)
 	return limits, withDefaults(withDefaults(maps.Clone(item.DefaultRequest), limits), item.Min)
@@ -74,7 +74,8 @@ func breaches(l *corev1.LimitRange, pod *corev1.Pod) []string {
 		case corev1.LimitTypePod:
 			spec := &corev1.Pod{Spec: *pod.Spec.DeepCopy()}
 			spec.Spec.Overhead = nil
-			out = append(out, outside(item, resource.PodRequests(spec, resource.PodResourcesOptions{}), resource.PodLimits(spec, resource.PodResourcesOptions{}))...)
+			out = append(out, outside(item, resource.PodRequests(spec, resource.PodResourcesOptions{}), resource.PodLimits(spec,
+				resource.PodResourcesOptions{}))...)
 		}
 	}
 	slices.Sort(out)

@@ -21,8 +21,8 @@ type Objects struct {
 	LimitRanges []*corev1.LimitRange
 }
 
-// Admit returns a new pod as the API server would store it, and in sentences what keeps it from being stored, and what of it could not be found
-// out because an object is not known. The pod itself is left as it is.
+// Admit returns a new pod as the API server would store it, and in sentences what keeps it from being stored, and what of it could not be
+// found out because an object is not known. The pod itself is left as it is.
 func (o *Objects) Admit(pod *corev1.Pod) (stored *corev1.Pod, notes []string) {
 	stored = pod.DeepCopy()
 	defaultContainers(stored)
@@ -56,7 +56,7 @@ const refused = "its pods would be refused: "
 // Priority classes that every cluster has.
 var builtInClasses = map[string]int32{"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
-// Rank sets the priority of a pod that admission has not seen, or says why it is not known.
+// Rank sets the priority of a pod that admission has not seen, or explains why it is not known.
 func (o *Objects) Rank(pod *corev1.Pod) (unknown string) {
 	if pod.Spec.Priority != nil {
 		return ""
@@ -84,7 +84,8 @@ func tolerateNodes(pod *corev1.Pod) {
 			return (t.Key == taint || t.Key == "") && (t.Effect == corev1.TaintEffectNoExecute || t.Effect == "")
 		}) {
 			pod.Spec.Tolerations = append(pod.Spec.Tolerations, corev1.Toleration{
-				Key: taint, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: ptr.To[int64](tolerationSeconds),
+				Key: taint, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute,
+				TolerationSeconds: ptr.To[int64](tolerationSeconds),
 			})
 		}
 	}

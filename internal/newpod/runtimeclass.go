@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 )
 
-// setRuntime sets what the pod's RuntimeClass adds: its overhead, and which nodes have it. It says what is wrong.
+// setRuntime sets what the pod's RuntimeClass adds: its overhead, and which nodes have it. It describes what is wrong.
 func (o *Objects) setRuntime(pod *corev1.Pod) (note string) {
 	if pod.Spec.RuntimeClassName == nil {
 		if len(pod.Spec.Overhead) > 0 {
@@ -76,11 +76,13 @@ func covers(wide, t *corev1.Toleration) bool {
 	if t.Key != wide.Key && !anyKey || t.Effect != wide.Effect && wide.Effect != "" {
 		return false
 	}
-	if wide.Effect == corev1.TaintEffectNoExecute && wide.TolerationSeconds != nil && (t.TolerationSeconds == nil || *t.TolerationSeconds > *wide.TolerationSeconds) {
+	if wide.Effect == corev1.TaintEffectNoExecute && wide.TolerationSeconds != nil && (t.TolerationSeconds == nil ||
+		*t.TolerationSeconds > *wide.TolerationSeconds) {
 		return false
 	}
 	if wide.Operator == corev1.TolerationOpExists {
 		return true
 	}
-	return (wide.Operator == corev1.TolerationOpEqual || wide.Operator == "") && t.Operator == corev1.TolerationOpEqual && t.Value == wide.Value
+	return (wide.Operator == corev1.TolerationOpEqual || wide.Operator == "") && t.Operator == corev1.TolerationOpEqual &&
+		t.Value == wide.Value
 }

@@ -1,8 +1,8 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package podlimit counts the pods that a deployment asks for, and keeps them within a bound. It knows numbers alone; package validation has
-// the messages.
+// Package podlimit counts the pods that a deployment asks for, and keeps them within a bound. It knows numbers alone; package validation
+// has the messages.
 package podlimit
 
 import (
@@ -17,7 +17,8 @@ import (
 // Default is how many pods one graph may have unless the operator is configured otherwise.
 const Default = 10_000
 
-// Pods counts the pods a deployment asks for: replicas x nodeCount, summed over its components. A sum beyond the largest int64 is that number.
+// Pods counts the pods a deployment asks for: replicas x nodeCount, summed over its components. A sum beyond the largest int64 is that
+// number.
 func Pods(dgd *nvidiav1beta1.DynamoGraphDeployment) int64 {
 	var sum int64
 	for i := range dgd.Spec.Components {
@@ -41,13 +42,14 @@ type Short struct {
 	Given, Wanted int32
 }
 
-// Bound is the deployment with no more replicas than limit allows its pods to be, and the API each component; it is the deployment itself where
-// that is no fewer. Admission refuses such a deployment; this one was stored without it, or before the bound. A limit of 0 is none.
+// Bound is the deployment with no more replicas than limit allows its pods to be, and the API each component; it is the deployment itself
+// where that is no fewer. Admission refuses such a deployment; this one was stored without it, or before the bound. A limit of 0 is none.
 //
-// Replicas that exist are kept, whatever the limit. What the limit leaves is given out in the order of the components' names: one replica to each
-// component that has none, then the rest. A replica that does not fit whole is not begun. A component that asks for larger replicas than it has
-// keeps those it has. groups are the deployment's scaling groups by component.
-func Bound(dgd *nvidiav1beta1.DynamoGraphDeployment, groups map[string]*trellisv1alpha1.ScalingGroup, limit int64) (*nvidiav1beta1.DynamoGraphDeployment, []Short) {
+// Replicas that exist are kept, whatever the limit. What the limit leaves is given out in the order of the components' names: one replica
+// to each component that has none, then the rest. A replica that does not fit whole is not begun. A component that asks for larger
+// replicas than it has keeps those it has. groups are the deployment's scaling groups by component.
+func Bound(dgd *nvidiav1beta1.DynamoGraphDeployment, groups map[string]*trellisv1alpha1.ScalingGroup,
+	limit int64) (*nvidiav1beta1.DynamoGraphDeployment, []Short) {
 	if within(dgd, limit) {
 		return dgd, nil
 	}

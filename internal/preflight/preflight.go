@@ -45,7 +45,8 @@ func Check(ctx context.Context, reader client.Reader) error {
 		err := reader.Get(ctx, client.ObjectKey{Name: want.name}, crd)
 		switch {
 		case apierrors.IsNotFound(err):
-			problems = append(problems, fmt.Errorf("preflight: custom resource definition %s is not installed; install Trellis' definitions (kubectl apply --server-side -k config/crd, or the chart with crds.install=true)", want.name))
+			problems = append(problems, fmt.Errorf("preflight: custom resource definition %s is not installed; install Trellis' definitions "+
+				"(kubectl apply --server-side -k config/crd, or the chart with crds.install=true)", want.name))
 		case err != nil:
 			problems = append(problems, fmt.Errorf("preflight: reading custom resource definition %s: %w", want.name, err))
 		default:
@@ -58,23 +59,30 @@ func Check(ctx context.Context, reader client.Reader) error {
 func judge(crd *apiextensionsv1.CustomResourceDefinition, field, owner string) error {
 	fix := fmt.Sprintf("It seems to belong to %s. Stop that operator first, then install Trellis' definitions with "+
 		"kubectl apply --server-side --force-conflicts -k config/crd; objects are kept. docs/migrate.md has every step", owner)
-	if others := slices.DeleteFunc(slices.Clone(crd.Status.StoredVersions), func(v string) bool { return slices.Contains(versions, v) }); len(others) > 0 {
+	if others := slices.DeleteFunc(slices.Clone(crd.Status.StoredVersions), func(v string) bool {
+		return slices.Contains(versions, v)
+	}); len(others) > 0 {
 		return fmt.Errorf("preflight: objects of %s are stored as %s, which Trellis does not serve. Rewrite them as v1beta1 before, "+
 			"and remove %s from status.storedVersions. %s", crd.Name, strings.Join(others, ", "), strings.Join(others, ", "), fix)
 	}
 	if c := crd.Spec.Conversion; len(crd.Spec.Versions) > 1 && (c == nil || c.Strategy != apiextensionsv1.WebhookConverter) {
-		return fmt.Errorf("preflight: custom resource definition %s has several versions and does not convert between them by a webhook: objects would "+
-			"lose what is named differently. Apply it as shipped: kubectl apply --server-side -k config/crd, or the chart with crds.install=true", crd.Name)
+		return fmt.Errorf("preflight: custom resource definition %s has several versions and does not convert between them by a webhook: "+
+			"objects would "+
+			"lose what is named differently. Apply it as shipped: kubectl apply --server-side -k config/crd, or the chart with crds.install=true",
+			crd.Name)
 	}
 	if converted[crd.Name] && !serves(crd, "v1beta1") && serves(crd, "v1alpha1") && judgeVersion(crd, field, fix) == nil {
-		return fmt.Errorf("preflight: custom resource definition %s is that of an earlier release of Trellis, which does not serve v1beta1. Apply the one of "+
+		return fmt.Errorf("preflight: custom resource definition %s is that of an earlier release of Trellis, which does not serve v1beta1. "+
+			"Apply the one of "+
 			"this release: kubectl apply --server-side -k config/crd, or the chart with crds.install=true; objects are kept and rewritten", crd.Name)
 	}
 	return judgeVersion(crd, field, fix)
 }
 
 func serves(crd *apiextensionsv1.CustomResourceDefinition, version string) bool {
-	return slices.ContainsFunc(crd.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Name == version && v.Served })
+	return slices.ContainsFunc(crd.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool {
+		return v.Name == version && v.Served
+	})
 }
 
 // judgeVersion looks at the version that every definition of ours serves.

@@ -1,7 +1,7 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package replicas decides who says how many replicas a component has. There is exactly one such owner at any time:
+// Package replicas decides who describes how many replicas a component has. There is exactly one such owner at any time:
 //
 //	scalingAdapter is set    its adapter exists   owner of the number
 //	no                       -                    the deployment: replicas of the component
@@ -31,7 +31,7 @@ import (
 // AdapterName is the name of the adapter of a component.
 func AdapterName(dgd, component string) string { return render.AdapterName(dgd, component) }
 
-// WithAdapter says that a component asks for an adapter.
+// WithAdapter reports whether a component asks for an adapter.
 func WithAdapter(s *nvidiav1beta1.ComponentSpec) bool {
 	return s != nil && s.ScalingAdapter != nil
 }
@@ -44,17 +44,18 @@ func Of(s *nvidiav1beta1.ComponentSpec) int32 {
 	return *s.Replicas
 }
 
-// Owns says that the adapter is the owner of the number of replicas of the component it names.
+// Owns reports whether the adapter is the owner of the number of replicas of the component it names.
 func Owns(a *nvidiav1beta1.DynamoGraphDeploymentScalingAdapter, dgd *nvidiav1beta1.DynamoGraphDeployment) bool {
 	component := a.Spec.DGDRef.ComponentName
 	return a.DeletionTimestamp == nil && metav1.IsControlledBy(a, dgd) && a.Spec.DGDRef.Name == dgd.Name &&
 		WithAdapter(dgd.Component(component)) && a.Name == AdapterName(dgd.Name, component)
 }
 
-// ToCarry returns the numbers, by component, that the deployment does not show yet, and why others cannot be carried into it: those of which the
-// graph would have more pods than limit are among them. A limit of 0 is none. Smaller numbers than before come first, then the others by the name
-// of the component.
-func ToCarry(dgd *nvidiav1beta1.DynamoGraphDeployment, adapters []nvidiav1beta1.DynamoGraphDeploymentScalingAdapter, limit int64) (numbers map[string]int32, refused map[string]string) {
+// ToCarry returns the numbers, by component, that the deployment does not show yet, and why others cannot be carried into it: those of
+// which the graph would have more pods than limit are among them. A limit of 0 is none. Smaller numbers than before come first, then the
+// others by the name of the component.
+func ToCarry(dgd *nvidiav1beta1.DynamoGraphDeployment, adapters []nvidiav1beta1.DynamoGraphDeploymentScalingAdapter,
+	limit int64) (numbers map[string]int32, refused map[string]string) {
 	numbers, refused = map[string]int32{}, map[string]string{}
 	differ, after := differing(dgd, adapters), dgd
 	names := slices.Sorted(maps.Keys(differ))
@@ -75,7 +76,8 @@ func ToCarry(dgd *nvidiav1beta1.DynamoGraphDeployment, adapters []nvidiav1beta1.
 
 // Settled is the deployment as it may be acted on: a component whose adapter says another number than the deployment keeps the replicas
 // it has, if it has been given any. What does not differ is shared with the deployment.
-func Settled(dgd *nvidiav1beta1.DynamoGraphDeployment, adapters []nvidiav1beta1.DynamoGraphDeploymentScalingAdapter, has map[string]int32) *nvidiav1beta1.DynamoGraphDeployment {
+func Settled(dgd *nvidiav1beta1.DynamoGraphDeployment, adapters []nvidiav1beta1.DynamoGraphDeploymentScalingAdapter,
+	has map[string]int32) *nvidiav1beta1.DynamoGraphDeployment {
 	settled := dgd
 	for name := range differing(dgd, adapters) {
 		n, ok := has[name]
@@ -87,9 +89,10 @@ func Settled(dgd *nvidiav1beta1.DynamoGraphDeployment, adapters []nvidiav1beta1.
 	return settled
 }
 
-// Carried is the deployment as it is acted on when its adapters are not known: the number of replicas of a component that an adapter owns is the
-// one that was carried into its scaling group. What does not differ is shared with the deployment.
-func Carried(dgd *nvidiav1beta1.DynamoGraphDeployment, groups map[string]*trellisv1alpha1.ScalingGroup) *nvidiav1beta1.DynamoGraphDeployment {
+// Carried is the deployment as it is acted on when its adapters are not known: the number of replicas of a component that an adapter owns
+// is the one that was carried into its scaling group. What does not differ is shared with the deployment.
+func Carried(dgd *nvidiav1beta1.DynamoGraphDeployment,
+	groups map[string]*trellisv1alpha1.ScalingGroup) *nvidiav1beta1.DynamoGraphDeployment {
 	carried := dgd
 	for name, sg := range groups {
 		if c := dgd.Component(name); WithAdapter(c) && Of(c) != sg.Spec.Replicas {

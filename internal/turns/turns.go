@@ -6,8 +6,8 @@
 //
 //	priority 0: team-a has a1 (oldest), a2, a3; team-b has b1 (youngest)    order: a1 b1 a2 a3
 //
-// Whose turn it is goes by when a namespace was served last, for as long as something of its priority is in line: a namespace that is always
-// in line is served once between two turns of another one. Adding a graph costs a binary search in its namespace, taking one a look
+// Whose turn it is goes by when a namespace was served last, for as long as something of its priority is in line: a namespace that is
+// always in line is served once between two turns of another one. Adding a graph costs a binary search in its namespace, taking one a look
 // at each namespace of the priority.
 package turns
 
@@ -128,7 +128,8 @@ func (l *Line) Next() (g Turn, ok bool) {
 	return g, true
 }
 
-// forget namespaces that have nothing in line, when they are many and each in line was served later: without the number they would still come first.
+// forget namespaces that have nothing in line, when they are many and each in line was served later: without the number they would still
+// come first.
 func (p *priority) forget() {
 	if len(p.last)-len(p.graphs) <= maxRemembered {
 		return
