@@ -64,7 +64,8 @@ func admission(ctx context.Context, c *live.Cluster, s sizes, r *report) error {
 	text := fmt.Sprintf("At %d requests a second, of a deployment of %s bytes, beside %d gangs of %d in %s s, p50 and p99 in ms:",
 		o.perSecond, number(float64(requests.Bytes)), gangs, s.live.pods, number(time.Since(start).Seconds()))
 	for _, kind := range kinds {
-		text += fmt.Sprintf(" %s %s and %s of %d;", kind.name, number(millis(quantile(kind.took, 0.5))), number(millis(quantile(kind.took, 0.99))), len(kind.took))
+		text += fmt.Sprintf(" %s %s and %s of %d;", kind.name, number(millis(quantile(kind.took, 0.5))),
+			number(millis(quantile(kind.took, 0.99))), len(kind.took))
 	}
 	r.note("%s", text[:len(text)-1]+".")
 	return nil
@@ -84,7 +85,8 @@ func (a *asked) ask(ctx context.Context, o operatingSizes) error {
 	if len(took) == 0 {
 		return errors.New("nothing was asked")
 	}
-	fmt.Fprintf(os.Stderr, "  %s: p50 %s, p99 %s\n", a.name, quantile(took, 0.5).Round(10*time.Microsecond), quantile(took, 0.99).Round(10*time.Microsecond))
+	fmt.Fprintf(os.Stderr, "  %s: p50 %s, p99 %s\n", a.name, quantile(took, 0.5).Round(10*time.Microsecond), quantile(took,
+		0.99).Round(10*time.Microsecond))
 	a.took = append(a.took, took...)
 	return ctx.Err()
 }

@@ -12,7 +12,8 @@ import (
 	"github.com/trellis-k8s/trellis/hack/bench/live"
 )
 
-// bare: packed deployments and two kinds of pods with the same pins, in turns, at two numbers of racks. Row bind measures it alongside its other ways.
+// bare: packed deployments and two kinds of pods with the same pins, in turns, at two numbers of racks. Row bind measures it alongside its
+// other ways.
 func bare(ctx context.Context, s sizes, r *report) error {
 	return errors.Join(bareAt(ctx, s.live, s.live.few, r), bareAt(ctx, s.live, s.live.many, r))
 }
@@ -41,8 +42,8 @@ func createdToBound(s liveSizes, shape hall.Shape) string {
 	return fmt.Sprintf("%d gangs of %d, %s nodes in %d racks, created to bound", s.gangs, s.pods, number(float64(shape.Hosts)), shape.Racks())
 }
 
-// againstBare adds the row of packed deployments against bare pods, from the pods per second of both, and two that say how much of the distance
-// is the price of all-or-nothing by gates.
+// againstBare adds the row of packed deployments against bare pods, from the pods per second of both, and two that say how much of the
+// distance is the price of all-or-nothing by gates.
 func (r *report) againstBare(s liveSizes, shape hall.Shape, speed map[string]float64) {
 	name, gated := createdToBound(s, shape), speed[live.GatedName]
 	r.more(name, "pods/s", speed[live.Packed.Name], speed[live.AsReleasedName], live.AsReleasedName, 0.6)

@@ -99,7 +99,8 @@ func bindAt(ctx context.Context, s liveSizes, shape hall.Shape, r *report) (spee
 }
 
 // timeWays adds the pods per second of some ways, which take turns, and a remark on where their time goes.
-func (r *report) timeWays(ctx context.Context, c *live.Cluster, s liveSizes, shape hall.Shape, rounds int, ways []live.Way, speed map[string]float64) error {
+func (r *report) timeWays(ctx context.Context, c *live.Cluster, s liveSizes, shape hall.Shape, rounds int, ways []live.Way,
+	speed map[string]float64) error {
 	sides := make([]side, 0, len(ways))
 	c.ForgetCosts()
 	for _, way := range ways {

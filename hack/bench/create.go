@@ -54,6 +54,7 @@ func create(ctx context.Context, s sizes, r *report) (err error) {
 	if err != nil {
 		return err
 	}
-	r.atMost(fmt.Sprintf("API server CPU time for a v1alpha1 deployment, mean of %d", s.live.deployments), "ms", millis(t[1]), millis(t[0]), formerCommit, 1.1)
+	r.atMost(fmt.Sprintf("API server CPU time for a v1alpha1 deployment, mean of %d", s.live.deployments), "ms", millis(t[1]), millis(t[0]),
+		formerCommit, 1.1)
 	return nil
 }

@@ -24,7 +24,8 @@ type placer interface {
 func sequence(shape hall.Shape, random *rand.Rand) []hall.Ask {
 	var asks []hall.Ask
 	for left := shape.Hosts * hall.GPUs; left >= 0; {
-		a := hall.Ask{Name: fmt.Sprintf("graph-%d", len(asks)), Whole: hall.Cluster, Each: hall.Rack, Gangs: 1, Pods: 1, GPUs: 1 << random.IntN(4)}
+		a := hall.Ask{Name: fmt.Sprintf("graph-%d", len(asks)), Whole: hall.Cluster, Each: hall.Rack, Gangs: 1, Pods: 1,
+			GPUs: 1 << random.IntN(4)}
 		if random.IntN(2) == 0 {
 			a.Pods, a.GPUs = 2+random.IntN(3), 4<<random.IntN(2)
 		}
@@ -37,7 +38,8 @@ func sequence(shape hall.Shape, random *rand.Rand) []hall.Ask {
 	return asks
 }
 
-// untilRefused counts the GPUs placed before the first refusal. A refusal although there was capacity counts as one, too: that is the point.
+// untilRefused counts the GPUs placed before the first refusal. A refusal although there was capacity counts as one, too: that is the
+// point.
 func untilRefused(shape hall.Shape, asks []hall.Ask, p placer) (int, error) {
 	ledger, placed := hall.NewLedger(shape, nil), 0
 	for _, a := range asks {

@@ -15,8 +15,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/placement"
 )
 
-// thousandPods: both sides know the nodes, as their caches do once the watch has listed them, and have built nothing from them. The note says what
-// it is from the Node objects on.
+// thousandPods: both sides know the nodes, as their caches do once the watch has listed them, and have built nothing from them. The note
+// says what it is from the Node objects on.
 func thousandPods(_ context.Context, s sizes, r *report) error {
 	nodes := s.thousand.Nodes()
 	ask := hall.Ask{Name: "large", Whole: hall.Cluster, Each: hall.Zone, Gangs: 1, Pods: s.thousandPods, GPUs: hall.GPUs}
@@ -125,8 +125,8 @@ func manyGangs(_ context.Context, s sizes, r *report) error {
 		return err
 	}
 	pods := float64(4 * len(asks))
-	r.floor(fmt.Sprintf("%s gangs of 4, %s nodes, %d racks, placement alone", number(float64(len(asks))), number(float64(s.many.Hosts)), s.many.Racks()),
-		"pods/s", pods/t[0].Seconds(), pods/t[1].Seconds(), kueue.Name, 50_000)
+	what := fmt.Sprintf("%d gangs of 4, %s nodes, %d racks, placement alone", len(asks), number(float64(s.many.Hosts)), s.many.Racks())
+	r.floor(what, "pods/s", pods/t[0].Seconds(), pods/t[1].Seconds(), kueue.Name, 50_000)
 	return nil
 }
 
@@ -173,7 +173,8 @@ func refusal(_ context.Context, s sizes, r *report) error {
 	if err != nil {
 		return err
 	}
-	r.ceiling(fmt.Sprintf("refusal with its explanation, %s full nodes", number(float64(s.full.Hosts))), "ms", millis(t[0]), millis(t[1]), kueue.Name, 5)
+	r.ceiling(fmt.Sprintf("refusal with its explanation, %s full nodes", number(float64(s.full.Hosts))), "ms", millis(t[0]), millis(t[1]),
+		kueue.Name, 5)
 	r.note("The refusals: %q; Kueue: %q.", ourWords, peerWords)
 	return nil
 }

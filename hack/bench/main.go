@@ -1,11 +1,11 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Bench measures Trellis against its peers, all in one run on one machine, and prints one table: make bench, and make bench-peers against the
-// real KAI Scheduler and Grove.
+// Bench measures Trellis against its peers, all in one run on one machine, and prints one table: make bench, and make bench-peers against
+// the real KAI Scheduler and Grove.
 //
-// Peers of make bench are Kueue's topology-aware scheduling as a library, the topology-aware gang scheduling of the kube-scheduler in a sandbox, and a
-// brute-force search. Every answer of every side goes through the same check (package hall), and a wrong one ends the run.
+// Peers of make bench are Kueue's topology-aware scheduling as a library, the topology-aware gang scheduling of the kube-scheduler in a
+// sandbox, and a brute-force search. Every answer of every side goes through the same check (package hall), and a wrong one ends the run.
 // docs/performance.md says what is measured how, and what is fair about it.
 package main
 

@@ -4,8 +4,10 @@
 package main
 
 import (
+	"fmt"
 	"runtime"
 	"slices"
+	"syscall"
 	"time"
 )
 
@@ -55,6 +57,15 @@ func order(sides, round int) []int {
 		slices.Reverse(out)
 	}
 	return out
+}
+
+// cpuTime is what the program has used, the collector included.
+func cpuTime() (time.Duration, error) {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		return 0, fmt.Errorf("reading the CPU time: %w", err)
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano()), nil
 }
 
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }

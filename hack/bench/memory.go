@@ -108,7 +108,8 @@ func peak() (int64, error) {
 	return 0, errors.New("/proc/self/status has no VmHWM")
 }
 
-// holdTree is what the child does: it prints its peak. Objects come and go one by one, as from a watch, and one gang of each of two shapes is placed.
+// holdTree is what the child does: it prints its peak. Objects come and go one by one, as from a watch, and one gang of each of two shapes
+// is placed.
 func holdTree(argument string) error {
 	var c content
 	if err := json.Unmarshal([]byte(argument), &c); err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/trellis-k8s/trellis/hack/bench/live"
 )
 
-// nodes: the same packed gangs on a large and on a small cluster, which take turns. Both are up all the time: neither node sends heartbeats, so
-// the one whose turn it is not does nothing.
+// nodes: the same packed gangs on a large and on a small cluster, which take turns. Both are up all the time: neither node sends
+// heartbeats, so the one whose turn it is not does nothing.
 func nodes(ctx context.Context, s sizes, r *report) (err error) {
 	shapes, took := []hall.Shape{s.operating.small, s.operating.large}, make([][]time.Duration, 2)
 	var sides []side

@@ -66,7 +66,8 @@ func freed(ctx context.Context, c *live.Cluster, s sizes, r *report) error {
 	name := fmt.Sprintf("a rack of %s nodes freed while %s graphs wait", number(float64(o.racks.Hosts)), number(float64(o.waiting)))
 	r.alone(name+", last pod gone to the next one's release", "ms", millis(meanOf(took)), 1_000)
 	r.alone(name+", plans made until then (the most of all rounds)", "plans", plans, 10)
-	r.note("A rack freed while %d graphs wait: %s. Plans afterwards, for the others' conditions: at most %s.", o.waiting, spread(took), number(later))
+	r.note("A rack freed while %d graphs wait: %s. Plans afterwards, for the others' conditions: at most %s.", o.waiting, spread(took),
+		number(later))
 	return nil
 }
 
@@ -98,7 +99,8 @@ func leader(ctx context.Context, c *live.Cluster, s sizes, r *report) error {
 	name := fmt.Sprintf("leader lost with %s pods, %s nodes", number(float64(o.pods)), number(float64(o.racks.Hosts)))
 	r.alone(name+", end of its lease to the standby's first release", "ms", millis(meanOf(took)), 10_000)
 	r.alone(name+", requests failed once it has left the Service", "requests", float64(all.Failed), 0)
-	r.note("Leader lost: %s. Of %d reads and dry-run creates in both versions %d failed before the lost replica had left the Service, %d afterwards; the first: %v.",
+	r.note("Leader lost: %s. Of %d reads and dry-run creates in both versions %d failed before the lost replica had left the Service, %d "+
+		"afterwards; the first: %v.",
 		spread(took), all.Asked, all.AtKill, all.Failed, all.FirstError)
 	return nil
 }

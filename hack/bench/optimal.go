@@ -37,7 +37,8 @@ func optimal(_ context.Context, s sizes, r *report) error {
 			return fmt.Errorf("placed what brute force holds impossible: %+v", asks)
 		}
 	}
-	r.more(fmt.Sprintf("packings found, %s random small clusters", number(float64(s.cases))), "found", float64(found), float64(exist), "brute force", 1)
+	r.more(fmt.Sprintf("packings found, %s random small clusters", number(float64(s.cases))), "found", float64(found), float64(exist),
+		"brute force", 1)
 	return nil
 }
 

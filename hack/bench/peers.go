@@ -20,7 +20,8 @@ import (
 )
 
 // peerParts are measured with the real KAI Scheduler and Grove alongside the control plane, which have to be on the machine.
-var peerParts = []part{{name: "peers", what: "created to bound, and the refusal of a full cluster, under each provider", live: true, measure: againstPeers}}
+var peerParts = []part{{name: "peers", what: "created to bound, and the refusal of a full cluster, under each provider", live: true,
+	measure: againstPeers}}
 
 // peerSizes are those of peerParts; live.few is the cluster.
 var peerSizes = sizes{live: liveSizes{

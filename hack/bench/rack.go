@@ -43,7 +43,8 @@ func rackGang(_ context.Context, s sizes, r *report) error {
 	if err != nil {
 		return err
 	}
-	name := fmt.Sprintf("8-pod rack gang and its updates, %s nodes, %s racks", number(float64(s.steady.Hosts)), number(float64(s.steady.Racks())))
+	name := fmt.Sprintf("8-pod rack gang and its updates, %s nodes, %s racks", number(float64(s.steady.Hosts)),
+		number(float64(s.steady.Racks())))
 	r.faster(name, "us", micros(t[1]), micros(t[0]), kueue.Name, 500)
 	name = fmt.Sprintf("the same at %s nodes", number(float64(s.large.Hosts)))
 	r.atMost(name, "us", micros(t[3]), micros(t[2]), number(float64(s.small.Hosts))+" nodes", 2)

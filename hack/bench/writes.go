@@ -70,7 +70,8 @@ func (r *report) writeRows(gangs, pods int, rounds [][]live.Write) {
 	name := fmt.Sprintf("the operator's writes for a graph of %d gangs of %d, per pod", gangs, pods)
 	r.ceiling(name, "writes", float64(ours)/n, float64(all)/n, "everybody's", 2.75)
 	r.note("Writes for a graph: %s by the operator (%s to %s a pod in %d rounds; %s of them refused), %s by everybody.",
-		number(float64(ours)/graphs), number(slices.Min(each)), number(slices.Max(each)), len(rounds), number(float64(refused)/graphs), number(float64(all)/graphs))
+		number(float64(ours)/graphs), number(slices.Min(each)), number(slices.Max(each)), len(rounds), number(float64(refused)/graphs),
+		number(float64(all)/graphs))
 	r.note("The operator's: %s.", shares(byResource, graphs))
 	r.note("Everybody's: %s.", shares(byUser, graphs))
 }

@@ -1,16 +1,16 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command chartcrds copies into charts/trellis what config has too: the custom resource definitions, the rights, the alerts and the dashboard, so
-// that both ways of installing give the same. Run it from the repository's root, after everything else that generates:
+// Command chartcrds copies into charts/trellis what config has too: the custom resource definitions, the rights, the alerts and the
+// dashboard, so that both ways of installing give the same. Run it from the repository's root, after everything else that generates:
 //
 //	go run ./hack/chartcrds
 //
 // A definition becomes a plain file of the chart, which templates/crds.yaml reads: Helm never interprets its text, so braces and
 // backticks in it are safe. It gets the annotation that makes Helm keep it on uninstall, for with a definition go all objects of its kind.
 // A role becomes a template, in which only the namespace is a variable; but the operator's own (role.yaml) is copied as it is, because
-// templates/manager_role.yaml takes it apart when only some namespaces are managed. So are the alerts and the dashboard, whose braces are not
-// Helm's.
+// templates/manager_role.yaml takes it apart when only some namespaces are managed. So are the alerts and the dashboard, whose braces are
+// not Helm's.
 package main
 
 import (
@@ -29,8 +29,8 @@ const (
 	filesTarget            = "charts/trellis/files"
 )
 
-// copied are files that the chart holds as they are, by their place in charts/trellis/files: templates read them, and Helm interprets nothing
-// in them.
+// copied are files that the chart holds as they are, by their place in charts/trellis/files: templates read them, and Helm interprets
+// nothing in them.
 var copied = map[string]string{
 	"rbac/role.yaml":          "config/rbac/role.yaml",
 	"prometheus/rules.yaml":   "config/prometheus/rules.yaml",

@@ -86,7 +86,8 @@ func runKwok() {
 	}
 }
 
-// kwokMain reads the configuration files named on the command line before the command itself is built, because kwok's flags take their defaults from them.
+// kwokMain reads the configuration files named on the command line before the command itself is built, because kwok's flags take their
+// defaults from them.
 func kwokMain(ctx context.Context) error {
 	early := pflag.NewFlagSet("kwok", pflag.ContinueOnError)
 	early.ParseErrorsAllowlist.UnknownFlags = true

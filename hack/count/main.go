@@ -1,15 +1,18 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command count prints how many lines of Go were written by hand, by part of the repository: physical lines, comments and blank lines included, of the
-// files that git knows. Tests and test utilities count apart, generated files do not count.
+// Command count prints how many lines of Go were written by hand, by part of the repository: physical lines, comments and blank lines
+// included, of the files that git knows. Tests and test utilities count apart, generated files do not count.
+// With -since, files that did not exist in a revision count apart, too: what features since then added.
 //
-//	go run ./hack/count
+//	go run ./hack/count [-since REVISION]
 package main
 
 import (
 	"bytes"
+	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path"
@@ -30,34 +33,75 @@ func main() {
 }
 
 func run() error {
-	files, err := exec.Command("git", "ls-files", "-z", "--", "*.go").Output()
+	since := flag.String("since", "", "revision; files that did not exist in it count apart, too")
+	flag.Parse()
+	files, err := git("ls-files", "-z", "--", "*.go")
 	if err != nil {
-		return fmt.Errorf("git ls-files: %w", err)
+		return err
 	}
-	lines := map[string]int{}
-	for _, file := range strings.Split(strings.TrimRight(string(files), "\x00"), "\x00") {
+	added := map[string]bool{}
+	if *since != "" {
+		names, err := git("diff", "-z", "--name-only", "--diff-filter=A", "--find-renames=35%", "-l8000", *since, "--", "*.go")
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			added[name] = true
+		}
+	}
+	lines := map[string]amount{}
+	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			return err
 		}
 		if !generated.Match(text) {
-			lines[partOf(file)] += bytes.Count(text, []byte("\n"))
+			lines[partOf(file)] = lines[partOf(file)].plus(bytes.Count(text, []byte("\n")), added[file])
 		}
 	}
+	return report(lines, *since)
+}
+
+// git lists the names that a command prints.
+func git(args ...string) ([]string, error) {
+	out, err := exec.Command("git", args...).Output()
+	if err != nil {
+		return nil, fmt.Errorf("git %s: %w", args[0], err)
+	}
+	return strings.FieldsFunc(string(out), func(r rune) bool { return r == 0 }), nil
+}
+
+// amount of lines, and how many of them are in added files.
+type amount struct{ all, added int }
+
+func (a amount) plus(lines int, added bool) amount {
+	a.all += lines
+	if added {
+		a.added += lines
+	}
+	return a
+}
+
+func report(lines map[string]amount, since string) error {
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-	operator := 0
-	parts := make([]string, 0, len(lines))
-	for part := range lines {
-		parts = append(parts, part)
+	row := func(a amount, name string) {
+		if since != "" {
+			fmt.Fprintf(w, "%d\t%d\t %s\n", a.all, a.added, name)
+			return
+		}
+		fmt.Fprintf(w, "%d\t %s\n", a.all, name)
 	}
-	slices.Sort(parts)
-	for _, part := range parts {
-		fmt.Fprintf(w, "%d\t %s\n", lines[part], part)
+	if since != "" {
+		fmt.Fprintf(w, "lines\tin files since %s\t\n", since)
+	}
+	var operator amount
+	for _, part := range slices.Sorted(maps.Keys(lines)) {
+		row(lines[part], part)
 		if part != "tests" && part != "hack" {
-			operator += lines[part]
+			operator.all, operator.added = operator.all+lines[part].all, operator.added+lines[part].added
 		}
 	}
-	fmt.Fprintf(w, "%d\t all but tests and hack\n", operator)
+	row(operator, "all but tests and hack")
 	return w.Flush()
 }
 

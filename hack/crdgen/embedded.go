@@ -15,7 +15,8 @@ import (
 type schema = apiextensionsv1.JSONSchemaProps
 
 // coreFields are the properties whose schema comes from Kubernetes' own types.
-var coreFields = []string{"envs", "env", "extraPodSpec", "podTemplate", "livenessProbe", "readinessProbe", "claims", "configMapRef", "conditions"}
+var coreFields = []string{"envs", "env", "extraPodSpec", "podTemplate", "livenessProbe", "readinessProbe", "claims", "configMapRef",
+	"conditions"}
 
 // repeatable are lists that Kubernetes declares as maps but whose keys a valid pod may repeat, or whose keys need a default.
 // The API server refuses a repeated key only in custom resources.
@@ -85,8 +86,8 @@ func stripBelow(s *schema) {
 	s.Description = own
 }
 
-// shortenEmbedded drops texts that Kubernetes' own types repeat: the descriptions of apiVersion and kind, and the format of integers inside pods, which
-// their bounds already limit.
+// shortenEmbedded drops texts that Kubernetes' own types repeat: the descriptions of apiVersion and kind, and the format of integers
+// inside pods, which their bounds already limit.
 func shortenEmbedded(root *schema) {
 	for _, name := range []string{"apiVersion", "kind"} {
 		child := root.Properties[name]
@@ -170,10 +171,12 @@ func boundNumbers(s *schema) {
 	}
 }
 
-// refuseLists: of a text with a format the API server's schema takes a list as well, which Go cannot read. A rule that reads the text fails on it.
+// refuseLists: of a text with a format the API server's schema takes a list as well, which Go cannot read. A rule that reads the text
+// fails on it.
 func refuseLists(s *schema) {
 	if s.Type == "string" && s.Format == "date-time" {
-		s.XValidations = apiextensionsv1.ValidationRules{{Rule: "self.getFullYear() > 0", Message: "must be a date and a time, e.g. 2006-01-02T15:04:05Z"}}
+		s.XValidations = apiextensionsv1.ValidationRules{{Rule: "self.getFullYear() > 0",
+			Message: "must be a date and a time, e.g. 2006-01-02T15:04:05Z"}}
 	}
 }
 

@@ -29,8 +29,8 @@ const (
 	toolsModule = "hack/tools/go.mod"
 	basesDir    = "config/crd/bases"
 
-	// sizeLimit in bytes keeps a definition below the 262,144 that the API server takes in annotations, where client-side `kubectl apply` records
-	// it, with room for the other annotations and for a field or two.
+	// sizeLimit in bytes keeps a definition below the 262,144 that the API server takes in annotations, where client-side `kubectl apply`
+	// records it, with room for the other annotations and for a field or two.
 	sizeLimit = 258_000
 )
 

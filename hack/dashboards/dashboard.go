@@ -18,7 +18,8 @@ const (
 // Dashboard is the dashboard that is shipped.
 func Dashboard() *Board {
 	b := &Board{
-		UID: "trellis", Title: "Trellis", Description: "Topology-aware placement of inference graphs: what waits and why, what is free, and whether the operator is well.",
+		UID: "trellis", Title: "Trellis", Description: "Topology-aware placement of inference graphs: what waits and why, what is free, and " +
+			"whether the operator is well.",
 		Tags: []string{"trellis", "kubernetes"}, SchemaVersion: 39, Editable: true, GraphTooltip: 1, Refresh: "30s",
 		Time: map[string]any{"from": "now-6h", "to": "now"},
 	}
@@ -52,13 +53,17 @@ func values(name, label, query string, all bool) Variable {
 
 func overview(l *layout) {
 	l.row("Overview", "")
-	l.add(stat("Leaders", "", "1 when a replica leads. Without a leader no pod is placed.", `sum(leader_election_master_status{`+leader+`})`), 3, 4)
+	l.add(stat("Leaders", "", "1 when a replica leads. Without a leader no pod is placed.", `sum(leader_election_master_status{`+leader+`})`),
+		3, 4)
 	l.add(stat("Gangs waiting", "", "", `sum(trellis_gangs_waiting)`), 3, 4)
 	l.add(stat("Longest wait", "s", "", `max(trellis_longest_wait_seconds)`), 3, 4)
-	l.add(stat("Time to placement, p95 of a day", "s", "", `histogram_quantile(0.95, sum by (le) (increase(trellis_time_to_placement_seconds_bucket[1d])))`), 4, 4)
+	l.add(stat("Time to placement, p95 of a day", "s", "",
+		`histogram_quantile(0.95, sum by (le) (increase(trellis_time_to_placement_seconds_bucket[1d])))`), 4, 4)
 	l.add(stat("Free", "", "On nodes that are ready and not cordoned.", `max(trellis_level_free{level="cluster",resource="$resource"})`), 3, 4)
-	l.add(stat("In use", "percentunit", "", `1 - max(trellis_level_free{level="cluster",resource="$resource"}) / max(trellis_level_capacity{level="cluster",resource="$resource"})`), 3, 4)
-	l.add(stat("Evictions in an hour", "", "Gangs that were released and could not be bound.", `sum(increase(trellis_gang_evictions_total[1h]))`), 3, 4)
+	l.add(stat("In use", "percentunit", "",
+		`1 - max(trellis_level_free{level="cluster",resource="$resource"}) / max(trellis_level_capacity{level="cluster",resource="$resource"})`), 3, 4)
+	l.add(stat("Evictions in an hour", "", "Gangs that were released and could not be bound.",
+		`sum(increase(trellis_gang_evictions_total[1h]))`), 3, 4)
 	p := stat("Builds", "", "", `count by (version) (trellis_build_info)`)
 	p.Targets[0].LegendFormat, p.Options["textMode"] = "{{version}}", "value_and_name"
 	l.add(p, 2, 4)
@@ -66,7 +71,8 @@ func overview(l *layout) {
 
 func waits(l *layout) {
 	l.row("What waits, and why", "")
-	l.add(lines("Gangs waiting by reason", "", "stacked", "The reasons are those of the condition Placed.", query(`sum by (reason) (trellis_gangs_waiting) > 0`, "{{reason}}")), 12, 8)
+	l.add(lines("Gangs waiting by reason", "", "stacked", "The reasons are those of the condition Placed.",
+		query(`sum by (reason) (trellis_gangs_waiting) > 0`, "{{reason}}")), 12, 8)
 	l.add(lines("Time to placement", "s", "", "From the creation of a gang's first pod until the gang is placed.",
 		quantile(0.5, "trellis_time_to_placement_seconds", "priority_class", "p50 {{priority_class}}"),
 		quantile(0.95, "trellis_time_to_placement_seconds", "priority_class", "p95 {{priority_class}}")), 12, 8)
@@ -86,7 +92,8 @@ func waits(l *layout) {
 func fragmentation(l *layout) {
 	l.row("Fragmentation", "")
 	share := lines("Fragmentation by level", "percentunit", "", "How much smaller the largest gang is than if all free capacity lay together.",
-		query(`max by (level, pod_size) (trellis_level_fragmentation_ratio{resource="$resource",pod_size=~"$pod_size"})`, "{{level}}, {{pod_size}} a pod"))
+		query(`max by (level, pod_size) (trellis_level_fragmentation_ratio{resource="$resource",pod_size=~"$pod_size"})`,
+			"{{level}}, {{pod_size}} a pod"))
 	share.FieldConfig.Defaults.Min, share.FieldConfig.Defaults.Max = number(0), number(1)
 	l.add(share, 12, 8)
 	score := lines("Placement score", "", "", "Mean score of the plans: 1 when all replicas of a graph sit in one narrowest domain.",
@@ -103,23 +110,32 @@ func levels(l *layout) {
 		query(`max(trellis_level_free{level="$level",resource="$resource"})`, "free"),
 		query(`max(trellis_level_capacity{level="$level",resource="$resource"})`, "capacity")), 8, 7)
 	l.add(lines("Largest gang that fits one domain", "", "", "In the units of the resource, for pods of each size.",
-		query(`max by (pod_size) (trellis_level_largest_gang{level="$level",resource="$resource",pod_size=~"$pod_size"})`, "{{pod_size}} a pod")), 8, 7)
+		query(`max by (pod_size) (trellis_level_largest_gang{level="$level",resource="$resource",pod_size=~"$pod_size"})`, "{{pod_size}} a pod")),
+		8, 7)
 	l.add(stat("Domains", "", "", `max(trellis_level_domains{level="$level"})`), 4, 7)
-	l.add(stat("Nodes without the label", "", "Nodes with the resource that are in no domain of the level.", `max(trellis_level_nodes_without_label{level="$level",resource="$resource"})`), 4, 7)
+	l.add(stat("Nodes without the label", "", "Nodes with the resource that are in no domain of the level.",
+		`max(trellis_level_nodes_without_label{level="$level",resource="$resource"})`), 4, 7)
 }
 
 func health(l *layout) {
 	l.row("Operator", "")
-	l.add(lines("Reconcile errors", "ops", "", "", query(`sum by (controller) (rate(controller_runtime_reconcile_errors_total{`+job+`}[$__rate_interval]))`, "{{controller}}")), 8, 7)
-	l.add(lines("Reconcile time, p95", "s", "", "", query(`histogram_quantile(0.95, sum by (le, controller) (rate(controller_runtime_reconcile_time_seconds_bucket{`+job+`}[$__rate_interval])))`, "{{controller}}")), 8, 7)
-	l.add(lines("Time to plan a graph", "s", "", "", quantile(0.5, "trellis_plan_duration_seconds", "", "p50"), quantile(0.95, "trellis_plan_duration_seconds", "", "p95")), 8, 7)
-	l.add(lines("Queued", "", "", "", query(`sum by (name) (workqueue_depth{`+job+`})`, "{{name}}"), query(`max(trellis_graphs_waiting)`, "graphs that wait")), 8, 7)
+	l.add(lines("Reconcile errors", "ops", "", "", query(`sum by (controller) (rate(controller_runtime_reconcile_errors_total{`+job+
+		`}[$__rate_interval]))`, "{{controller}}")), 8, 7)
+	l.add(lines("Reconcile time, p95", "s", "", "",
+		query(`histogram_quantile(0.95, sum by (le, controller) (rate(controller_runtime_reconcile_time_seconds_bucket{`+job+
+			`}[$__rate_interval])))`, "{{controller}}")), 8, 7)
+	l.add(lines("Time to plan a graph", "s", "", "", quantile(0.5, "trellis_plan_duration_seconds", "", "p50"), quantile(0.95,
+		"trellis_plan_duration_seconds", "", "p95")), 8, 7)
+	l.add(lines("Queued", "", "", "", query(`sum by (name) (workqueue_depth{`+job+`})`, "{{name}}"), query(`max(trellis_graphs_waiting)`,
+		"graphs that wait")), 8, 7)
 	l.add(lines("Webhooks", "ops", "", "Answers by code, panics, and conversions that failed.",
 		query(`sum by (webhook, code) (rate(controller_runtime_webhook_requests_total{`+job+`}[$__rate_interval]))`, "{{webhook}} {{code}}"),
 		query(`sum(rate(controller_runtime_webhook_panics_total{`+job+`}[$__rate_interval]))`, "panics"),
 		query(`sum(rate(trellis_conversion_failures_total[$__rate_interval]))`, "conversions failed")), 8, 7)
-	l.add(lines("Requests to the API server", "ops", "", "", query(`sum by (code) (rate(rest_client_requests_total{`+job+`}[$__rate_interval]))`, "{{code}}")), 8, 7)
-	l.add(lines("Processor", "", "", "Cores in use by each replica.", query(`rate(process_cpu_seconds_total{`+job+`}[$__rate_interval])`, "{{pod}}")), 12, 7)
+	l.add(lines("Requests to the API server", "ops", "", "", query(`sum by (code) (rate(rest_client_requests_total{`+job+
+		`}[$__rate_interval]))`, "{{code}}")), 8, 7)
+	l.add(lines("Processor", "", "", "Cores in use by each replica.", query(`rate(process_cpu_seconds_total{`+job+`}[$__rate_interval])`,
+		"{{pod}}")), 12, 7)
 	l.add(lines("Memory", "bytes", "", "", query(`process_resident_memory_bytes{`+job+`}`, "{{pod}}")), 12, 7)
 }
 
@@ -154,7 +170,8 @@ func lines(title, unit, stacked, description string, targets ...Target) Panel {
 	return Panel{
 		Type: "timeseries", Title: title, Description: description, Targets: targets,
 		FieldConfig: &FieldConfig{Defaults: Defaults{Unit: unit, Min: number(0), Custom: custom, Thresholds: plain()}, Overrides: []any{}},
-		Options:     map[string]any{"legend": map[string]any{"displayMode": "list", "placement": "bottom"}, "tooltip": map[string]any{"mode": "multi", "sort": "desc"}},
+		Options: map[string]any{"legend": map[string]any{"displayMode": "list", "placement": "bottom"}, "tooltip": map[string]any{
+			"mode": "multi", "sort": "desc"}},
 	}
 }
 

@@ -118,7 +118,8 @@ const columns = 24
 func (l *layout) row(title, repeat string) {
 	open := false
 	l.x, l.y, l.height = 0, l.y+l.height, 1
-	l.panels = append(l.panels, Panel{ID: len(l.panels) + 1, Type: "row", Title: title, Repeat: repeat, Collapsed: &open, GridPos: Place{H: 1, W: columns, Y: l.y}})
+	l.panels = append(l.panels, Panel{ID: len(l.panels) + 1, Type: "row", Title: title, Repeat: repeat, Collapsed: &open, GridPos: Place{H: 1,
+		W: columns, Y: l.y}})
 	l.y, l.height = l.y+1, 0
 }
 

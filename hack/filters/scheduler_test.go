@@ -21,6 +21,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/interpodaffinity"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodeaffinity"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodeports"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/noderesources"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodevolumelimits"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/podtopologyspread"
@@ -77,6 +78,7 @@ func registered() []frameworktesting.RegisterPluginFunc {
 		frameworktesting.RegisterBindPlugin(defaultbinder.Name, defaultbinder.New),
 		frameworktesting.RegisterFilterPlugin(tainttoleration.Name, with(tainttoleration.New, nil)),
 		filter(nodeaffinity.Name, with(nodeaffinity.New, &config.NodeAffinityArgs{})),
+		filter(nodeports.Name, with(nodeports.New, nil)),
 		filter(noderesources.Name, with(noderesources.NewFit, &config.NodeResourcesFitArgs{
 			ScoringStrategy: &config.ScoringStrategy{Type: config.LeastAllocated, Resources: []config.ResourceSpec{{Name: "cpu", Weight: 1}}}})),
 		filter(interpodaffinity.Name, with(interpodaffinity.New, &config.InterPodAffinityArgs{})),

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command peercrds derives test/integration/peers/definitions/data from the real custom resource definitions of KAI Scheduler, Grove,
-// LeaderWorkerSet and the Dynamo operator. They are to be in one folder as definitions.Types and definitions.Upstream name them. Run it from the
-// repository's root:
+// LeaderWorkerSet and the Dynamo operator. They are to be in one folder as definitions.Types and definitions.Upstream name them. Run it
+// from the repository's root:
 //
 //	go run ./hack/peercrds DIR
 package main

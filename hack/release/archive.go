@@ -63,7 +63,8 @@ func folder(dir string) ([]file, error) {
 func writeTar(w io.Writer, files []file, at time.Time) error {
 	archive := tar.NewWriter(w)
 	for _, f := range files {
-		header := &tar.Header{Typeflag: tar.TypeReg, Name: f.name, Mode: int64(f.mode), Size: int64(len(f.data)), ModTime: at, Format: tar.FormatUSTAR}
+		header := &tar.Header{Typeflag: tar.TypeReg, Name: f.name, Mode: int64(f.mode), Size: int64(len(f.data)), ModTime: at,
+			Format: tar.FormatUSTAR}
 		if err := archive.WriteHeader(header); err != nil {
 			return err
 		}

@@ -56,7 +56,9 @@ type options struct {
 
 // of are those of a program's platforms that are built.
 func (o options) of(all []platform) []platform {
-	return slices.DeleteFunc(slices.Clone(all), func(p platform) bool { return len(o.platforms) > 0 && !slices.Contains(o.platforms, p.String()) })
+	return slices.DeleteFunc(slices.Clone(all), func(p platform) bool {
+		return len(o.platforms) > 0 && !slices.Contains(o.platforms, p.String())
+	})
 }
 
 // release is one build of everything.

@@ -81,7 +81,8 @@ func (r *release) image(b binary, labels map[string]string) (v1.Image, error) {
 		return nil, err
 	}
 	opened := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(layer.Bytes())), nil }
-	compressed, err := tarball.LayerFromOpener(opened, tarball.WithMediaType(types.OCILayer), tarball.WithCompressionLevel(gzip.BestCompression), tarball.WithCompressedCaching)
+	compressed, err := tarball.LayerFromOpener(opened, tarball.WithMediaType(types.OCILayer),
+		tarball.WithCompressionLevel(gzip.BestCompression), tarball.WithCompressedCaching)
 	if err != nil {
 		return nil, err
 	}

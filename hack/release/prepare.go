@@ -18,8 +18,8 @@ import (
 
 const changelogFile = "CHANGELOG.md"
 
-// mentions are where files of the repository name the version that they install or show; N.N.N stands for it. Versions of other projects, which
-// pages name too, match none of these.
+// mentions are where files of the repository name the version that they install or show; N.N.N stands for it. Versions of other projects,
+// which pages name too, match none of these.
 var mentions = []struct {
 	files, pattern string
 }{
@@ -84,11 +84,12 @@ func group(at []int) (from, to int) {
 	return at[0], at[0]
 }
 
-// prepare makes a clone's files those of a release: what is unreleased becomes the section of the version, and whatever names a version names this
-// one. It changes nothing unless it can change everything. It returns the files that it wrote.
+// prepare makes a clone's files those of a release: what is unreleased becomes the section of the version, and whatever names a version
+// names this one. It changes nothing unless it can change everything. It returns the files that it wrote.
 func prepare(dir, version, date string) ([]string, error) {
 	if semver.Canonical(version) != version || version == "" || semver.Prerelease(version) != "" {
-		return nil, fmt.Errorf("version %q: want a full semantic version with a leading v, such as v0.2.0; a pre-release needs no preparation", version)
+		return nil, fmt.Errorf("version %q: want a full semantic version with a leading v, such as v0.2.0; a pre-release needs no preparation",
+			version)
 	}
 	if !regexp.MustCompile(`^\d{4}-\d{2}-\d{2}$`).MatchString(date) {
 		return nil, fmt.Errorf("date %q: want YYYY-MM-DD", date)
@@ -113,7 +114,8 @@ func prepare(dir, version, date string) ([]string, error) {
 		written[m.file] = texts[m.file]
 	}
 	for name, text := range written {
-		if err := os.WriteFile(filepath.Join(dir, filepath.FromSlash(name)), []byte(text), 0o644); err != nil { //nolint:gosec // files of a repository
+		file := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil { //nolint:gosec // files of a repository
 			return nil, err
 		}
 	}

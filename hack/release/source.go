@@ -27,8 +27,8 @@ type source struct {
 	time   time.Time // of the commit: the time of everything that is made
 }
 
-// checkout clones a commit of a repository into dir, without its tags, and gives it the version as its only one: that is what the Go toolchain
-// records in binaries.
+// checkout clones a commit of a repository into dir, without its tags, and gives it the version as its only one: that is what the Go
+// toolchain records in binaries.
 func checkout(ctx context.Context, o options, dir string, say func(string, ...any)) (source, error) {
 	repository := o.repository
 	head, err := run(ctx, repository, nil, "git", "log", "-1", "--format=%H %ct", cmp.Or(o.ref, "HEAD"), "--")
@@ -81,9 +81,11 @@ func (r *release) compile(ctx context.Context, program string, platforms []platf
 		b := binary{program: program, platform: p, path: filepath.Join(r.work, p.os+"-"+p.arch, name)}
 		// What else a user's environment could change in the result is set to its default.
 		env := []string{
-			"GOOS=" + p.os, "GOARCH=" + p.arch, "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off", "GOEXPERIMENT=", "GOAMD64=v1", "GOARM64=v8.0", "GOFIPS140=off",
+			"GOOS=" + p.os, "GOARCH=" + p.arch, "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off", "GOEXPERIMENT=", "GOAMD64=v1", "GOARM64=v8.0",
+			"GOFIPS140=off",
 		}
-		if _, err := run(ctx, r.dir, env, "go", "build", "-trimpath", "-buildvcs=true", "-ldflags=-s -w", "-o", b.path, "./cmd/"+program); err != nil {
+		if _, err := run(ctx, r.dir, env, "go", "build", "-trimpath", "-buildvcs=true", "-ldflags=-s -w", "-o", b.path,
+			"./cmd/"+program); err != nil {
 			return nil, err
 		}
 		built = append(built, b)
@@ -91,11 +93,11 @@ func (r *release) compile(ctx context.Context, program string, platforms []platf
 	return built, nil
 }
 
-// full says that the version is no pre-release.
+// full reports whether the version is no pre-release.
 func (r *release) full() bool { return semver.Prerelease(r.version) == "" }
 
-// checkNamed refuses a full release whose commit names another version: kubectl apply -k and helm install from the tag, and the commands of the
-// pages, must install what the release ships.
+// checkNamed refuses a full release whose commit names another version: kubectl apply -k and helm install from the tag, and the commands
+// of the pages, must install what the release ships.
 func (r *release) checkNamed() error {
 	if !r.full() {
 		return nil
@@ -111,13 +113,14 @@ func (r *release) checkNamed() error {
 	}
 	for _, m := range found {
 		if "v"+m.version != r.version {
-			return fmt.Errorf("%s names v%s, want %s: run make prepare-release VERSION=%s, and commit what it writes", m.file, m.version, r.version, r.version)
+			return fmt.Errorf("%s names v%s, want %s: run make prepare-release VERSION=%s, and commit what it writes", m.file, m.version, r.version,
+				r.version)
 		}
 	}
 	return nil
 }
 
-// heading of a version in the changelog: ## [0.1.0] - 2026-11-30
+// heading of a version in the changelog, such as "## [0.1.0] - 2026-11-30".
 var heading = regexp.MustCompile(`(?m)^## \[([^\]]+)\].*\n`)
 
 // notes returns the changelog's section about the version. A pre-release gets what is unreleased.

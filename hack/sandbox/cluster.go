@@ -129,7 +129,7 @@ func waitForNodes(ctx context.Context, client kubernetes.Interface, nodes []core
 	return nil
 }
 
-// notUsable says what keeps pods off a node that is not cordoned on purpose.
+// notUsable describes what keeps pods off a node that is not cordoned on purpose.
 func notUsable(n *corev1.Node) string {
 	for _, t := range n.Spec.Taints {
 		if strings.HasPrefix(t.Key, "node.kubernetes.io/") && t.Key != corev1.TaintNodeUnschedulable {
@@ -183,7 +183,8 @@ func (s *Sandbox) StopKubelet(ctx context.Context, node string) error {
 	silent := metav1.Now().UTC().Format(time.RFC3339)
 	patch := fmt.Sprintf(`{"status":{"conditions":[{"type":"Ready","status":"Unknown","reason":"NodeStatusUnknown",`+
 		`"message":"Kubelet stopped posting node status.","lastTransitionTime":%q}]}}`, silent)
-	if _, err := client.CoreV1().Nodes().Patch(ctx, node, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "status"); err != nil {
+	if _, err := client.CoreV1().Nodes().Patch(ctx, node, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{},
+		"status"); err != nil {
 		return fmt.Errorf("marking node %s NotReady: %w", node, err)
 	}
 	return nil

@@ -58,7 +58,8 @@ const (
 var etcdArgs = []string{
 	"--name=sandbox", "--data-dir=" + etcdDir, "--unsafe-no-fsync", "--log-level=warn", "--quota-backend-bytes=8589934592",
 	"--listen-client-urls=unix://" + etcdSocket, "--advertise-client-urls=unix://" + etcdSocket,
-	"--listen-peer-urls=unix://" + peerSocket, "--initial-advertise-peer-urls=unix://" + peerSocket, "--initial-cluster=sandbox=unix://" + peerSocket,
+	"--listen-peer-urls=unix://" + peerSocket, "--initial-advertise-peer-urls=unix://" + peerSocket, "--initial-cluster=sandbox=unix://" +
+		peerSocket,
 }
 
 // args of a component. All paths are relative to the sandbox's directory, where every component runs: a socket's path may not be long.
@@ -111,7 +112,8 @@ func (s *Sandbox) auditArgs() []string {
 	return []string{"--audit-policy-file=" + cmp.Or(s.state.AuditPolicy, confDir+"/audit.yaml"), "--audit-log-path=" + auditFile}
 }
 
-// AuditFile is the API server's log of the operator's requests, or of what Options.AuditPolicy says, a line each; it is there with Options.Audit.
+// AuditFile is the API server's log of the operator's requests, or of what Options.AuditPolicy says, a line each; it is there with
+// Options.Audit.
 func (s *Sandbox) AuditFile() string { return s.path(auditFile) }
 
 // users of the components; RBAC knows the first two by their names.
@@ -182,7 +184,8 @@ func (s *Sandbox) launch(name string) (*proc.Process, error) {
 	})
 }
 
-// environment is this process's own without what would lead a component astray: proxies (webhooks are called on this machine) and the user's clusters.
+// environment is this process's own without what would lead a component astray: proxies (webhooks are called on this machine) and the
+// user's clusters.
 func (s *Sandbox) environment() []string {
 	env := []string{envMark + "=" + s.dir}
 	for _, e := range os.Environ() {

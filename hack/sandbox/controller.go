@@ -31,7 +31,8 @@ type Installed struct {
 	manifests *manifests
 }
 
-// Install applies what the kustomization of a controller has, all but its Deployment. It starts a program that mounts the Secret with its certificate.
+// Install applies what the kustomization of a controller has, all but its Deployment. It starts a program that mounts the Secret with its
+// certificate.
 func (s *Sandbox) Install(ctx context.Context, c Controller) (*Installed, error) {
 	m, err := render(c.Manifests)
 	if err != nil {

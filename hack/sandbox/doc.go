@@ -1,9 +1,10 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sandbox runs a throw-away Kubernetes cluster on this machine: real etcd, kube-apiserver, kube-controller-manager and kube-scheduler as
-// plain processes, nodes that KWOK simulates, and the operator installed from the repository's own manifests. No container runtime is needed.
-// kubectl trellis sandbox in a clone, the demo, the scenarios of test/e2e and the benchmarks use it. The operator does not depend on it.
+// Package sandbox runs a throw-away Kubernetes cluster on this machine: real etcd, kube-apiserver, kube-controller-manager and
+// kube-scheduler as plain processes, nodes that KWOK simulates, and the operator installed from the repository's own manifests. No
+// container runtime is needed. kubectl trellis sandbox in a clone, the demo, the scenarios of test/e2e and the benchmarks use it. The
+// operator does not depend on it.
 //
 //	s, err := sandbox.Up(ctx, sandbox.Options{Dir: dir, Shape: simulated.Shape{Zones: 2}, Operator: true})
 //	...
@@ -16,7 +17,8 @@
 // node dead: an idle sandbox writes nothing, however many nodes it has. A test ends a node with StopKubelet, which says at once what the
 // node controller would have said after its grace period; taints, evictions and pod conditions follow as on a real cluster.
 //
-// Other systems can run alongside the control plane as processes of the sandbox (Peers); package peers has KAI Scheduler, Grove and LeaderWorkerSet.
+// Other systems can run alongside the control plane as processes of the sandbox (Peers); package peers has KAI Scheduler, Grove and
+// LeaderWorkerSet.
 //
 // What differs from a cluster: pods run nothing (they turn Ready as soon as they are bound), there is no network behind Services, and the
 // manager is a process alongside the cluster instead of a pod in it, though with the rights of its ServiceAccount only.

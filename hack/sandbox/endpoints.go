@@ -11,8 +11,9 @@ import (
 	"sync"
 )
 
-// Endpoints stand in for a Service and for kube-proxy: each new connection goes to one of the ready addresses in turn, and ends at once while there
-// is none. As with kube-proxy no second address is tried when the first one does not answer, and an open connection stays with its address.
+// Endpoints stand in for a Service and for kube-proxy: each new connection goes to one of the ready addresses in turn, and ends at once
+// while there is none. As with kube-proxy no second address is tried when the first one does not answer, and an open connection stays with
+// its address.
 type Endpoints struct {
 	listener net.Listener
 

@@ -26,7 +26,8 @@ const managerGrace = 30 * time.Second
 
 // ManagerOptions of one start of a manager.
 type ManagerOptions struct {
-	// Name of the process; default DefaultManager. Another name starts a further manager (with --leader-elect a standby), which gets no webhook calls.
+	// Name of the process; default DefaultManager. Another name starts a further manager (with --leader-elect a standby), which gets no
+	// webhook calls.
 	Name string
 	// Args come after all others, and so win. Env are further NAME=value entries.
 	Args, Env []string

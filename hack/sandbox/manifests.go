@@ -78,8 +78,8 @@ func (m *manifests) redirect(port int) error {
 	return nil
 }
 
-// SetServicePort sets the port at which the API server calls the Services of webhooks that an object names: a webhook configuration, or a definition
-// with a conversion. It reports whether there are any.
+// SetServicePort sets the port at which the API server calls the Services of webhooks that an object names: a webhook configuration, or a
+// definition with a conversion. It reports whether there are any.
 func SetServicePort(o *unstructured.Unstructured, port int) bool {
 	services := servicesIn(o)
 	for _, service := range services {

@@ -42,17 +42,21 @@ func (s *Sandbox) NewMetricsReader(ctx context.Context) (*MetricsReader, error) 
 		return nil, err
 	}
 	named := metav1.ObjectMeta{Namespace: operatorNamespace, Name: "scraper"}
-	if _, err := client.CoreV1().ServiceAccounts(operatorNamespace).Create(ctx, &corev1.ServiceAccount{ObjectMeta: named}, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+	if _, err := client.CoreV1().ServiceAccounts(operatorNamespace).Create(ctx, &corev1.ServiceAccount{ObjectMeta: named},
+		metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		return nil, fmt.Errorf("creating the scraper's account: %w", err)
 	}
 	binding := &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "scraper"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: metricsReader},
+		ObjectMeta: metav1.ObjectMeta{Name: "scraper"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole",
+			Name: metricsReader},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: operatorNamespace, Name: named.Name}},
 	}
-	if _, err := client.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+	if _, err := client.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{}); err != nil &&
+		!apierrors.IsAlreadyExists(err) {
 		return nil, fmt.Errorf("binding the scraper's account: %w", err)
 	}
-	token, err := client.CoreV1().ServiceAccounts(operatorNamespace).CreateToken(ctx, named.Name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	token, err := client.CoreV1().ServiceAccounts(operatorNamespace).CreateToken(ctx, named.Name, &authenticationv1.TokenRequest{},
+		metav1.CreateOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("getting a token for the scraper: %w", err)
 	}
@@ -67,7 +71,8 @@ func (s *Sandbox) NewMetricsReader(ctx context.Context) (*MetricsReader, error) 
 func (r *MetricsReader) Read(ctx context.Context, address string) (string, error) {
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(r.Authority) {
-		return "", fmt.Errorf("no certificate in ca.crt of Secret %s/%s: wait until the operator has made one", operatorNamespace, certificateSecret)
+		return "", fmt.Errorf("no certificate in ca.crt of Secret %s/%s: wait until the operator has made one", operatorNamespace,
+			certificateSecret)
 	}
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, ServerName: r.ServerName, MinVersion: tls.VersionTLS12}}
 	defer transport.CloseIdleConnections()

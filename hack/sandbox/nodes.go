@@ -79,7 +79,8 @@ func healthy(now metav1.Time) []corev1.NodeCondition {
 // nodeAddress counts through 172.16.0.0/12, which neither pods nor Services of the sandbox use.
 func nodeAddress(index int) string {
 	i := index + 1
-	return netip.AddrFrom4([4]byte{172, byte(16 + i>>16&0xf), byte(i >> 8), byte(i)}).String() //nolint:gosec // the low bits are what is wanted
+	bytes := [4]byte{172, byte(16 + i>>16&0xf), byte(i >> 8), byte(i)} //nolint:gosec // the low bits are what is wanted
+	return netip.AddrFrom4(bytes).String()
 }
 
 // readNodes reads Node objects and NodeLists from a file.

@@ -166,7 +166,8 @@ func hasCondition(o *unstructured.Unstructured, conditionType string) bool {
 	return false
 }
 
-// waitForWebhooks waits until the manager has written its authority into every webhook that is called through a Service: before, the API server cannot trust it.
+// waitForWebhooks waits until the manager has written its authority into every webhook that is called through a Service: before, the API
+// server cannot trust it.
 func waitForWebhooks(ctx context.Context, config *rest.Config, m *manifests) error {
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
@@ -204,8 +205,8 @@ var leastSpec = map[string]map[string]any{
 	"DynamoGraphDeploymentScalingAdapter": {"replicas": int64(0), "dgdRef": map[string]any{"name": "probe", "serviceName": "Probe"}},
 }
 
-// waitForConversion waits until the API server itself calls admission and conversion. It notices a certificate authority some time after it is
-// stored, on a busy machine seconds after.
+// waitForConversion waits until the API server itself calls admission and conversion. It notices a certificate authority some time after
+// it is stored, on a busy machine seconds after.
 func waitForConversion(ctx context.Context, client dynamic.Interface, m *manifests) error {
 	for _, o := range m.objects {
 		kind, _, _ := unstructured.NestedString(o.Object, "spec", "names", "kind")

@@ -16,7 +16,7 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/simulated"
 )
 
-// Provider says what shall place the pods, as far as the sandbox has to know.
+// Provider describes what shall place the pods, as far as the sandbox has to know.
 type Provider string
 
 const (
@@ -83,15 +83,25 @@ func (o Options) complete() (Options, error) {
 	if o.Provider != Gates && o.Provider != PodGroup && o.Peers == nil {
 		return o, fmt.Errorf("provider %s: no peers are given that start it", o.Provider)
 	}
+	if o.Progress == nil {
+		o.Progress = progress.Discard
+	}
 	var err error
 	if o.Shape, err = o.Shape.Complete(); err != nil {
 		return o, err
 	}
+	return o.withPaths()
+}
+
+// withPaths makes all paths absolute, since the API server works in another directory, and fills in their defaults.
+func (o Options) withPaths() (Options, error) {
+	var err error
 	if o.Dir, err = Dir(o.Name, o.Dir); err != nil {
 		return o, err
 	}
 	if path := filepath.Join(o.Dir, etcdSocket); len(path) > maxSocketPath {
-		return o, fmt.Errorf("%s is too long for a Unix socket: choose a directory with a path of at most %d characters", o.Dir, maxSocketPath-len(etcdSocket)-1)
+		return o, fmt.Errorf("%s is too long for a Unix socket: choose a directory with a path of at most %d characters", o.Dir,
+			maxSocketPath-len(etcdSocket)-1)
 	}
 	if o.Root == "" {
 		if o.Root, err = workingRoot(); err != nil {
@@ -105,7 +115,7 @@ func (o Options) complete() (Options, error) {
 		return o, err
 	}
 	if o.AuditPolicy != "" {
-		if o.AuditPolicy, err = filepath.Abs(o.AuditPolicy); err != nil { // the API server works in another directory
+		if o.AuditPolicy, err = filepath.Abs(o.AuditPolicy); err != nil {
 			return o, err
 		}
 	}
@@ -113,9 +123,6 @@ func (o Options) complete() (Options, error) {
 		if _, err := os.Stat(o.ManagerBinary); err != nil {
 			return o, fmt.Errorf("the operator's program is missing, run make build first: %w", err)
 		}
-	}
-	if o.Progress == nil {
-		o.Progress = progress.Discard
 	}
 	return o, nil
 }

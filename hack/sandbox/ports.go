@@ -53,7 +53,9 @@ func portIsFree(port int) bool {
 // lostPort reports whether a program ended because another client had its port.
 func lostPort(logFile string) bool {
 	tail := proc.Tail(logFile, 20)
-	return slices.ContainsFunc([]string{"address already in use", "bind: permission denied"}, func(text string) bool { return strings.Contains(tail, text) })
+	return slices.ContainsFunc([]string{"address already in use", "bind: permission denied"}, func(text string) bool {
+		return strings.Contains(tail, text)
+	})
 }
 
 // takePort gives a component a port that no one uses.

@@ -39,7 +39,8 @@ const (
 	auditFile      = logDir + "/audit.log"
 )
 
-var contents = []string{kubeconfigFile, logDir, pidDir, managerDir, peersDir, etcdDir, certDir, confDir, etcdSocket, peerSocket, stateFile, stateFile + ".tmp", lockFile}
+var contents = []string{kubeconfigFile, logDir, pidDir, managerDir, peersDir, etcdDir, certDir, confDir, etcdSocket, peerSocket, stateFile,
+	stateFile + ".tmp", lockFile}
 
 // state is what later commands must know about a sandbox; it lies in its directory.
 type state struct {
@@ -56,7 +57,7 @@ type state struct {
 	AuditPolicy string `json:"auditPolicy,omitempty"`
 	// Ready is set last: without it Up was cut short.
 	Ready bool `json:"ready"`
-	// Manager says how to start the operator's manager; nil without the operator.
+	// Manager describes how to start the operator's manager; nil without the operator.
 	Manager *managerSpec `json:"manager,omitempty"`
 	// Programs of peers, in the order of their start.
 	Programs []string  `json:"programs,omitempty"`
@@ -72,7 +73,7 @@ type Sandbox struct {
 	programs map[string]Program
 }
 
-// ErrNotFound says that a directory holds no sandbox.
+// ErrNotFound states that a directory holds no sandbox.
 var ErrNotFound = errors.New("no sandbox")
 
 // Open finds the sandbox of a directory.

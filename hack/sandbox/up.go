@@ -20,9 +20,9 @@ import (
 // ErrRunning comes from Up, together with the Sandbox, when a sandbox already runs in the directory; its options stay as they were.
 var ErrRunning = errors.New("the sandbox is already running")
 
-// Up starts a sandbox and returns when it is usable: all components serve, all nodes are Ready, the peers and the operator (if asked for) are ready.
-// Remains of a sandbox that crashed, or of an Up that was cut short, are cleaned up first. After an error no process is left, but the logs
-// that it speaks of; after a cancellation nothing is left.
+// Up starts a sandbox and returns when it is usable: all components serve, all nodes are Ready, the peers and the operator (if asked for)
+// are ready. Remains of a sandbox that crashed, or of an Up that was cut short, are cleaned up first. After an error no process is left,
+// but the logs that it speaks of; after a cancellation nothing is left.
 func Up(ctx context.Context, opts Options) (*Sandbox, error) {
 	opts, err := opts.complete()
 	if err != nil {
@@ -153,7 +153,8 @@ func (s *Sandbox) writeKubeconfigs(a *authority) error {
 		if err != nil {
 			return err
 		}
-		if err := s.writeKubeconfig(componentKubeconfig(name), &clientcmdapi.AuthInfo{ClientCertificateData: id.cert, ClientKeyData: id.key}); err != nil {
+		if err := s.writeKubeconfig(componentKubeconfig(name), &clientcmdapi.AuthInfo{ClientCertificateData: id.cert,
+			ClientKeyData: id.key}); err != nil {
 			return err
 		}
 	}

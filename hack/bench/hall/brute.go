@@ -3,8 +3,8 @@
 
 package hall
 
-// Packable says by trying everything whether several asks of one gang each have capacity together in one domain of a level. For a handful of
-// hosts and pods only.
+// Packable says by trying everything whether several asks of one gang each have capacity together in one domain of a level. For a handful
+// of hosts and pods only.
 func (l *Ledger) Packable(level Level, asks []Ask) bool {
 	b := brute{ledger: l, level: level, asks: asks, free: append([]int(nil), l.free...)}
 	return b.gang(0, domain{})

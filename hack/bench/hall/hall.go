@@ -51,7 +51,8 @@ type Shape struct {
 // Racks in the whole hall.
 func (s Shape) Racks() int { return (s.Hosts + s.HostsPerRack - 1) / s.HostsPerRack }
 
-// path of a host: its label value at every level. Values are unique in the whole hall, because one of the peers takes equal values for one domain.
+// path of a host: its label value at every level. Values are unique in the whole hall, because one of the peers takes equal values for one
+// domain.
 func (s Shape) path(host int) [3]string {
 	rack := host / s.HostsPerRack
 	block := rack / s.RacksPerBlock
@@ -116,7 +117,8 @@ func CPUs(gpus int) int { return 16 * gpus }
 // MemoryBytes that go with so many GPUs.
 func MemoryBytes(gpus int) int64 { return int64(gpus) << 37 }
 
-// Busy occupies a hall as a cluster in use: every rack has a random number of wholly free hosts, and the others have at least one GPU in use.
+// Busy occupies a hall as a cluster in use: every rack has a random number of wholly free hosts, and the others have at least one GPU in
+// use.
 func (s Shape) Busy(random *rand.Rand) []*corev1.Pod {
 	var pods []*corev1.Pod
 	for rack := range s.Racks() {

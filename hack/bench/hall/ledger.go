@@ -9,8 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Ask is what every side is asked to place: gangs of equal pods, each gang in one domain of level Each and all of them together in one domain
-// of level Whole; all or nothing.
+// Ask is what every side is asked to place: gangs of equal pods, each gang in one domain of level Each and all of them together in one
+// domain of level Whole; all or nothing.
 type Ask struct {
 	Name        string
 	Whole, Each Level

@@ -63,8 +63,8 @@ func (r Request) ask(ctx context.Context) error {
 	return nil
 }
 
-// Requests are what is asked: dry-run creates of a deployment of real size in both versions, reads of a stored one of the same content in the
-// version that it is not stored in and in the one that it is, and the dry-run create of a ConfigMap, which no webhook sees.
+// Requests are what is asked: dry-run creates of a deployment of real size in both versions, reads of a stored one of the same content in
+// the version that it is not stored in and in the one that it is, and the dry-run create of a ConfigMap, which no webhook sees.
 type Requests struct {
 	CreateAlpha, CreateBeta, GetAlpha, GetBeta, CreateConfigMap Request
 	// Bytes of the deployment in JSON.
@@ -103,7 +103,8 @@ func (c *Cluster) Requests(ctx context.Context) (*Requests, error) {
 		return nil, err
 	}
 	settings, err := json.Marshal(&corev1.ConfigMap{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Name: "asked"}, Data: map[string]string{"deployment": string(body)},
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Name: "asked"}, Data: map[string]string{
+			"deployment": string(body)},
 	})
 	r := &Requests{
 		CreateAlpha:     Request{http.MethodPost, path(alpha), body, alpha, "asked", rc},
@@ -157,7 +158,8 @@ func realSize(name string) *nvidiav1alpha1.DynamoGraphDeployment {
 	dgd.Spec.TopologyConstraint = &nvidiav1alpha1.SpecTopologyConstraint{TopologyProfile: topologyName}
 	dgd.Spec.Services = map[string]*nvidiav1alpha1.ServiceSpec{}
 	for _, service := range []string{"Decode", "Prefill", "Encode", "Draft"} {
-		main := &corev1.Container{Image: "example.com/dynamo:1", Command: []string{"/bin/sh", "-c"}, Args: []string{"python3 -m dynamo.vllm --model m"}}
+		main := &corev1.Container{Image: "example.com/dynamo:1", Command: []string{"/bin/sh", "-c"},
+			Args: []string{"python3 -m dynamo.vllm --model m"}}
 		for i := range 28 {
 			main.Env = append(main.Env, corev1.EnvVar{Name: fmt.Sprintf("SETTING_%02d", i), Value: "a value as long as users write them"})
 		}

@@ -25,8 +25,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// Bind creates the objects of a way and returns the time from the first create until the last pod is bound. Then it checks where the pods are,
-// and takes everything away again.
+// Bind creates the objects of a way and returns the time from the first create until the last pod is bound. Then it checks where the pods
+// are, and takes everything away again.
 func (c *Cluster) Bind(ctx context.Context, way Way, gangs, podsPerGang int) (time.Duration, error) {
 	return c.bind(ctx, way, gangs, podsPerGang, func(*pods) error { return nil })
 }
@@ -111,7 +111,8 @@ func (c *Cluster) clear(ctx context.Context, p *pods) error {
 	if err := p.until(ctx, "all pods are gone", func() bool { return len(p.byName) == 0 }); err != nil {
 		return err
 	}
-	for _, list := range []client.ObjectList{&corev1.PodList{}, &schedulingv1beta1.PodGroupList{}, &schedulingv1alpha3.CompositePodGroupList{}} {
+	for _, list := range []client.ObjectList{&corev1.PodList{}, &schedulingv1beta1.PodGroupList{},
+		&schedulingv1alpha3.CompositePodGroupList{}} {
 		if err := c.untilNone(ctx, list); err != nil { // also pods that p does not follow
 			return err
 		}

@@ -1,8 +1,8 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package live measures on a real control plane: a sandbox with a hall's nodes, the operator, and Kubernetes' own gang scheduling switched on,
-// so that every way of placing pods goes through the same API server and the same kube-scheduler.
+// Package live measures on a real control plane: a sandbox with a hall's nodes, the operator, and Kubernetes' own gang scheduling switched
+// on, so that every way of placing pods goes through the same API server and the same kube-scheduler.
 package live
 
 import (
@@ -106,7 +106,8 @@ func (c *Cluster) up(ctx context.Context, operator bool, more []func(*sandbox.Op
 		return err
 	}
 	options := sandbox.Options{
-		Name: "bench", Dir: filepath.Join(c.dir, "s"), NodesFile: file, Provider: sandbox.PodGroup, Operator: operator, Progress: progress.Discard,
+		Name: "bench", Dir: filepath.Join(c.dir, "s"), NodesFile: file, Provider: sandbox.PodGroup, Operator: operator,
+		Progress: progress.Discard,
 	}
 	for _, change := range more {
 		change(&options)
@@ -115,7 +116,8 @@ func (c *Cluster) up(ctx context.Context, operator bool, more []func(*sandbox.Op
 		return err
 	}
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, nvidiav1alpha1.AddToScheme, nvidiav1beta1.AddToScheme, grovev1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, nvidiav1alpha1.AddToScheme, nvidiav1beta1.AddToScheme,
+		grovev1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return err
 		}

@@ -182,7 +182,8 @@ func (w *Crowd) versions(ctx context.Context, next string) (map[types.UID]state,
 	for _, kind := range []schema.GroupVersionKind{
 		corev1.SchemeGroupVersion.WithKind("Pod"), corev1.SchemeGroupVersion.WithKind("Service"),
 		discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"), eventsv1.SchemeGroupVersion.WithKind("Event"),
-		{Group: "trellis.dev", Version: "v1alpha1", Kind: "ScalingGroup"}, {Group: "nvidia.com", Version: "v1beta1", Kind: "DynamoGraphDeployment"},
+		{Group: "trellis.dev", Version: "v1alpha1", Kind: "ScalingGroup"}, {Group: "nvidia.com", Version: "v1beta1",
+			Kind: "DynamoGraphDeployment"},
 	} {
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))

@@ -50,8 +50,8 @@ func asGated(byGang map[string][]*corev1.Pod) Way {
 	}
 }
 
-// createGated creates gangs of gated pods, and releases those of a gang when it has created all of them. Gangs go side by side, each with one
-// request at a time, so there are as many requests in parallel as for other ways.
+// createGated creates gangs of gated pods, and releases those of a gang when it has created all of them. Gangs go side by side, each with
+// one request at a time, so there are as many requests in parallel as for other ways.
 func (c *Cluster) createGated(ctx context.Context, gangs [][]client.Object, pins map[string]gang.Pin) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(creators)
@@ -105,8 +105,9 @@ func pinOf(pod *corev1.Pod) gang.Pin {
 // gatedAs is a pod no one owns with what a released pod was created with. The operator takes no pod for its own that has no owner.
 func gatedAs(pod *corev1.Pod, gangName string) *corev1.Pod {
 	p := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, Labels: maps.Clone(pod.Labels), Annotations: maps.Clone(pod.Annotations)},
-		Spec:       *pod.Spec.DeepCopy(),
+		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, Labels: maps.Clone(pod.Labels),
+			Annotations: maps.Clone(pod.Annotations)},
+		Spec: *pod.Spec.DeepCopy(),
 	}
 	undoRelease(p)
 	undoAdmission(&p.Spec)
@@ -131,8 +132,8 @@ func undoRelease(p *corev1.Pod) {
 	p.Spec.SchedulingGates = append(p.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: render.PlacementGate})
 }
 
-// undoAdmission takes away what admission adds again: sent by the client, it would be in the managed fields. The account, which its volume is
-// of, was the deployment's and is gone with it.
+// undoAdmission takes away what admission adds again: sent by the client, it would be in the managed fields. The account, which its volume
+// is of, was the deployment's and is gone with it.
 func undoAdmission(spec *corev1.PodSpec) {
 	spec.ServiceAccountName, spec.DeprecatedServiceAccount, spec.Priority, spec.PreemptionPolicy = "", "", nil, nil
 	spec.Tolerations = slices.DeleteFunc(spec.Tolerations, func(t corev1.Toleration) bool {

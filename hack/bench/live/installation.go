@@ -38,7 +38,8 @@ type Installation struct {
 	idle float64
 }
 
-// Build writes the programs of a commit of the repository at root below dir, and returns the folder of its source. It builds what is not there yet.
+// Build writes the programs of a commit of the repository at root below dir, and returns the folder of its source. It builds what is not
+// there yet.
 func Build(ctx context.Context, root, commit, dir string) (string, error) {
 	source := filepath.Join(dir, commit)
 	if _, err := os.Stat(filepath.Join(source, "bin", "trellis-manager")); err == nil {
@@ -106,7 +107,8 @@ func (i *Installation) up(ctx context.Context, name string) error {
 		return err
 	}
 	if err := i.c.Create(ctx, unstructuredOf("grove.io/v1alpha1", "ClusterTopology",
-		"{metadata: {name: hall}, spec: {levels: [{domain: zone, key: topology.kubernetes.io/zone}, {domain: rack, key: topology.trellis.dev/rack}, {domain: host, key: kubernetes.io/hostname}]}}",
+		"{metadata: {name: hall}, spec: {levels: [{domain: zone, key: topology.kubernetes.io/zone}, {domain: rack, key: "+
+			"topology.trellis.dev/rack}, {domain: host, key: kubernetes.io/hostname}]}}",
 	)); err != nil {
 		return fmt.Errorf("creating the topology: %w", err)
 	}

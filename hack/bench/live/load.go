@@ -19,8 +19,8 @@ import (
 // living is how many graphs of the load exist at a time.
 const living = 10
 
-// Work keeps the operator working while do runs: every so often a graph of one packed gang is created, and the oldest but nine deleted. When do
-// has ended, all gangs that are left have to be bound, each in one rack; then they are taken away.
+// Work keeps the operator working while do runs: every so often a graph of one packed gang is created, and the oldest but nine deleted.
+// When do has ended, all gangs that are left have to be bound, each in one rack; then they are taken away.
 func (c *Cluster) Work(ctx context.Context, every time.Duration, pods int, do func(context.Context) error) (gangs int, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -74,7 +74,8 @@ func (c *Cluster) judgeLeft(ctx context.Context, gangs, pods int) error {
 		return err
 	}
 	defer p.events.Stop()
-	if err := p.until(ctx, "the gangs left are bound", func() bool { return len(p.byName) == gangs*pods && p.bound() == gangs*pods }); err != nil {
+	bound := func() bool { return len(p.byName) == gangs*pods && p.bound() == gangs*pods }
+	if err := p.until(ctx, "the gangs left are bound", bound); err != nil {
 		return err
 	}
 	byGang := map[string][]string{}

@@ -74,7 +74,8 @@ func (c *Cluster) untilSteady(ctx context.Context) (float64, error) {
 	return last, nil
 }
 
-// occupy binds pods to hosts that take so many GPUs each, past the kube-scheduler. They are of one gang, so that they can be deleted together.
+// occupy binds pods to hosts that take so many GPUs each, past the kube-scheduler. They are of one gang, so that they can be deleted
+// together.
 func (c *Cluster) occupy(ctx context.Context, gang string, gpus int, hosts ...string) ([]*corev1.Pod, error) {
 	pods, objects := make([]*corev1.Pod, 0, len(hosts)), make([]client.Object, 0, len(hosts))
 	for i, host := range hosts {
@@ -110,7 +111,7 @@ func (p *pods) of(name string) map[string]*corev1.Pod {
 	return out
 }
 
-// anyOpen says that a pod of a gang is not gated any more.
+// anyOpen reports whether a pod of a gang is not gated any more.
 func anyOpen(gang map[string]*corev1.Pod) bool {
 	for _, pod := range gang {
 		if !render.GateClosed(pod) {
@@ -120,7 +121,7 @@ func anyOpen(gang map[string]*corev1.Pod) bool {
 	return false
 }
 
-// released says that a gang has all its pods and none of them is gated.
+// released reports whether a gang has all its pods and none of them is gated.
 func released(gang map[string]*corev1.Pod, pods int) bool {
 	for _, pod := range gang {
 		if render.GateClosed(pod) {

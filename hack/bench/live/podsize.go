@@ -26,8 +26,8 @@ type PodSize struct {
 	Digits float64
 }
 
-// PodSize creates a graph of one gang in one domain of a level, [hall.Cluster] for no constraint, and returns the size of its pods when they
-// are Ready. Then it checks where they are, and takes everything away again. The graph has the same name every time.
+// PodSize creates a graph of one gang in one domain of a level, [hall.Cluster] for no constraint, and returns the size of its pods when
+// they are Ready. Then it checks where they are, and takes everything away again. The graph has the same name every time.
 func (c *Cluster) PodSize(ctx context.Context, pods int, level hall.Level) (size PodSize, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -14,7 +14,8 @@ type ReadyTimes struct {
 	Pods, Graphs time.Duration
 }
 
-// Ready creates all graphs at once and waits until all of them are Ready. Then it checks where the pods are, and takes everything away again.
+// Ready creates all graphs at once and waits until all of them are Ready. Then it checks where the pods are, and takes everything away
+// again.
 func (c *Cluster) Ready(ctx context.Context, g Graphs) (ReadyTimes, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -26,7 +26,8 @@ import (
 
 // theirs are the kinds that KAI and Grove make, or have made, for a deployment.
 var theirs = []schema.GroupVersionKind{
-	grove.PodCliqueSetKind, grove.PodCliqueScalingGroupKind, grove.PodCliqueKind, {Group: "scheduler.grove.io", Version: "v1alpha1", Kind: "PodGang"},
+	grove.PodCliqueSetKind, grove.PodCliqueScalingGroupKind, grove.PodCliqueKind, {Group: "scheduler.grove.io", Version: "v1alpha1",
+		Kind: "PodGang"},
 	kai.PodGroupKind, {Group: "scheduling.run.ai", Version: "v1alpha2", Kind: "BindRequest"},
 }
 
@@ -51,8 +52,8 @@ func (c *Cluster) Occupy(ctx context.Context) error {
 	return untilQuiet(ctx)
 }
 
-// Refuse creates one deployment that does not fit, and returns the time until its condition Placed says why, and what it says. Then it deletes
-// the deployment.
+// Refuse creates one deployment that does not fit, and returns the time until its condition Placed says why, and what it says. Then it
+// deletes the deployment.
 func (c *Cluster) Refuse(ctx context.Context, way Way, pods int) (took time.Duration, why string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -68,7 +69,8 @@ func (c *Cluster) Refuse(ctx context.Context, way Way, pods int) (took time.Dura
 	if left := len(p.byName) + len(dgds.Items); left > 0 {
 		return 0, "", fmt.Errorf("%d objects are left from before", left)
 	}
-	events, err := c.c.Watch(ctx, dgds, client.InNamespace(namespace), &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: dgds.ResourceVersion}})
+	events, err := c.c.Watch(ctx, dgds, client.InNamespace(namespace), &client.ListOptions{Raw: &metav1.ListOptions{
+		ResourceVersion: dgds.ResourceVersion}})
 	if err != nil {
 		return 0, "", err
 	}
@@ -81,7 +83,8 @@ func (c *Cluster) Refuse(ctx context.Context, way Way, pods int) (took time.Dura
 		event, open := <-events.ResultChan()
 		dgd, ok := event.Object.(*nvidiav1beta1.DynamoGraphDeployment)
 		if !open || !ok {
-			return 0, "", fmt.Errorf("%s: the watch of deployments has ended: %w", way.Name, errors.Join(context.Cause(ctx), fmt.Errorf("%v", event.Object)))
+			return 0, "", fmt.Errorf("%s: the watch of deployments has ended: %w", way.Name, errors.Join(context.Cause(ctx), fmt.Errorf("%v",
+				event.Object)))
 		}
 		why = refusal(dgd)
 	}

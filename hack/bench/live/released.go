@@ -22,9 +22,9 @@ const (
 	GatedName      = "pods alone, gated and released"
 )
 
-// AsReleased binds packed deployments once and returns two ways of as many pods that the client creates with the pins of those, gang by gang:
-// bare pods that have the same node selectors and node affinities from the start, and pods with all that those of the deployments have, which
-// are created gated and get the pins when they are released.
+// AsReleased binds packed deployments once and returns two ways of as many pods that the client creates with the pins of those, gang by
+// gang: bare pods that have the same node selectors and node affinities from the start, and pods with all that those of the deployments
+// have, which are created gated and get the pins when they are released.
 func (c *Cluster) AsReleased(ctx context.Context, gangs, podsPerGang int) (bare, gated Way, err error) {
 	_, err = c.bind(ctx, Packed, gangs, podsPerGang, func(p *pods) error {
 		byGang, err := releasedGangs(p)

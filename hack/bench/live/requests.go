@@ -46,9 +46,9 @@ type gangModel struct {
 	children          []client.Object
 }
 
-// RequestCosts sends requests of each kind that a packed gang is made of, so many of each, one after the other, and returns what one takes of the
-// CPU. Meanwhile only etcd, the API server and an operator that does not lead run, whose caches watch, and no one reacts. The cluster is of no
-// use afterwards.
+// RequestCosts sends requests of each kind that a packed gang is made of, so many of each, one after the other, and returns what one takes
+// of the CPU. Meanwhile only etcd, the API server and an operator that does not lead run, whose caches watch, and no one reacts. The
+// cluster is of no use afterwards.
 func (c *Cluster) RequestCosts(ctx context.Context, pods, repeats int) ([]RequestCost, error) {
 	if err := trellisv1alpha1.AddToScheme(c.c.Scheme()); err != nil {
 		return nil, err
@@ -112,7 +112,8 @@ func (c *Cluster) model(ctx context.Context, size int) (m gangModel, err error) 
 	return m, c.c.Get(ctx, client.ObjectKeyFromObject(deployment), deployment)
 }
 
-// still ends all that would react. The operator continues answering the API server, which converts deployments for its watch cache of v1alpha1.
+// still ends all that would react. The operator continues answering the API server, which converts deployments for its watch cache of
+// v1alpha1.
 func (c *Cluster) still(ctx context.Context) error {
 	err := c.box.StopManager(ctx, sandbox.DefaultManager)
 	for _, component := range []string{"kube-scheduler", "kube-controller-manager", "kwok"} {
@@ -122,7 +123,8 @@ func (c *Cluster) still(ctx context.Context) error {
 		return err
 	}
 	taken := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: lease.Namespace, Name: lease.Name}, Spec: coordinationv1.LeaseSpec{
-		HolderIdentity: ptr.To("nobody"), LeaseDurationSeconds: ptr.To(int32(time.Hour.Seconds())), AcquireTime: ptr.To(metav1.NowMicro()), RenewTime: ptr.To(metav1.NowMicro()),
+		HolderIdentity: ptr.To("trellis-bench"), LeaseDurationSeconds: ptr.To(int32(time.Hour.Seconds())), AcquireTime: ptr.To(metav1.NowMicro()),
+		RenewTime: ptr.To(metav1.NowMicro()),
 	}}
 	if err := c.c.Create(ctx, taken); err != nil {
 		return err
@@ -130,7 +132,8 @@ func (c *Cluster) still(ctx context.Context) error {
 	return c.box.StartManager(ctx, sandbox.ManagerOptions{Args: []string{"--leader-elect=true"}})
 }
 
-// podRequests are those of a gated pod with the content of the model's, from its creation until it is Ready, and of a bare pod with its pins.
+// podRequests are those of a gated pod with the content of the model's, from its creation until it is Ready, and of a bare pod with its
+// pins.
 func (c *Cluster) podRequests(ctx context.Context, m gangModel) []requestKind {
 	gated := func(i int) *corev1.Pod {
 		p := gatedAs(m.pod, "requests")
@@ -159,7 +162,8 @@ func (c *Cluster) podRequests(ctx context.Context, m gangModel) []requestKind {
 	}
 }
 
-// otherRequests are about what a deployment brings alongside its pods. What it had of the operator before is a look for each child and an apply.
+// otherRequests are about what a deployment brings alongside its pods. What it had of the operator before is a look for each child and an
+// apply.
 func (c *Cluster) otherRequests(ctx context.Context, m gangModel) []requestKind {
 	kinds := []requestKind{
 		{"look for what is not there", func(int) error {

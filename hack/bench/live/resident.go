@@ -28,8 +28,8 @@ type Resident struct {
 	Working, Restarted float64
 }
 
-// Resident creates all graphs at once, waits until all of them are Ready and the machine is quiet, restarts the operator and waits until the
-// machine is quiet again. The cluster stays full. It is an error when the restart touches a pod.
+// Resident creates all graphs at once, waits until all of them are Ready and the machine is quiet, restarts the operator and waits until
+// the machine is quiet again. The cluster stays full. It is an error when the restart touches a pod.
 func (c *Cluster) Resident(ctx context.Context, g Graphs) (r Resident, err error) {
 	p, err := c.followGraphs(ctx)
 	if err != nil {

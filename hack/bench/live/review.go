@@ -72,8 +72,8 @@ func (c call) send(ctx context.Context) error {
 	return c.answered(body)
 }
 
-// Reviews are calls of the operator past the API server, with the certificate that the API server trusts: what it asks for the admission of the
-// deployment of r, in both versions, and for its conversion to the version that is not stored.
+// Reviews are calls of the operator past the API server, with the certificate that the API server trusts: what it asks for the admission
+// of the deployment of r, in both versions, and for its conversion to the version that is not stored.
 func (c *Cluster) Reviews(ctx context.Context, r *Requests) (admission []Question, conversion Question, err error) {
 	hooks, err := c.webhooks(ctx)
 	if err != nil {
@@ -84,7 +84,8 @@ func (c *Cluster) Reviews(ctx context.Context, r *Requests) (admission []Questio
 		return nil, nil, errors.New("the webhook has no authority")
 	}
 	caller := &http.Client{Transport: &http.Transport{
-		TLSClientConfig:     &tls.Config{RootCAs: pool, ServerName: hooks[0].Service.Name + "." + hooks[0].Service.Namespace + ".svc", MinVersion: tls.VersionTLS13},
+		TLSClientConfig: &tls.Config{RootCAs: pool, ServerName: hooks[0].Service.Name + "." + hooks[0].Service.Namespace + ".svc",
+			MinVersion: tls.VersionTLS13},
 		MaxIdleConnsPerHost: 100, ForceAttemptHTTP2: true,
 	}}
 	to := func(path string, body []byte, answered func([]byte) error) call {
@@ -105,10 +106,11 @@ func (c *Cluster) Reviews(ctx context.Context, r *Requests) (admission []Questio
 	return admission, Review{to(convert.Path, body, converted)}, err
 }
 
-// webhooks are those that the API server asks about the creates of [Requests]: the validating one. The mutating one has a condition, which does not
-// hold for a create that states all replicas, as these do. Were it without, it would be asked about them.
+// webhooks are those that the API server asks about the creates of [Requests]: the validating one. The mutating one has a condition, which
+// does not hold for a create that states all replicas, as these do. Were it without, it would be asked about them.
 func (c *Cluster) webhooks(ctx context.Context) (hooks []admissionregistrationv1.WebhookClientConfig, err error) {
-	mutating, validating := &admissionregistrationv1.MutatingWebhookConfigurationList{}, &admissionregistrationv1.ValidatingWebhookConfigurationList{}
+	mutating, validating := &admissionregistrationv1.MutatingWebhookConfigurationList{},
+		&admissionregistrationv1.ValidatingWebhookConfigurationList{}
 	if err := errors.Join(c.c.List(ctx, mutating), c.c.List(ctx, validating)); err != nil {
 		return nil, err
 	}
@@ -142,7 +144,8 @@ func admissionReview(create Request) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	kind, resource := metav1.GroupVersionKind(version.WithKind("DynamoGraphDeployment")), metav1.GroupVersionResource(version.WithResource(deploymentResource))
+	kind, resource := metav1.GroupVersionKind(version.WithKind("DynamoGraphDeployment")),
+		metav1.GroupVersionResource(version.WithResource(deploymentResource))
 	return json.Marshal(admissionv1.AdmissionReview{
 		TypeMeta: metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "AdmissionReview"},
 		Request: &admissionv1.AdmissionRequest{

@@ -56,7 +56,8 @@ func newService(addresses map[string]string) (*service, error) {
 	return &service{Endpoints: endpoints, addresses: addresses, left: map[string]time.Time{}}, err
 }
 
-// probe follows which replicas are ready. One that has ended leaves at once; one that answers late stays, since a kubelet asks several times.
+// probe follows which replicas are ready. One that has ended leaves at once; one that answers late stays, since a kubelet asks several
+// times.
 func (s *service) probe(ctx context.Context, probesOf func(name string) string) {
 	probes := &http.Client{Timeout: probeEvery}
 	tick := time.NewTicker(probeEvery)

@@ -31,7 +31,8 @@ type pods struct {
 	byName map[string]*corev1.Pod
 }
 
-// boundOnly selects the pods that have a node. To follow the others, too, costs the API server time that the measured ways then do not have.
+// boundOnly selects the pods that have a node. To follow the others, too, costs the API server time that the measured ways then do not
+// have.
 var boundOnly = client.MatchingFieldsSelector{Selector: fields.OneTermNotEqualSelector("spec.nodeName", "")}
 
 // follow opens the watch of all pods, or of those that which selects.
@@ -57,7 +58,8 @@ type podWatcher struct {
 
 // WatchWithContext implements [cache.WatcherWithContext].
 func (w podWatcher) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-	return w.c.Watch(ctx, &corev1.PodList{}, append(slices.Clone(w.which), client.InNamespace(namespace), &client.ListOptions{Raw: &options})...)
+	return w.c.Watch(ctx, &corev1.PodList{}, append(slices.Clone(w.which), client.InNamespace(namespace),
+		&client.ListOptions{Raw: &options})...)
 }
 
 // until reads the watch until something holds.

@@ -37,7 +37,9 @@ var (
 	// Plain deployments: as many pods in single-pod replicas, without constraint.
 	Plain = Way{Name: "plain deployments", objects: plain}
 	// InTree is a PodGroup per gang, with a topology constraint.
-	InTree = Way{Name: "in-tree PodGroups", objects: inTree, gangOf: func(p *corev1.Pod) string { return *p.Spec.SchedulingGroup.PodGroupName }}
+	InTree = Way{Name: "in-tree PodGroups", objects: inTree, gangOf: func(p *corev1.Pod) string {
+		return *p.Spec.SchedulingGroup.PodGroupName
+	}}
 	// Bare pods without any pin, and pinned to a rack by its label, by the names of its nodes, or by their hostname labels.
 	Bare        = Way{Name: "bare pods", objects: bare(func(*corev1.Pod, hall.Shape, int) {})}
 	ByLabel     = Way{Name: "pinned by rack label", objects: bare(pinLabel), gangOf: gangLabel}
@@ -91,7 +93,8 @@ func deployments(gangs int, component nvidiav1beta1.ComponentSpec) [][]client.Ob
 // template of pods with so many GPUs.
 func template(gpus int) *corev1.PodTemplateSpec {
 	main := corev1.Container{
-		Name: nvidiav1beta1.MainContainerName, Image: "example.com/vllm:1", Command: []string{"/bin/sh", "-c"}, Args: []string{"python3 -m dynamo.vllm --model m"},
+		Name: nvidiav1beta1.MainContainerName, Image: "example.com/vllm:1", Command: []string{"/bin/sh", "-c"},
+		Args: []string{"python3 -m dynamo.vllm --model m"},
 	}
 	if gpus > 0 {
 		main.Resources.Limits = corev1.ResourceList{hall.GPU: *resource.NewQuantity(int64(gpus), resource.DecimalSI)}
@@ -101,7 +104,8 @@ func template(gpus int) *corev1.PodTemplateSpec {
 
 // multinode is a component whose replicas are gangs of so many pods in one domain of a level, [hall.Cluster] for no constraint.
 func multinode(replicas, pods int, level hall.Level) nvidiav1beta1.ComponentSpec {
-	component := nvidiav1beta1.ComponentSpec{Replicas: ptr.To(int32(replicas)), Multinode: &nvidiav1beta1.MultinodeSpec{NodeCount: int32(pods)}}
+	component := nvidiav1beta1.ComponentSpec{Replicas: ptr.To(int32(replicas)), Multinode: &nvidiav1beta1.MultinodeSpec{
+		NodeCount: int32(pods)}}
 	if level != hall.Cluster {
 		component.TopologyConstraint = &nvidiav1beta1.TopologyConstraint{PackDomain: level.Name()}
 	}

@@ -22,8 +22,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// writesPolicy has the API server log every write of everybody. Leases are left out: they are renewed whatever is deployed. Reviews are left
-// out: they are created, but nothing is stored.
+// writesPolicy has the API server log every write of everybody. Leases are left out: they are renewed whatever is deployed. Reviews are
+// left out: they are created, but nothing is stored.
 const writesPolicy = `
 apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -64,7 +64,7 @@ type Write struct {
 	Refused bool
 }
 
-// ByOperator says that the operator sent it.
+// ByOperator reports whether the operator sent it.
 func (w Write) ByOperator() bool { return w.User == operatorUser }
 
 // auditEvent is what is read of an entry of the log.
@@ -122,8 +122,8 @@ func (c *Cluster) writesSince(offset int64) ([]Write, error) {
 	return readWrites(log)
 }
 
-// Writes creates one graph of several gangs in one rack each and returns what was written for it, by everybody, until it is Ready and no one
-// has written for it for a while. Then it checks where the pods are, and takes everything away again.
+// Writes creates one graph of several gangs in one rack each and returns what was written for it, by everybody, until it is Ready and no
+// one has written for it for a while. Then it checks where the pods are, and takes everything away again.
 func (c *Cluster) Writes(ctx context.Context, gangs, podsPerGang int) ([]Write, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -147,7 +147,8 @@ func (c *Cluster) Writes(ctx context.Context, gangs, podsPerGang int) ([]Write, 
 		return nil, err
 	}
 	ask := hall.Ask{Name: "graph", Whole: hall.Cluster, Each: hall.Rack, Gangs: gangs, Pods: podsPerGang, GPUs: hall.GPUs}
-	if err := judgeGangs(c.shape, p.pods, ask, func(pod *corev1.Pod) string { return "replica " + pod.Labels[render.LabelReplica] }); err != nil {
+	replica := func(pod *corev1.Pod) string { return "replica " + pod.Labels[render.LabelReplica] }
+	if err := judgeGangs(c.shape, p.pods, ask, replica); err != nil {
 		return nil, err
 	}
 	return writes, c.clear(ctx, p.pods)

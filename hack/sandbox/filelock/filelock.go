@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// Lock waits for the lock on a file, which it makes, and returns how to give it back. waiting, when not nil, is called once before it waits.
-// The file may be removed while it is locked; whoever waited for it then locks the new file of that name.
+// Lock waits for the lock on a file, which it makes, and returns how to give it back. waiting, when not nil, is called once before it
+// waits. The file may be removed while it is locked; a process that waited for it then locks the new file of that name.
 func Lock(ctx context.Context, path string, waiting func()) (unlock func(), err error) {
 	var locked *os.File
 	reported := false

@@ -27,7 +27,8 @@ var installedKinds = []string{
 
 // chart renders a chart with helm, and returns what of it is installed.
 func (r *starter) chart(ctx context.Context, dir string, p peer) ([]*unstructured.Unstructured, error) {
-	cmd := exec.CommandContext(ctx, "go", "tool", "-modfile=hack/tools/go.mod", "helm", "template", p.release(), dir, "--namespace="+p.namespace, "--no-hooks")
+	cmd := exec.CommandContext(ctx, "go", "tool", "-modfile=hack/tools/go.mod", "helm", "template", p.release(), dir, "--namespace="+
+		p.namespace, "--no-hooks")
 	cmd.Dir = r.root
 	var out, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &stderr

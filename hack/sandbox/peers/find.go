@@ -24,7 +24,7 @@ const (
 	chosenVariable   = "PEERS"
 )
 
-// page says how to get sources and programs.
+// page describes how to get sources and programs.
 const page = "docs/development.md#the-real-kai-grove-and-leaderworkerset"
 
 // Set is some of the peers, and where they are on this machine.
@@ -109,7 +109,9 @@ func Find(root string, names ...string) (*Set, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.programs = filepath.Join(cache, "peers", strings.Join([]string{path.Base(lwsModule), path.Base(kueueModule), path.Base(karpenterModule)}, "-")) // by version
+		// by version
+		s.programs = filepath.Join(cache, "peers", strings.Join([]string{path.Base(lwsModule), path.Base(kueueModule),
+			path.Base(karpenterModule)}, "-"))
 	}
 	for _, dir := range []*string{&s.sources, &s.programs} {
 		if *dir, err = filepath.Abs(*dir); err != nil {
@@ -131,7 +133,7 @@ func (s *Set) useCloned() error {
 	return nil
 }
 
-// missing says what of sources and programs is not there.
+// missing describes what of sources and programs is not there.
 func (s *Set) missing() error {
 	var sources, programs, names []string
 	for _, p := range s.peers {
@@ -169,7 +171,8 @@ func (s *Set) missing() error {
 		where = " in " + s.sources
 	}
 	return fmt.Errorf(
-		"%s: %s. %s is the folder of the sources (%s), %s that of the programs (%s), built from the sources%s as their own documentation says: see %s",
+		"%s: %s. %s is the folder of the sources (%s), %s that of the programs (%s), built from the sources%s as their own documentation "+
+			"says: see %s",
 		strings.Join(names, " and "), strings.Join(found, "; "),
 		SourcesVariable, strings.Join(sources, ", "), ProgramsVariable, strings.Join(programs, ", "), where, page)
 }

@@ -32,7 +32,8 @@ var karpenterPeer = peer{
 	crds: []string{"pkg/apis/crds", "kwok/apis/crds"}, own: karpenterObjects,
 	rights: []string{"capacity"}, operator: []string{"--capacity-requests=Placeholders"},
 	programs: []program{{
-		name: KarpenterProgram, account: "karpenter", ports: []int{59081, 59080}, config: karpenterTypes, configVariable: "INSTANCE_TYPES_FILE_PATH",
+		name: KarpenterProgram, account: "karpenter", ports: []int{59081, 59080}, config: karpenterTypes,
+		configVariable: "INSTANCE_TYPES_FILE_PATH",
 		env: []string{
 			"HEALTH_PROBE_PORT=59081", "METRICS_PORT=59080", "DISABLE_LEADER_ELECTION=true", "BATCH_MAX_DURATION=5s", "SYSTEM_NAMESPACE=karpenter",
 		},

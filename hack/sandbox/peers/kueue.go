@@ -24,7 +24,8 @@ const KueueProgram = "kueue"
 // kueueModule is Kueue's. Its manifests are in it.
 const kueueModule = "sigs.k8s.io/kueue@v0.19.2"
 
-// kueuePeer is installed by the kustomization that Kueue is released with. Its visibility API, which is an aggregated API server, is not run.
+// kueuePeer is installed by the kustomization that Kueue is released with. Its visibility API, which is an aggregated API server, is not
+// run.
 var kueuePeer = peer{
 	name: Kueue, namespace: "kueue-system", module: kueueModule, main: "./cmd/kueue", kustomization: "config/default", port: 49443,
 	rights: []string{"kueue", "kueue-placement"},
@@ -59,7 +60,8 @@ func Additional(names ...string) ([]string, error) {
 	return out, nil
 }
 
-// startController installs a peer by its kustomization and starts its program, which makes its certificate. Trellis gets its rights on the peer's kinds.
+// startController installs a peer by its kustomization and starts its program, which makes its certificate. Trellis gets its rights on the
+// peer's kinds.
 func (r *starter) startController(ctx context.Context, s *sandbox.Sandbox, p peer, module string) error {
 	installed, err := s.Install(ctx, sandbox.Controller{
 		Manifests: filepath.Join(module, p.kustomization), Without: []string{"APIService"}, WebhookPort: p.port, Certificates: p.certificates(s),

@@ -43,8 +43,8 @@ type program struct {
 	args    []string
 	// ports it listens on; it has started when it does on the first.
 	ports []int
-	// config is the text of its configuration file, where it has one; DIR in it is the folder of the certificate, quoted. The flag --config names the
-	// file, or else configVariable.
+	// config is the text of its configuration file, where it has one; DIR in it is the folder of the certificate, quoted. The flag --config
+	// names the file, or else configVariable.
 	config, configVariable string
 	// env are further NAME=value entries.
 	env []string
@@ -78,7 +78,8 @@ var makers = []peer{
 		crds: []string{"kai/deployments/kai-scheduler/crds"}, port: 9443,
 		programs: []program{
 			{name: "kai-scheduler", account: "scheduler", ports: []int{28080, 28081}, args: []string{
-				"--scheduler-name=kai-scheduler", "--namespace=kai-scheduler", "--listen-address=127.0.0.1:28080", "--plugin-server-port=28081", "--log-json",
+				"--scheduler-name=kai-scheduler", "--namespace=kai-scheduler", "--listen-address=127.0.0.1:28080", "--plugin-server-port=28081",
+				"--log-json",
 			}},
 			kaiProgram("kai-binder", "binder", 28082, 28083),
 			kaiProgram("kai-podgrouper", "pod-grouper", 28084, 28085),
@@ -95,7 +96,8 @@ var makers = []peer{
 		programs: []program{{name: "grove-operator", account: "grove-operator", config: groveConfig, ports: []int{29443, 29444, 29445}}},
 	},
 	{
-		name: string(sandbox.LeaderWorkerSet), namespace: "lws-system", chartRelease: "lws", chart: "charts/lws", crds: []string{"charts/lws/crds"},
+		name: string(sandbox.LeaderWorkerSet), namespace: "lws-system", chartRelease: "lws", chart: "charts/lws",
+		crds:   []string{"charts/lws/crds"},
 		module: lwsModule, port: 39443,
 		programs: []program{{name: "lws", account: "lws-controller-manager", config: lwsConfig, ports: []int{39443, 39081}}},
 	},

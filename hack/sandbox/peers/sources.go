@@ -105,8 +105,8 @@ func (p peer) version() string {
 	return p.from.version
 }
 
-// Versions say which releases the peers of the set are: what Trellis is tested with, the commit of the sources, and the commit that the programs were
-// built from, as far as these know.
+// Versions say which releases the peers of the set are: what Trellis is tested with, the commit of the sources, and the commit that the
+// programs were built from, as far as these know.
 func (s *Set) Versions(ctx context.Context) []string {
 	var out []string
 	for _, p := range s.peers {

@@ -22,7 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// Spec says how to start a program.
+// Spec describes how to start a program.
 type Spec struct {
 	// Name is what messages call it.
 	Name string
@@ -101,7 +101,8 @@ func Load(pidFile string) (*Process, error) {
 	return &Process{Name: r.Name, PID: r.PID, LogFile: r.LogFile, started: r.Started, pidFile: pidFile}, nil
 }
 
-// LoadAll finds the processes of all pid files in a directory, which need not exist. An unreadable file is skipped: nothing can be learned from it.
+// LoadAll finds the processes of all pid files in a directory, which need not exist. An unreadable file is skipped: nothing can be learned
+// from it.
 func LoadAll(dir string) ([]*Process, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.pid"))
 	if err != nil {
@@ -157,7 +158,8 @@ func (p *Process) Wait(ctx context.Context) error {
 
 // Signal sends a signal; a process that has ended is no error.
 func (p *Process) Signal(sig syscall.Signal) error {
-	// The handle is taken before the look at the start time: where the kernel offers pid file descriptors it cannot come to mean another process afterwards.
+	// The handle is taken before the look at the start time: where the kernel offers pid file descriptors it cannot come to mean another
+	// process afterwards.
 	handle, err := os.FindProcess(p.PID)
 	if err != nil {
 		return err

@@ -127,7 +127,7 @@ func (l *lookout) note(dgd *nvidiav1beta1.DynamoGraphDeployment, now time.Time) 
 	}
 }
 
-// late says what did not come, with the last word on each.
+// late describes what did not come, with the last word on each.
 func (l *lookout) late() error {
 	lines := make([]string, 0, len(l.waiting))
 	for _, name := range l.waiting {

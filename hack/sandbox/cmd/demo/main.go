@@ -90,7 +90,7 @@ func (d *demo) steps() []step {
 		{"What others do on the cluster", d.applyNeighbours},
 		{"Three inference graphs", d.applyGraphs},
 		{"Where they sit", d.showPlacement},
-		{"What does not fit waits as a whole, and says why", d.overload},
+		{"What does not fit waits as a unit, and reports why", d.overload},
 		{"What is refused, and what users read then", d.showRefusals},
 		{"A topology level goes away under running graphs", d.loseLevel},
 	}
@@ -119,7 +119,8 @@ func (d *demo) bringUp(ctx context.Context) error {
 	began := time.Now()
 	s, err := sandbox.Up(ctx, opts)
 	if errors.Is(err, sandbox.ErrRunning) {
-		return fmt.Errorf("a sandbox called %s is running already, of an earlier demo or of one going on; end it with\n  %s", d.name, d.downCommand())
+		return fmt.Errorf("a sandbox called %s is running already, of an earlier demo or of one in progress; end it with\n  %s", d.name,
+			d.downCommand())
 	}
 	if err != nil {
 		return err // Up has left nothing but the logs it speaks of
@@ -152,7 +153,7 @@ func (d *demo) sum(format string, args ...any) {
 	d.summary = append(d.summary, fmt.Sprintf(format, args...))
 }
 
-// complain says what failed, with the operator's last words.
+// complain describes what failed, with the operator's last words.
 func (d *demo) complain(at string, err error) {
 	fmt.Fprintf(d.stage, "\n%s\n%v\n", d.stage.bold(fmt.Sprintf("The demo failed at %q:", at)), err)
 	if d.sandbox != nil {
@@ -160,7 +161,7 @@ func (d *demo) complain(at string, err error) {
 	}
 }
 
-// leave ends the sandbox, or says how to use and end it.
+// leave ends the sandbox, or describes how to use and end it.
 func (d *demo) leave() error {
 	if d.kubectl != nil {
 		d.kubectl.close()

@@ -26,7 +26,8 @@ type stage struct {
 
 // newStage shows on a file, with bold type when that is a terminal.
 func newStage(f *os.File) *stage {
-	return &stage{Writer: f, progress: progress.To(f), styled: term.IsTerminal(int(f.Fd())) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
+	return &stage{Writer: f, progress: progress.To(f), styled: term.IsTerminal(int(f.Fd())) && os.Getenv("NO_COLOR") == "" &&
+		os.Getenv("TERM") != "dumb"}
 }
 
 func (s *stage) style(code, words string) string {

@@ -94,7 +94,8 @@ func (d *demo) overload(ctx context.Context) error {
 	if p.within != "" {
 		d.stage.say("All of %s sits in one %s.", p.graph, p.within)
 	}
-	d.stage.say("Each replica of %s/%s fills a %s. %s has %d of them; now there are to be %d replicas:", p.graph, p.component, lostLevel, where, racks, racks+1)
+	d.stage.say("Each replica of %s/%s fills a %s. %s has %d of them; now there are to be %d replicas:", p.graph, p.component, lostLevel,
+		where, racks, racks+1)
 	if err := d.explainOverload(ctx, p, racks+1); err != nil {
 		return err
 	}
@@ -102,7 +103,7 @@ func (d *demo) overload(ctx context.Context) error {
 		return err
 	}
 	fmt.Fprintln(d.stage)
-	d.stage.say("Replicas without capacity wait as a whole: none of their pods holds a GPU. Back to %d:", p.replicas)
+	d.stage.say("Replicas without capacity wait as a unit: none of their pods holds a GPU. Back to %d:", p.replicas)
 	l, err := d.watchFor(ctx, []string{p.graph}, want{kind: nvidiav1beta1.ConditionReady, status: metav1.ConditionTrue})
 	if err != nil {
 		return err
@@ -110,14 +111,15 @@ func (d *demo) overload(ctx context.Context) error {
 	if err := d.scale(ctx, p, p.replicas); err != nil {
 		return err
 	}
-	d.sum("replicas that do not fit waiting as a whole, with the reason")
+	d.sum("replicas that do not fit waiting as a unit, with the reason")
 	return l.each(func(s sighting) { fmt.Fprintf(d.stage, "%s is Ready again\n", d.stage.bold(s.name)) })
 }
 
 // explainOverload scales a component and shows what the graph says once all of its replicas have been considered.
 func (d *demo) explainOverload(ctx context.Context, p packed, replicas int32) error {
 	considered := func(dgd *nvidiav1beta1.DynamoGraphDeployment, c *metav1.Condition) bool {
-		return c.Reason == placement.CodeInsufficientCapacity && dgd.Status.Components[p.component].Replicas == replicas && !strings.Contains(c.Message, "being created")
+		return c.Reason == placement.CodeInsufficientCapacity && dgd.Status.Components[p.component].Replicas == replicas &&
+			!strings.Contains(c.Message, "being created")
 	}
 	l, err := d.watchFor(ctx, []string{p.graph}, want{nvidiav1beta1.ConditionPlaced, metav1.ConditionFalse, considered})
 	if err != nil {
@@ -151,7 +153,8 @@ func (d *demo) showRefusals(ctx context.Context) error {
 	}
 	fmt.Fprintln(d.stage)
 	d.stage.say("And what a graph was created with, it keeps:")
-	if err := d.refused(ctx, "patch", "dgd/"+d.samples.graphs[0].graph.Name, "--type=merge", "-p", `{"spec":{"topologyConstraint":{"packDomain":"host"}}}`); err != nil {
+	if err := d.refused(ctx, "patch", "dgd/"+d.samples.graphs[0].graph.Name, "--type=merge", "-p",
+		`{"spec":{"topologyConstraint":{"packDomain":"host"}}}`); err != nil {
 		return err
 	}
 	d.sum("%d wrong manifests and one forbidden change refused, each with path and fix", len(d.samples.rejected))
@@ -210,7 +213,8 @@ func (d *demo) showLoss(ctx context.Context, users []string, before map[string]t
 		}
 	}
 	fmt.Fprintln(d.stage)
-	if err := d.run(ctx, "get", "events", "--field-selector", "reason="+nvidiav1beta1.ReasonTopologyLevelsUnavailable, "-o", eventsPath); err != nil {
+	if err := d.run(ctx, "get", "events", "--field-selector", "reason="+nvidiav1beta1.ReasonTopologyLevelsUnavailable, "-o",
+		eventsPath); err != nil {
 		return err
 	}
 	fmt.Fprintln(d.stage)
@@ -231,7 +235,7 @@ func (d *demo) showLoss(ctx context.Context, users []string, before map[string]t
 
 func (d *demo) restoreLevel(ctx context.Context, users []string) error {
 	fmt.Fprintln(d.stage)
-	d.stage.say("The level comes back:")
+	d.stage.say("The level is restored:")
 	l, err := d.watchFor(ctx, users, want{kind: nvidiav1beta1.ConditionTopologyLevelsAvailable, status: metav1.ConditionTrue})
 	if err != nil {
 		return err

@@ -38,8 +38,9 @@ const (
 	program   = "controlplane"
 )
 
-// ErrNotInClone says that the working directory does not belong to a clone of the repository.
-var ErrNotInClone = errors.New("not inside a clone of the Trellis repository: the sandbox builds its control plane from hack/controlplane there")
+// ErrNotInClone states that the working directory does not belong to a clone of the repository.
+var ErrNotInClone = errors.New("not inside a clone of the Trellis repository: the sandbox builds its control plane from " +
+	"hack/controlplane there")
 
 // FindRoot finds the repository's root at or above a directory.
 func FindRoot(dir string) (string, error) {

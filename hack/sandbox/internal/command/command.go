@@ -35,8 +35,10 @@ func New() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sandbox",
 		Short: "Run a throw-away Kubernetes control plane with simulated GPU nodes and the operator on this machine",
-		Long: "A sandbox is a real Kubernetes control plane (etcd, kube-apiserver, kube-controller-manager, kube-scheduler) with simulated GPU nodes and the\n" +
-			"Trellis operator, as plain processes on this machine. It needs a clone of the repository and Go, and no containers. Several may run at once.",
+		Long: "A sandbox is a real Kubernetes control plane (etcd, kube-apiserver, kube-controller-manager, kube-scheduler) with simulated " +
+			"GPU nodes and the\n" +
+			"Trellis operator, as plain processes on this machine. It needs a clone of the repository and Go, and no containers. Several may run " +
+			"at once.",
 	}
 	cmd.PersistentFlags().StringVar(&p.name, "name", sandbox.DefaultName, "name of the sandbox")
 	cmd.PersistentFlags().StringVar(&p.dir, "dir", "", "directory for its state (default: one for the name in the user's cache directory)")
@@ -124,7 +126,8 @@ func up(cmd *cobra.Command, opts sandbox.Options) error {
 	case err != nil:
 		return fmt.Errorf("starting sandbox %s: %w", opts.Name, err)
 	default:
-		fmt.Fprintf(os.Stderr, "sandbox %s is ready after %s; kubectl is in %s\n", s.Name(), time.Since(started).Round(100*time.Millisecond), s.Assets())
+		fmt.Fprintf(os.Stderr, "sandbox %s is ready after %s; kubectl is in %s\n", s.Name(), time.Since(started).Round(100*time.Millisecond),
+			s.Assets())
 		fmt.Fprint(os.Stderr, hint(opts))
 	}
 	return sayKubeconfig(cmd, s)
@@ -189,7 +192,7 @@ func newStatusCommand(p *place) *cobra.Command {
 			st := s.Status(cmd.Context())
 			printStatus(cmd, st)
 			if !st.Running {
-				return fmt.Errorf("sandbox %s does not run as a whole; make sandbox-up starts it afresh", st.Name)
+				return fmt.Errorf("sandbox %s does not run completely; make sandbox-up starts it afresh", st.Name)
 			}
 			return nil
 		},

@@ -18,7 +18,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// useProvider has the operator use the sandbox's provider for graphs that name none, and the peers started that it needs and those that --with names.
+// useProvider has the operator use the sandbox's provider for graphs that name none, and the peers started that it needs and those that
+// --with names.
 func useProvider(opts *sandbox.Options, with ...string) error {
 	if !slices.Contains(sandbox.Providers, opts.Provider) {
 		return nil // sandbox.Up refuses it
@@ -51,8 +52,9 @@ func useProvider(opts *sandbox.Options, with ...string) error {
 func newPeersCommand() *cobra.Command {
 	clone := false
 	cmd := &cobra.Command{
-		Use:    "peers [NAME...]",
-		Short:  "Print the versions of these peers (default: those of the variable PEERS, or all), or which sources and programs of theirs are missing",
+		Use: "peers [NAME...]",
+		Short: "Print the versions of these peers (default: those of the variable PEERS, or all), or which sources and programs of theirs " +
+			"are missing",
 		Hidden: true,
 		RunE: func(cmd *cobra.Command, names []string) error {
 			root, err := binaries.FindRoot(".")
@@ -90,12 +92,13 @@ func providerFlag(provider sandbox.Provider) string {
 	return "--provider=" + string(provider)
 }
 
-// hint says what a user has to know of the provider.
+// hint describes what a user has to know of the provider.
 func hint(opts sandbox.Options) string {
 	text := ""
 	switch opts.Provider {
 	case sandbox.LeaderWorkerSet:
-		return fmt.Sprintf("multinode components are made by LeaderWorkerSets in deployments with the annotation %s: %s\n", render.AnnotationWorkload, opts.Provider)
+		return fmt.Sprintf("multinode components are made by LeaderWorkerSets in deployments with the annotation %s: %s\n",
+			render.AnnotationWorkload, opts.Provider)
 	case sandbox.KAI, sandbox.Grove:
 		text = fmt.Sprintf("pods are in KAI's queue %s unless their deployment names another\n", kai.DefaultQueue)
 	}
