@@ -93,8 +93,12 @@ var _ = Describe("A gang whose place is known", func() {
 				}
 				return nil
 			})
+			want := map[bool]int{true: 4, false: 5}[trials] // one pod shows the gate where it was not foreseen
 			Expect(p.c.Create(ctx, p.graph("zone", three()))).To(Succeed())
-			p.until("all pods are behind both gates", func() error {
+			p.until("all pods are behind both gates, and their creates are answered", func() error {
+				if answered := p.all("="); len(answered) < want {
+					return fmt.Errorf("%d creates are answered", len(answered))
+				}
 				pods := p.pods(p.namespace)
 				for i := range pods {
 					if len(pods[i].Spec.SchedulingGates) != 2 || pods[i].DeletionTimestamp != nil {
@@ -107,7 +111,6 @@ var _ = Describe("A gang whose place is known", func() {
 				return nil
 			})
 			p.stop()
-			want := map[bool]int{true: 4, false: 5}[trials] // one pod shows the gate where it was not foreseen
 			Expect(p.all("=")).To(HaveLen(want), "%v", p.all("+=~-!"))
 			p.stop = func() {}
 		}
