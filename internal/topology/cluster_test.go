@@ -172,7 +172,7 @@ func TestWhy(t *testing.T) {
 		"cpu short":                    {node: makeNode("n", nil, amounts{gpu: "8", "cpu": "1"}), pod: pod(), want: "short of cpu"},
 		"a resource the node lacks":    {node: makeNode("n", nil, capacity), pod: makePod("p", "", amounts{"vendor.example/nic": "1"}), want: "short of vendor.example/nic"},
 		"no pod slot":                  {node: makeNode("n", nil, amounts{gpu: "8", "cpu": "4", "pods": "1"}), other: small(), pod: pod(), want: "pod slots used up"},
-		"host port taken":              {node: makeNode("n", nil, capacity), other: small(port("")), pod: pod(port("10.0.0.1")), want: "host port taken"},
+		"host port taken":              {node: makeNode("n", nil, capacity), other: small(port("")), pod: pod(port("10.0.0.1")), want: "short of host port 80/TCP"},
 		"host port on another address": {node: makeNode("n", nil, capacity), other: small(port("10.0.0.2")), pod: pod(port("10.0.0.1"))},
 		"one per host":                 {node: makeNode("n", nil, capacity), other: small(onePerHost), pod: pod(onePerHost), want: "taken by one-per-host pod"},
 		"one per host, others welcome": {node: makeNode("n", nil, capacity), other: small(), pod: pod(onePerHost)},

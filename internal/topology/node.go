@@ -130,22 +130,23 @@ func (c *Cluster) fits(n *node, h *held) int32 {
 	if len(h.ports) == 0 && len(h.exclusive) == 0 {
 		return int32(most)
 	}
-	if c.portTaken(n, h) || c.ruleTaken(n, h) {
+	if _, taken := c.portTaken(n, h); taken || c.ruleTaken(n, h) {
 		return 0
 	}
 	return int32(min(most, 1))
 }
 
-func (c *Cluster) portTaken(n *node, h *held) bool {
+// portTaken is the first port of the pods that is taken on the node.
+func (c *Cluster) portTaken(n *node, h *held) (hostPort, bool) {
 	if len(n.ports) == 0 {
-		return false
+		return hostPort{}, false
 	}
 	for _, mine := range h.ports {
 		if c.work++; n.ports.conflicts(mine) {
-			return true
+			return mine, true
 		}
 	}
-	return false
+	return hostPort{}, false
 }
 
 func (c *Cluster) ruleTaken(n *node, h *held) bool {

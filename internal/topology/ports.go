@@ -22,6 +22,9 @@ const (
 	eachAddress = ""
 )
 
+// name is how messages have the port, as kubectl writes ports: "8080/TCP".
+func (p hostPort) name() string { return strconv.Itoa(int(p.port)) + "/" + p.protocol }
+
 func (p hostPort) text() string {
 	return p.protocol + "/" + p.ip + "/" + strconv.Itoa(int(p.port))
 }

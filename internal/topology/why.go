@@ -33,8 +33,8 @@ const (
 // Exclusion is why a node takes no pod, or no further pod, of a shape.
 type Exclusion struct {
 	Kind Kind
-	// Detail is the taint ("key=value:NoSchedule"), for whom the node is reserved, the resource that is short ("pods": no pod slot left), or
-	// what a rule says of the node ([Rule]).
+	// Detail is the taint ("key=value:NoSchedule"), for whom the node is reserved, the resource that is short ("pods": no pod slot left), the
+	// host port ("8080/TCP"), or what a rule says of the node ([Rule]).
 	Detail string
 	// Have and Need are the free and the requested amount of the resource.
 	Have, Need int64
@@ -50,7 +50,7 @@ func (e Exclusion) String() string {
 	case e.Kind == KindRule:
 		return e.Detail
 	case e.Kind == KindHostPort:
-		return "host port taken"
+		return "short of host port " + e.Detail
 	case e.Kind == KindOnePerHost:
 		return "taken by one-per-host pod"
 	case e.Kind == KindNodeSelector, e.Kind == KindNodeAffinity:
@@ -79,8 +79,8 @@ func (c *Cluster) why(n *node, s *Shape, h *held) (Exclusion, bool) {
 	if e, excluded := c.exclusion(n, s); excluded {
 		return e, true
 	}
-	if c.portTaken(n, h) {
-		return Exclusion{Kind: KindHostPort}, true
+	if port, taken := c.portTaken(n, h); taken {
+		return Exclusion{Kind: KindHostPort, Detail: port.name()}, true
 	}
 	if c.ruleTaken(n, h) {
 		return Exclusion{Kind: KindOnePerHost}, true
