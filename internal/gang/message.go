@@ -19,7 +19,7 @@ const MaxWaitingMessage = 200
 // maxNamed is how many replicas, or runs of neighbours, a message names.
 const maxNamed = 3
 
-// WaitingMessage says how many of the wanted replicas are placed, which of the others wait for the cause that says most, and for what:
+// WaitingMessage describes how many of the wanted replicas are placed, which of the others wait for the cause that says most, and for what:
 //
 //	3 of 8 packed replicas are placed. Worker-3..5: needs 2 pods x 8 nvidia.com/gpu in one rack inside zone-0; zone-0/rack-1 holds 1 of 2; 2 more wait
 //

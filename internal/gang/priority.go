@@ -4,13 +4,10 @@
 package gang
 
 import (
-	"fmt"
 	"math"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -38,28 +35,6 @@ func (r *Request) PreemptsBelow() int32 {
 
 // maxVictims is how many replicas a message names.
 const maxVictims = 5
-
-// Victims names the replicas that have to free capacity, in a few words. Pods of others are counted: their names say nothing about who
-// loses what.
-func Victims(p *placement.Preemption) string {
-	var names []string
-	others := 0
-	for _, gang := range p.Gangs {
-		switch {
-		case !strings.Contains(gang, "/"):
-			others++
-		case len(names) < maxVictims:
-			names = append(names, gang)
-		}
-	}
-	if more := len(p.Gangs) - others - len(names); more > 0 {
-		names = append(names, fmt.Sprintf("%d more replicas", more))
-	}
-	if others > 0 {
-		names = append(names, fmt.Sprintf("%d other pods", others))
-	}
-	return strings.Join(names, ", ")
-}
 
 // OrCluster names a domain for messages.
 func OrCluster(p topology.Path) string {

@@ -24,7 +24,7 @@ type Tried struct {
 	Levels topology.Levels
 }
 
-// TriedFor says where a scheduler looked for a node for a released pod; false when the pod was free to go anywhere, or its group is gone.
+// TriedFor tells where a scheduler looked for a node for a released pod; false when the pod was free to go anywhere, or its group is gone.
 func TriedFor(groups []*trellisv1alpha1.ScalingGroup, pod *corev1.Pod) (Tried, bool) {
 	sg := groupOf(groups, pod)
 	if sg == nil {

@@ -179,7 +179,7 @@ func TestRequest(t *testing.T) {
 				"1 incomplete",
 			},
 		},
-		"a single-node service with a level of its own is anchored by its living replicas": {
+		"a single-node service with a level of its own is anchored by its running replicas": {
 			groups:  []*trellisv1alpha1.ScalingGroup{newGroup("decode", 2, 1, frozen("zone", "rack"))},
 			profile: profile,
 			pods: func(g []*trellisv1alpha1.ScalingGroup) []*corev1.Pod {

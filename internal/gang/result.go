@@ -55,7 +55,7 @@ type Waiting struct {
 	Gang string
 }
 
-// Blocked says what keeps the replica, or the gang that it follows, off every node whatever is free; "" when capacity may do.
+// Blocked describes what keeps the replica, or the gang that it follows, off every node whatever is free; "" when capacity may do.
 func (w *Waiting) Blocked() string {
 	for r := w.Refusal; r != nil; r = r.Cause {
 		if r.Blocked != "" {

@@ -32,7 +32,7 @@ func (r *Request) levelsOf(component string) topology.Levels {
 	return r.Graph.PlaceOf(component).Levels
 }
 
-// spreadOf says how the replicas of a component are spread, and where those are that stay; nil when they are not spread. One that is
+// spreadOf describes how the replicas of a component are spread, and where those are that stay; nil when they are not spread. One that is
 // recreated is counted where it goes next, and one that is released in part by the planner.
 func (r *Request) spreadOf(t *trellisv1alpha1.ResolvedTopology, states []replicaState) *placement.Spread {
 	if !constraint.Spread(t) {

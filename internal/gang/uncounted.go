@@ -55,7 +55,7 @@ func UncountedOf(c *topology.Cluster, o Observation) []Uncounted {
 	return out
 }
 
-// UncountedClaims says why the resource claims of components that are placed are not counted, by component. why judges the pods of a
+// UncountedClaims explains why the resource claims of components that are placed are not counted, by component. why judges the pods of a
 // component; "" when theirs are.
 func UncountedClaims(o Observation, why func(*corev1.Pod) string) map[string]string {
 	var out map[string]string

@@ -5,6 +5,7 @@ package gang
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/trellis-k8s/trellis/internal/limit"
@@ -12,7 +13,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Preempts says who has to free capacity for a replica that was just placed.
+// Preempts reports who has to free capacity for a replica that was just placed.
 func Preempts(replica placement.ReplicaResult) string {
 	return fmt.Sprintf("goes to %s once pods of lower priority have left: %d of %s", OrCluster(replica.Domain), replica.Preempts.Pods,
 		Victims(replica.Preempts))
@@ -28,7 +29,7 @@ func WaitsForVictims(node string, victims []topology.Leaving) string {
 	return fmt.Sprintf("waits for pod %s to leave node %s, by %s", andMore(victims), node, clock(victims[0].Until))
 }
 
-// VictimsStayed says who has not left in time.
+// VictimsStayed reports who has not left in time.
 func VictimsStayed(node string, victims []topology.Leaving) string {
 	return fmt.Sprintf("pod %s has not left node %s, although its grace period ended at %s", andMore(victims), node, clock(victims[0].Until))
 }
@@ -38,3 +39,25 @@ func andMore(victims []topology.Leaving) string {
 }
 
 func clock(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// Victims names the replicas that have to free capacity, in a few words. Pods of others are counted: their names say nothing about who
+// loses what.
+func Victims(p *placement.Preemption) string {
+	var names []string
+	others := 0
+	for _, gang := range p.Gangs {
+		switch {
+		case !strings.Contains(gang, "/"):
+			others++
+		case len(names) < maxVictims:
+			names = append(names, gang)
+		}
+	}
+	if more := len(p.Gangs) - others - len(names); more > 0 {
+		names = append(names, fmt.Sprintf("%d more replicas", more))
+	}
+	if others > 0 {
+		names = append(names, fmt.Sprintf("%d other pods", others))
+	}
+	return strings.Join(names, ", ")
+}

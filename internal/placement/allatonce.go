@@ -60,7 +60,7 @@ func (p *planner) entangled() bool {
 	return open
 }
 
-// wholeMember says which component, or which replica of one, a part of the whole is.
+// wholeMember reports which component, or which replica of one, a part of the whole is.
 type wholeMember struct {
 	group              *Group
 	component, replica int

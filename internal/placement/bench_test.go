@@ -109,7 +109,7 @@ func BenchmarkThousandPods(b *testing.B) {
 	}
 }
 
-// BenchmarkRefusal proves that nothing fits on 5,000 full nodes and says why: alone, and as a base gang of two components.
+// BenchmarkRefusal proves that nothing fits on 5,000 full nodes and explains why: alone, and as a base gang of two components.
 func BenchmarkRefusal(b *testing.B) {
 	c := hall(5000, 100)
 	for i := range 5000 {

@@ -10,8 +10,8 @@ import (
 )
 
 // Pods that rules about other pods bind ([topology.Binding]) are placed one by one, each together with those before it. Counting them host
-// by host is an upper bound of what a domain holds, so it still tells which domains are worth a try. The first pass takes for each pod the
-// best host that the rules allow as things are. The second pass goes over all ways to spread them, as for other pods, where no order of
+// by host is an upper bound of what a domain holds, so it still reports which domains are worth a try. The first pass takes for each pod
+// the best host that the rules allow as things are. The second pass goes over all ways to spread them, as for other pods, where no order of
 // the pods could be allowed it leaves out what is barred for good; each way that it finds has to be one in which the kube-scheduler binds
 // the pods in every order (ordered).
 
@@ -75,7 +75,7 @@ func (d *demand) shape() *topology.Shape { return d.pods[0].Shape }
 // together reports whether where the pods go depends on where others of the plan are.
 func (d *demand) together() bool { return d.shape().Together() }
 
-// excluded says what keeps one more pod of a demand off a host now, in addition to what its view counts; "" for nothing.
+// excluded describes what keeps one more pod of a demand off a host now, in addition to what its view counts; "" for nothing.
 func (s *search) excluded(dm *demand, n topology.NodeID, scope topology.DomainID) string {
 	for _, b := range s.options.bindings {
 		if why := b.Excludes(dm.shape(), n, scope); why != "" {

@@ -252,7 +252,7 @@ func (o *orders) stuck(some []int) bool {
 	return false
 }
 
-// bindFree puts pods on their hosts that may come at any time from now on, and says which of the others are refused now.
+// bindFree puts pods on their hosts that may come at any time from now on, and reports which of the others are refused now.
 func (o *orders) bindFree(some []int) (refused map[int]bool) {
 	for progress := true; progress; {
 		progress, refused = false, map[int]bool{}

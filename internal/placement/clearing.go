@@ -16,7 +16,7 @@ type clearing struct {
 	p      *planner
 	group  *Group
 	domain topology.DomainID
-	// victims by node; gone says which of the nodes they are off now.
+	// victims by node; gone reports which of the nodes they are off now.
 	victims map[topology.NodeID][]topology.Victim
 	gone    map[topology.NodeID]bool
 	gangs   []gangAt

@@ -45,7 +45,7 @@ func TestMinAvailable(t *testing.T) {
 		"and goes on replica by replica": {nodes: half,
 			graph: Demand{Required: none, Preferred: none, Components: []Component{atLeast(2, componentOf("decode", rack, none, 4, 2, gpus(8)))}},
 			want:  []string{"decode-0 a/r1: a1 a2", "decode-1 b/r1: b1 b2", "decode-2 b/r2: b3 b4", "decode-3 InsufficientCapacity"}},
-		"what a living service lost comes back one by one": {nodes: half[:4],
+		"what a running service lost comes back one by one": {nodes: half[:4],
 			graph: Demand{Required: none, Preferred: none, Components: []Component{
 				{Name: "decode", Multinode: true, Required: rack, Preferred: none, Placed: 1, MinAvailable: 3, Waiting: componentOf("decode", rack, none, 2, 2, gpus(8)).Waiting}}},
 			want: []string{"decode-0 a/r1: a1 a2", "decode-1 InsufficientCapacity"}},
@@ -60,7 +60,7 @@ func TestMinAvailable(t *testing.T) {
 		"single-node replicas choose the rack for all that follow": {nodes: []string{"a1 a/r1 2", "a2 a/r2 4", "a3 a/r3 3"},
 			graph: Demand{Required: none, Preferred: none, Components: []Component{atLeast(2, componentOf("router", rack, none, 3, 1, gpus(1)))}},
 			want:  []string{"router-0 a/r3: a3", "router-1 a/r3: a3", "router-2 a/r3: a3"}},
-		"in the graph's domain, beside living members": {nodes: half,
+		"in the graph's domain, beside running members": {nodes: half,
 			graph: Demand{Required: zone, Preferred: none, Anchor: topology.Path{"a"}, Components: []Component{
 				{Name: "decode", Placed: 1, Required: none, Preferred: none}, atLeast(2, componentOf("prefill", rack, none, 2, 2, gpus(8)))}},
 			want: []string{"prefill-0 InsufficientCapacity", "prefill-1 InsufficientCapacity"}, domain: "a"},

@@ -74,7 +74,7 @@ func TestGraphRules(t *testing.T) {
 			nodes: []string{"a1 a/r1 1", "a2 a/r2 2", "a3 a/r3 1"},
 			graph: Demand{Required: none, Preferred: none, Components: []Component{componentOf("router", rack, none, 3, 1, gpus(1))}},
 			want:  []string{"router-0 a/r2: a2", "router-1 a/r2: a2", "router-2 InsufficientCapacity"}},
-		"a living replica anchors a single-node service": {nodes: half,
+		"a running replica anchors a single-node service": {nodes: half,
 			graph: Demand{Required: none, Preferred: none, Components: []Component{
 				{Name: "router", Required: rack, Preferred: none, Anchor: topology.Path{"b", "r2"}, Placed: 1,
 					Waiting: []Replica{{Ordinal: 4, Pods: pods("r4", 1, gpus(8))}}}}},
@@ -126,7 +126,7 @@ func TestGraphRules(t *testing.T) {
 			graph: Demand{Required: zone, Preferred: none, Anchor: topology.Path{"a"}, Components: []Component{{Name: "decode", Multinode: true,
 				Required: rack, Preferred: none, Waiting: []Replica{{Anchor: topology.Path{"b", "r2"}, Pods: pods("d", 1, gpus(8))}}}}},
 			want: []string{"decode-0 AnchorConflict"}, domain: "a", short: "a holds 0 of 1 replicas; missing: decode 1"},
-		"living replicas without an anchor: each service is reported for itself": {nodes: half[:4],
+		"running replicas without an anchor: each service is reported for itself": {nodes: half[:4],
 			graph: Demand{Required: zone, Preferred: none, Components: []Component{
 				{Name: "decode", Multinode: true, Required: rack, Preferred: none, Placed: 1, Waiting: componentOf("d", rack, none, 1, 4, gpus(8)).Waiting}}},
 			want: []string{"decode-0 NeverFits"}},
@@ -179,7 +179,7 @@ func TestGraphWithoutLevels(t *testing.T) {
 	}
 }
 
-// TestTwoGraphsRaceForTheLastRack: one gets it whole, the other waits, and its refusal says why; neither holds half.
+// TestTwoGraphsRaceForTheLastRack: one gets it whole, the other waits, and its refusal explains why; neither holds half.
 func TestTwoGraphsRaceForTheLastRack(t *testing.T) {
 	ls := levels("rack")
 	c := clusterOf(ls, "a1 r1 8", "a2 r1 8")
@@ -218,7 +218,7 @@ func TestWhatIfLeavesNoTrace(t *testing.T) {
 	}
 }
 
-// A refusal says when the running pods of the graph are all that keeps a gang out: another domain would hold it.
+// A refusal reports when the running pods of the graph are all that keeps a gang out: another domain would hold it.
 func TestRefusalNamesWhereThereIsCapacity(t *testing.T) {
 	ls := levels("zone", "rack")
 	nodes := []string{"a1 a/r1 8 used=8", "a2 a/r1 8", "b1 b/r1 8", "b2 b/r1 8"}

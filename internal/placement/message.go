@@ -81,7 +81,7 @@ func (r *Refusal) numbers() string {
 	return text + r.closestText()
 }
 
-// waitsText says what a replica follows: the base gang, or the replicas that its component begins with.
+// waitsText describes what a replica follows: the base gang, or the replicas that its component begins with.
 func (r *Refusal) waitsText() string {
 	if r.Gang == "" || r.Gang == baseGang {
 		return "waits for the " + baseGang

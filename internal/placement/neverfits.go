@@ -10,7 +10,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Never says why no domain of today's nodes could hold a gang, even if nothing ran there and every node took pods. It is certain: where
+// Never explains why no domain of today's nodes could hold a gang, even if nothing ran there and every node took pods. It is certain: where
 // counting does not show it, it is not said. Nodes that the pods' selector or affinity leaves out are not counted; when all are, that is
 // another reason.
 type Never struct {
@@ -133,7 +133,7 @@ func (s *search) tooSmall(u *unit, level int, domains []topology.DomainID) *Neve
 	return &Never{Pods: u.size, Level: s.tree.Levels().Name(level), Together: true}
 }
 
-// WhyNever says why no domain could ever hold the gang, "" where one could: "no rack has 6 hosts: the largest has 4
+// WhyNever explains why no domain could ever hold the gang, "" where one could: "no rack has 6 hosts: the largest has 4
 // (zone-0/block-0/rack-0)".
 func (r *Refusal) WhyNever() string {
 	n := r.Never

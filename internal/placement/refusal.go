@@ -27,7 +27,7 @@ const (
 	CodeLevelGone = "LevelGone"
 )
 
-// Refusal says why a gang was not placed. It is the one source of conditions, events and plans; [Refusal.Message] puts it in words.
+// Refusal explains why a gang was not placed. It is the one source of conditions, events and plans; [Refusal.Message] puts it in words.
 type Refusal struct {
 	Code string
 	// Service and Ordinal say which replica is refused; Gang names the group that does not fit.
@@ -55,9 +55,9 @@ type Refusal struct {
 	// Domains are those of the level inside Within, in path order, and Outside those of the level alongside it: with [Options].Domains, and
 	// only where domains were compared.
 	Domains, Outside []Domain
-	// Never says why no domain of today's nodes could hold the gang; set for [CodeNeverFits].
+	// Never explains why no domain of today's nodes could hold the gang; set for [CodeNeverFits].
 	Never *Never
-	// Spreading says where the spread of its component lets the replica go; nil: anywhere.
+	// Spreading tells where the spread of its component lets the replica go; nil: anywhere.
 	Spreading *Spreading
 	// Ruled says that rules about other pods, volumes, or the spread of replicas, bind the gang: more than free capacity may let it be placed.
 	Ruled bool

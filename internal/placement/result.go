@@ -40,7 +40,7 @@ type Result struct {
 	Score float64
 	// Replicas answers every waiting replica, in order of component name and ordinal.
 	Replicas []ReplicaResult
-	// Shortfall says what is missing when the graph domain holds some of the waiting replicas but not all; nil otherwise.
+	// Shortfall describes what is missing when the graph domain holds some of the waiting replicas but not all; nil otherwise.
 	Shortfall *Shortfall
 }
 

@@ -224,7 +224,7 @@ func (u *unit) ruled() bool {
 	return slices.ContainsFunc(u.own, func(d *demand) bool { return len(d.shape().Rules()) > 0 }) || slices.ContainsFunc(u.subs, (*unit).ruled)
 }
 
-// blocked says what keeps pods of the unit off every node, whatever is free; "" for nothing.
+// blocked describes what keeps pods of the unit off every node, whatever is free; "" for nothing.
 func (u *unit) blocked() (why string) {
 	u.all(func(one *unit) {
 		for _, d := range one.own {

@@ -111,7 +111,7 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// A Workload that gave its quota back is inactive until the end of its pause, and says why. Kueue's queue is not asked before.
+// A Workload that gave its quota back is inactive until the end of its pause, and explains why. Kueue's queue is not asked before.
 func TestPause(t *testing.T) {
 	for name, tc := range map[string]struct {
 		until  string

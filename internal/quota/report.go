@@ -23,7 +23,7 @@ type Report struct {
 	Reason, Message string
 }
 
-// Refused says why no quota is asked for a deployment; nil when it is.
+// Refused explains why no quota is asked for a deployment; nil when it is.
 func (o *Observation) Refused() *Report {
 	for _, sg := range o.Groups {
 		if by := madeBy(sg); by != "" {
@@ -117,7 +117,7 @@ func (o *Observation) sum() Report {
 		"all %d Workloads have quota in queue %s%s", all, o.Queue(), o.saysUnused())}
 }
 
-// saysUnused says which quota nothing uses, and how it is given back; "" where all is used.
+// saysUnused reports which quota nothing uses, and how it is given back; "" where all is used.
 func (o *Observation) saysUnused() string {
 	base, pods := o.unused()
 	if base == nil {

@@ -103,7 +103,7 @@ func (s *Scheduler) watchBinders(ctx context.Context) error {
 	return nil
 }
 
-// StripVolume is a cache transform: of volumes and their claims, and of what provides them, it keeps what says where they can be used.
+// StripVolume is a cache transform: of volumes and their claims, and of what provides them, it keeps what tells where they can be used.
 func StripVolume(obj any) (any, error) {
 	switch o := obj.(type) {
 	case *corev1.PersistentVolumeClaim:

@@ -92,7 +92,7 @@ func (b *Creations) Ours(pod *corev1.Pod) bool {
 	return operator == b.operator
 }
 
-// Ask says which replicas of a group are to be made in their places, and returns how each is made, by ordinal. What the group asked for
+// Ask reports which replicas of a group are to be made in their places, and returns how each is made, by ordinal. What the group asked for
 // before and does not any more is dropped. It is called after a read of the group's pods that shows what the group has created.
 func (b *Creations) Ask(sg *trellisv1alpha1.ScalingGroup, wants []Want) map[int32]Answer {
 	name := client.ObjectKeyFromObject(sg)

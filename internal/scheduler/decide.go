@@ -6,25 +6,15 @@ package scheduler
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/quota"
-)
-
-// Reasons of events about where a replica is placed.
-const (
-	// EventPreempting means that a gang gets capacity which others have to free.
-	EventPreempting = "Preempting"
-	// EventMoved means that a replica that was lost returns, whole, in another domain than it had been in.
-	EventMoved = "ReplicaMoved"
 )
 
 // decide plans and reserves what it decides.
@@ -94,7 +84,7 @@ func (l *ledger) awaitAdmission(r *gang.Request, d *decision) {
 	l.holds.end(l.cluster, held)
 }
 
-// pauses says why nothing of a graph is planned now although something waits; "" when it is planned.
+// pauses explains why nothing of a graph is planned now although something waits; "" when it is planned.
 func (l *ledger) pauses(o gang.Observation, failed backoff, d *decision) (code, why string) {
 	now := l.clock.Now()
 	if o.Bars != "" {
@@ -210,28 +200,4 @@ func (d *decision) countPlaced(o gang.Observation, r *gang.Request, replica plac
 			Component: replica.Component, Ordinal: replica.Ordinal, Code: gang.CodeReleaseRefused, Message: o.Failing,
 		})
 	}
-}
-
-// reportPreemption says who has to free capacity for a replica, or for the base gang it is of.
-func (d *decision) reportPreemption(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, replica placement.ReplicaResult) {
-	name := "the base gang"
-	if !replica.Base {
-		name = fmt.Sprintf("%s-%d", replica.Component, replica.Ordinal)
-	}
-	preemptionsPlanned.Inc()
-	who := gang.Victims(replica.Preempts)
-	logger(ctx, dgd).Info("preempting", "replica", name, "domain", replica.Domain.String(), "pods", replica.Preempts.Pods, "of", who)
-	d.report(EventPreempting, "%s goes to %s, where pods of lower priority have to free capacity: %d of %s",
-		name, gang.OrCluster(replica.Domain), replica.Preempts.Pods, who)
-}
-
-// reportMove says that a replica returns elsewhere, and why; "" when it does not.
-func (d *decision) reportMove(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, replica placement.ReplicaResult, move string) {
-	if move == "" {
-		return
-	}
-	name := fmt.Sprintf("%s-%d", replica.Component, replica.Ordinal)
-	replicasMoved.Inc()
-	logger(ctx, dgd).Info("moving a replica as a unit", "replica", name, "move", move)
-	d.report(EventMoved, "%s moves as a unit %s", name, move)
 }

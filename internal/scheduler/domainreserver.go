@@ -34,7 +34,7 @@ type inLine struct {
 	since    time.Time
 	priority int32
 	created  time.Time
-	// tooMany says why no hosts are reserved for it, in the last turn it had; "" when that is not so.
+	// tooMany explains why no hosts are reserved for it, in the last turn it had; "" when that is not so.
 	tooMany string
 }
 

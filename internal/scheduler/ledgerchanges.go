@@ -95,7 +95,7 @@ func (l *ledger) namespaceGone(gone *corev1.Namespace) {
 	delete(l.binders.affinity.Namespaces, gone.Name)
 }
 
-// volumeSet takes in an object that says where volumes can be used, and volumeGone that there is none any more.
+// volumeSet takes in an object that tells where volumes can be used, and volumeGone that there is none any more.
 func (l *ledger) volumeSet(now client.Object) wake {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -110,8 +110,8 @@ func (l *ledger) volumeGone(gone client.Object) wake {
 	return wake{ruled: true}
 }
 
-// claimSet takes in an object that says what devices there are, or who has them, and claimGone that there is none any more. Selectors are
-// compiled before the lock is taken.
+// claimSet takes in an object that describes what devices there are, or who has them, and claimGone that there is none any more. Selectors
+// are compiled before the lock is taken.
 func (l *ledger) claimSet(now client.Object) wake {
 	l.binders.allocator.Compile(now)
 	l.mu.Lock()
@@ -174,18 +174,6 @@ func (l *ledger) expire() (next time.Duration, w wake) {
 	defer l.mu.Unlock()
 	next = l.holds.expire(l.cluster, now)
 	return next, wake{now: l.endedRefusals(), waiting: l.reserver.expire(now)}
-}
-
-// recovered reserves what a graph has of an earlier leader, which is read under the lock.
-func (l *ledger) recovered(observe func() (gang.Observation, error), reserve func(gang.Observation)) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	o, err := observe()
-	if err == nil {
-		_, o.Idle = l.pods.observed(o.Pods)
-		reserve(o)
-	}
-	return err
 }
 
 // requeued notes that gangs of a graph are evicted and requeued, by name, and has the graph pause. It returns the gangs for which that is
@@ -287,4 +275,16 @@ func (l *ledger) gangReleased(name types.NamespacedName) (w wake) {
 	}
 	delete(l.failures, name)
 	return w
+}
+
+// recovered reserves what a graph has of an earlier leader, which is read under the lock.
+func (l *ledger) recovered(observe func() (gang.Observation, error), reserve func(gang.Observation)) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	o, err := observe()
+	if err == nil {
+		_, o.Idle = l.pods.observed(o.Pods)
+		reserve(o)
+	}
+	return err
 }

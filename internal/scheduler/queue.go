@@ -168,7 +168,7 @@ func (q *queue) wakeFor(node string, later time.Time, mayUse func(types.Namespac
 	q.mu.Unlock()
 }
 
-// cause says why a graph was taken, because of nodes or in any case, and ends its time in line.
+// cause explains why a graph was taken, because of nodes or in any case, and ends its time in line.
 func (q *queue) cause(name types.NamespacedName) (nodes []string, always bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -232,7 +232,7 @@ func (q *queue) wake() {
 	}
 }
 
-// take empties the queue of what is due at now, and says how long until the next one is.
+// take empties the queue of what is due at now, and returns how long until the next one is.
 func (q *queue) take(now time.Time) (due []types.NamespacedName, next time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

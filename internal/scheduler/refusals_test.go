@@ -26,7 +26,7 @@ type picky struct {
 	*bench
 	all    graphs
 	placer *objecting
-	// refuses says why a rack, or a host that the pods are pinned to, takes no pod; "" when it does.
+	// refuses explains why a rack, or a host that the pods are pinned to, takes no pod; "" when it does.
 	refuses func(place string) string
 	// log has a line for each release, and for each new reason to wait, with the time since the beginning.
 	log []string

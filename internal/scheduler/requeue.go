@@ -14,8 +14,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// requeueAt says when the gang of a pod is requeued, and why; without a reason when nothing is known against the pod. While others have to
-// leave for it, that is not before the last of them had its grace period and victimsPatience.
+// requeueAt reports when the gang of a pod is requeued, and why; without a reason when nothing is known against the pod. While others have
+// to leave for it, that is not before the last of them had its grace period and victimsPatience.
 func (l *ledger) requeueAt(o gang.Observation, pod *corev1.Pod) (time.Time, eviction) {
 	since, why := l.stuckSince(o, pod)
 	if why == "" {
@@ -58,7 +58,7 @@ func unbindable(pod *corev1.Pod, why string) string {
 	return fmt.Sprintf("%s could not be bound: %s", pod.Name, why)
 }
 
-// evictionReason says who found that a pod cannot be bound.
+// evictionReason reports who found that a pod cannot be bound.
 func (l *ledger) evictionReason(pod *corev1.Pod) string {
 	if record := l.pods.of(topology.PodID(pod)); record.stuck.stands() || record.parted.why != "" {
 		return ReasonUnschedulable

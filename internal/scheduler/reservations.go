@@ -47,16 +47,6 @@ func (l *ledger) giveBack(id string) {
 	l.cluster.Forget(id)
 }
 
-// reserveReleased reserves for pods that an earlier leader released and that are not bound yet.
-func (l *ledger) reserveReleased(o gang.Observation) { gang.Reserve(l.cluster, o) }
-
-// reserveRest reserves for what is still gated of replicas of which pods are released.
-func (l *ledger) reserveRest(o gang.Observation) {
-	for _, id := range gang.ReserveRest(l.cluster, o) {
-		l.pods.change(id, func(r *released) { r.begun = true })
-	}
-}
-
 // uncount ends what a pod takes of its node, if anything: it has ended, or is gone. Its capacity is held from the first of both on, and
 // only once: when an ended pod is deleted, others may have the capacity.
 func (l *ledger) uncount(pod *corev1.Pod, id string) {

@@ -13,7 +13,6 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/gang"
-	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // schedule looks at one graph: evict what cannot bind, plan what waits, release the placed pods, report.
@@ -115,37 +114,4 @@ func (s *Scheduler) decideNow(ctx context.Context, o *gang.Observation) (decisio
 	*o = now
 	s.report(o.DGD, d.events)
 	return d, nil
-}
-
-func (s *Scheduler) report(dgd *nvidiav1beta1.DynamoGraphDeployment, events []event) {
-	for _, e := range events {
-		s.recorder.Eventf(dgd, nil, corev1.EventTypeNormal, e.reason, "Place", "%s", e.note)
-	}
-}
-
-// announce reports what waits on the pods that wait, since that is where users look; the graph's status says it too.
-func (s *Scheduler) announce(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, pods []*corev1.Pod, result gang.Result) {
-	first := gang.FirstPods(pods)
-	logged := false
-	for _, w := range result.Waiting {
-		if w.Code == gang.CodeCreating {
-			continue
-		}
-		if !logged {
-			logged = true
-			logger(ctx, dgd).Info("waiting", "service", w.Component, "replica", w.Ordinal, "reason", w.Code, "message", w.Message, "replicas",
-				len(result.Waiting))
-		}
-		if pod := first[gang.Key{Component: render.LabelValue(w.Component), Ordinal: w.Ordinal}]; pod != nil {
-			s.recorder.Eventf(pod, dgd, eventType(w), w.Code, "Place", "%s", w.Message)
-		}
-	}
-}
-
-// eventType: to wait for admission is as it should be.
-func eventType(w gang.Waiting) string {
-	if w.Code == gang.CodeWaitingForAdmission {
-		return corev1.EventTypeNormal
-	}
-	return corev1.EventTypeWarning
 }

@@ -26,7 +26,6 @@ package scheduler
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -35,8 +34,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
-	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/provider"
 	"github.com/trellis-k8s/trellis/internal/turns"
 )
@@ -120,25 +117,6 @@ func (s *Scheduler) Start(ctx context.Context) error {
 	}
 }
 
-// recoverAll rebuilds the reservations of every graph before anything is planned: pods that an earlier leader released and that are
-// not bound yet own their capacity, and then what is still gated of their replicas.
-func (s *Scheduler) recoverAll(ctx context.Context) error {
-	graphs := &nvidiav1beta1.DynamoGraphDeploymentList{}
-	if err := s.objects.reader.List(ctx, graphs); err != nil {
-		return fmt.Errorf("listing graphs: %w", err)
-	}
-	for _, reserve := range []func(gang.Observation){s.ledger.reserveReleased, s.ledger.reserveRest} {
-		for i := range graphs.Items {
-			dgd := &graphs.Items[i]
-			err := s.ledger.recovered(func() (gang.Observation, error) { return s.objects.observe(ctx, dgd) }, reserve)
-			if err != nil {
-				return fmt.Errorf("reading graph %s/%s: %w", dgd.Namespace, dgd.Name, err)
-			}
-		}
-	}
-	return nil
-}
-
 func (s *Scheduler) forgetGraph(name types.NamespacedName) {
 	s.queue.drop(name)
 	s.line.Remove(name.Namespace, name.Name)
@@ -147,7 +125,7 @@ func (s *Scheduler) forgetGraph(name types.NamespacedName) {
 	s.queue.wakeUp(s.ledger.graphGone(name))
 }
 
-// expireHolds frees what was held too long and says when the next hold ends.
+// expireHolds frees what was held too long and reports when the next hold ends.
 func (s *Scheduler) expireHolds() time.Duration {
 	next, w := s.ledger.expire()
 	s.queue.wakeUp(w)

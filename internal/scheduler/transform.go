@@ -16,7 +16,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// StripPod is a cache transform. Of our own pods it keeps what says where they may run, what they take there, and how they are; of others
+// StripPod is a cache transform. Of our own pods it keeps what tells where they may run, what they take there, and how they are; of others
 // what takes capacity on a node. Two hundred thousand whole pods would not fit in memory.
 func StripPod(obj any) (any, error) {
 	pod, ok := obj.(*corev1.Pod)

@@ -73,7 +73,7 @@ func (l *ledger) endIdleReservations(o gang.Observation, d *decision) {
 	}
 }
 
-// refusedAnywhere takes in what the provider's scheduler says of a released pod, and says why its reservation ends now, or else when to
+// refusedAnywhere takes in what the provider's scheduler says of a released pod, and explains why its reservation ends now, or else when to
 // look again. The reservation of a pod that it would refuse anywhere, by a quota for example, ends after a time, too, and returns with the
 // scheduler's consent.
 func (l *ledger) refusedAnywhere(id string, o gang.Objection) (why string, again time.Time) {
@@ -94,8 +94,8 @@ func (l *ledger) refusedAnywhere(id string, o gang.Objection) (why string, again
 	return o.Message + notReserved, time.Time{}
 }
 
-// notTried says why the reservation of a pod that nothing tries to bind ends now, or else when to look again; the zero time when there is
-// nothing to look for.
+// notTried explains why the reservation of a pod that nothing tries to bind ends now, or else when to look again; the zero time when there
+// is nothing to look for.
 func (l *ledger) notTried(pod *corev1.Pod, id string) (why string, again time.Time) {
 	since := l.pods.of(id).idle.since
 	if since.IsZero() {

@@ -72,7 +72,7 @@ func (b *bench) bound(scheduler string) {
 	b.s.podSet(nil, pod)
 }
 
-// A reservation ends when nothing tries to bind the pod, Placed says what holds it, and those who wait get the capacity. After a restart it is the same.
+// A reservation ends when nothing tries to bind the pod, Placed describes what holds it, and those who wait get the capacity. After a restart it is the same.
 func TestReservationEndsWhenNothingBindsThePod(t *testing.T) {
 	gated := func(pod *corev1.Pod) {
 		pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/hold"}}

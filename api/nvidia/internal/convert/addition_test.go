@@ -82,8 +82,8 @@ func change(t *rapid.T, spec, donor object) []string {
 	return nil
 }
 
-// bornIn draws an object of a version, as it is seen in the other version, and a spec of that other version to take additions from.
-func bornIn(t *rapid.T, version string, objects, donors *rapid.Generator[object]) (original, live, donor object) {
+// createdIn draws an object of a version, as it is seen in the other version, and a spec of that other version to take additions from.
+func createdIn(t *rapid.T, version string, objects, donors *rapid.Generator[object]) (original, live, donor object) {
 	original = objects.Draw(t, "object")
 	return original, convertTo(t, original, Other(version)), specOf(donors.Draw(t, "donor"))
 }
@@ -95,7 +95,7 @@ func TestAdditionsComeBack(t *testing.T) {
 		t.Run(version, func(t *testing.T) {
 			objects, donors := deployment(version), deployment(Other(version))
 			rapid.Check(t, func(t *rapid.T) {
-				_, live, donor := bornIn(t, version, objects, donors)
+				_, live, donor := createdIn(t, version, objects, donors)
 				path := add(t, specOf(live), donor)
 				dropDangling(specOf(live))
 				there := convertTo(t, live, version)
@@ -111,7 +111,7 @@ func TestAdditionsComeBack(t *testing.T) {
 func TestAdditionsShow(t *testing.T) {
 	objects, donors := deployment(Alpha), deployment(Beta)
 	rapid.Check(t, func(t *rapid.T) {
-		_, live, donor := bornIn(t, Alpha, objects, donors)
+		_, live, donor := createdIn(t, Alpha, objects, donors)
 		path := add(t, specOf(live), donor)
 		dropDangling(specOf(live))
 		plain := toBeta(specOf(convertTo(t, live, Alpha)))
@@ -127,7 +127,7 @@ func TestAdditionsShow(t *testing.T) {
 func TestNothingSaidIsOverridden(t *testing.T) {
 	objects, donors := deployment(Beta), deployment(Alpha)
 	rapid.Check(t, func(t *rapid.T) {
-		_, live, donor := bornIn(t, Beta, objects, donors)
+		_, live, donor := createdIn(t, Beta, objects, donors)
 		path := add(t, specOf(live), donor)
 		plain, edited := toBeta(specOf(live)), specOf(convertTo(t, live, Beta))
 		dropDangling(plain)
@@ -146,7 +146,7 @@ func TestTheRestStays(t *testing.T) {
 		t.Run(version, func(t *testing.T) {
 			objects, donors := deployment(version), deployment(Other(version))
 			rapid.Check(t, func(t *rapid.T) {
-				original, live, donor := bornIn(t, version, objects, donors)
+				original, live, donor := createdIn(t, version, objects, donors)
 				path := change(t, specOf(live), donor)
 				if len(path) == 0 || slices.Contains([]string{"env", "envs"}, path[0]) {
 					return // a variable of the spec overrides those of components

@@ -8,7 +8,7 @@
 // Each direction has a plain translation, a total function that loses what the other version cannot say: toBeta and toAlpha. What is lost
 // is remembered in an annotation of the converted object, as sparse JSON of the version it came from. Going back:
 //
-//	source := translate(live, memory)    the plain translation; memory says which of several places a value belongs in
+//	source := translate(live, memory)    the plain translation; memory reports which of several places a value belongs in
 //	source += memory's remainder         recorded as operations, each with the value that it found
 //
 // The memory holds the hash of the object it was made for. While the hash is that of the live object, no one has edited it, and the
@@ -18,7 +18,7 @@
 // of the remainder is applied only where it finds the value it was recorded with, and only if the result, translated again, differs from
 // the live object nowhere that the plain translation did not: so nothing visible ever returns from memory.
 //
-// v1alpha1 has ten fields for what v1beta1 has one podTemplate for. pod.go merges them and placepod.go separates them again. fresh.go
+// v1alpha1 has ten fields for what v1beta1 has one podTemplate for. podtobeta.go merges them and podtoalpha.go separates them. fresh.go
 // places them for an object that has never been written in v1alpha1, according to its managedFields: an object that was written there
 // needs no memory if all of it was in extraPodSpec, and must read so for as long as a manager of v1alpha1 owns fields of it.
 //

@@ -107,7 +107,7 @@ func withoutMemories(in object) object {
 // conversion of the spec as it is now would keep, and it never holds another memory.
 func TestMemoryIsAFunctionOfTheSpec(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		live := deployment(rapid.SampledFrom([]string{Alpha, Beta}).Draw(t, "born in")).Draw(t, "object")
+		live := deployment(rapid.SampledFrom([]string{Alpha, Beta}).Draw(t, "first version")).Draw(t, "object")
 		for range rapid.IntRange(2, 12).Draw(t, "edits") {
 			version := textAt(live, "apiVersion")[len(group):]
 			edit(t, live["spec"])
@@ -129,7 +129,7 @@ func TestMemoryIsAFunctionOfTheSpec(t *testing.T) {
 	})
 }
 
-// TestEditsShowAndOnlyThey is law (b). What was born in one version and is edited in the other says, translated plainly, exactly what the edited
+// TestEditsShowAndOnlyThey is law (b). What was created in one version and is edited in the other says, translated plainly, exactly what the edited
 // object says: nothing edited is hidden by what is remembered, and nothing removed is back. And nothing else has changed.
 func TestEditsShowAndOnlyThey(t *testing.T) {
 	t.Run(Beta, func(t *testing.T) {

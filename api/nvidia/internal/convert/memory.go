@@ -195,7 +195,7 @@ func parseMemory(text, from string) (*memory, error) {
 	return m, nil
 }
 
-// check says why a memory asks for more work than what users write can need.
+// check explains why a memory asks for more work than what users write can need.
 func (m *memory) check() error {
 	if changes := len(m.ops) + len(additions(m.sparse)); changes > maxChanges {
 		return fmt.Errorf("holds %d changes, of which %d are allowed", changes, maxChanges)

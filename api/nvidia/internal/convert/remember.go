@@ -183,8 +183,8 @@ func fit(meta object, from string) {
 // headRoom, in bytes, is what an object leaves free of its annotations when it is written, for what controllers add to it.
 const headRoom = 8 * 1024
 
-// Fits says why an object of either version could not be kept in the other without loss: what only its own version can say would not fit
-// into the annotations of the other. The error names the path and the fix.
+// Fits explains why an object of either version could not be kept in the other without loss: what only its own version can say would not
+// fit into the annotations of the other. The error names the path and the fix.
 func Fits(raw []byte) error {
 	in, err := readObject(raw, Beta)
 	if err != nil {
@@ -239,7 +239,7 @@ func onePlace(to string) string {
 	return "spec.components[*].podTemplate"
 }
 
-// Problem says what is wrong with the memories that an object of a version carries: they are ignored. It is empty if nothing is.
+// Problem describes what is wrong with the memories that an object of a version carries: they are ignored. It is empty if nothing is.
 func Problem(annotations map[string]string, version string) string {
 	for _, key := range []string{AnnotationSpec, AnnotationStatus} {
 		if _, err := readMemory(annotations[key], Other(version)); err != nil {

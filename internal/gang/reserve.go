@@ -1,0 +1,92 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gang
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/trellis-k8s/trellis/internal/placement"
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// Reserve reserves capacity for the graph's released, unbound pods that have none. A pod pinned to a host sits there; for pods pinned by
+// labels the planner looks for capacity in their domain, which the kube-scheduler will find as well. Idle pods get none.
+func Reserve(c *topology.Cluster, o Observation) {
+	byGroup := podsByGroup(o.Pods)
+	for _, sg := range o.Groups {
+		levels := LevelsOf(sg.Spec.Topology)
+		for path, pods := range unreserved(c, o, levels, byGroup[string(sg.UID)]) {
+			reserve(c, levels, parsePath(path), pods)
+		}
+	}
+}
+
+// unreserved returns the released, unbound pods without a reservation, by pinned path.
+func unreserved(c *topology.Cluster, o Observation, levels topology.Levels, pods []*corev1.Pod) map[string][]*corev1.Pod {
+	out := map[string][]*corev1.Pod{}
+	for _, pod := range pods {
+		if !WaitsForScheduler(pod) || o.Idle[topology.PodID(pod)] != "" {
+			continue
+		}
+		if _, has := c.Reserved(topology.PodID(pod)); has {
+			continue
+		}
+		path := levels.PathOf(pod.Spec.NodeSelector).String()
+		out[path] = append(out[path], pod)
+	}
+	return out
+}
+
+func reserve(c *topology.Cluster, levels topology.Levels, path topology.Path, pods []*corev1.Pod) {
+	var free []placement.Pod
+	for _, pod := range pods {
+		id, shape := topology.PodID(pod), topology.ShapeOf(pod)
+		if host := PinnedHost(pod); host != "" {
+			c.AssumePinned(id, host, shape, pod.Spec.NodeSelector)
+			continue
+		}
+		free = append(free, placement.Pod{ID: id, Name: pod.Name, Shape: shape})
+	}
+	if len(free) == 0 {
+		return
+	}
+	if _, ok := placement.Locate(c, path, levels, free); ok {
+		return
+	}
+	for _, pod := range free { // not all fit any more: reserve for those that do; the rest will be requeued
+		placement.Locate(c, path, levels, []placement.Pod{pod})
+	}
+}
+
+// ReserveRest reserves capacity for the gated pods of replicas of which others are released, as after a restart in the middle of a
+// release, and returns them by ID. They are planned like others that wait; until then no one else may have it.
+func ReserveRest(c *topology.Cluster, o Observation) []string {
+	r := NewRequest(o)
+	var rest []string
+	for i := range r.Graph.Components {
+		for _, replica := range r.Graph.Components[i].Waiting {
+			if _, half := r.halves[Key{r.Graph.Components[i].Name, replica.Ordinal}]; !half {
+				continue
+			}
+			for _, pod := range replica.Pods {
+				rest = append(rest, pod.ID)
+			}
+			place := r.Graph.PlaceOf(r.Graph.Components[i].Name)
+			if reserveRest(c, place, replica.Anchor, replica.Pods) {
+				continue
+			}
+			for j := range replica.Pods {
+				reserveRest(c, place, replica.Anchor, replica.Pods[j:j+1])
+			}
+		}
+	}
+	return rest
+}
+
+func reserveRest(c *topology.Cluster, place placement.Place, within topology.Path, pods []placement.Pod) bool {
+	_, refusal := placement.PlanGroup(c, place.Levels, place.NodeSelector, &placement.Group{
+		Required: topology.NoLevel, Preferred: topology.NoLevel, Within: within, Pods: pods,
+	}, placement.Options{})
+	return refusal == nil
+}
