@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-k8s/trellis/hack/bench/ours"
 )
 
-// placer places an ask whole or says why not.
+// placer places an ask whole or explains why not.
 type placer interface {
 	Place(a hall.Ask) (hall.Answer, error)
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // thousandPods: both sides know the nodes, as their caches do once the watch has listed them, and have built nothing from them. The note
-// says what it is from the Node objects on.
+// describes what it is from the Node objects on.
 func thousandPods(_ context.Context, s sizes, r *report) error {
 	nodes := s.thousand.Nodes()
 	ask := hall.Ask{Name: "large", Whole: hall.Cluster, Each: hall.Zone, Gangs: 1, Pods: s.thousandPods, GPUs: hall.GPUs}

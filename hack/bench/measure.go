@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// side is one of those that are measured in turns: it does its work once and says how long each unit of it took.
+// side is one of those that are measured in turns: it does its work once and reports how long each unit of it took.
 type side func() (time.Duration, error)
 
 // medians are what sides take that work in turns.

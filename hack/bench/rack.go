@@ -17,8 +17,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// living is how many gangs live at a time while gangs come and go.
-const living = 16
+// concurrent is how many gangs live at a time while gangs come and go.
+const concurrent = 16
 
 // gangOf8 is one multinode replica over whole hosts of one rack.
 func gangOf8(name string) hall.Ask {
@@ -34,7 +34,7 @@ func rackGang(_ context.Context, s sizes, r *report) error {
 	sides := []side{func() (time.Duration, error) { return peer.run(s.peerSteps) }}
 	for _, shape := range []hall.Shape{s.steady, s.small, s.large} {
 		c := newChurn(shape)
-		if _, err := c.run(2 * living); err != nil { // warm
+		if _, err := c.run(2 * concurrent); err != nil { // warm
 			return err
 		}
 		sides = append(sides, func() (time.Duration, error) { return c.run(s.steps) })
@@ -66,8 +66,8 @@ type churn struct {
 
 func newChurn(shape hall.Shape) *churn {
 	busy := shape.Busy(hall.Random(1))
-	c := &churn{planner: ours.New(shape.Nodes(), busy), ledger: hall.NewLedger(shape, busy), held: make([]hall.Answer, living)}
-	for i := range living {
+	c := &churn{planner: ours.New(shape.Nodes(), busy), ledger: hall.NewLedger(shape, busy), held: make([]hall.Answer, concurrent)}
+	for i := range concurrent {
 		a := gangOf8(fmt.Sprintf("gang-%d", i))
 		c.asks, c.graphs = append(c.asks, a), append(c.graphs, c.planner.Graph(a))
 		var pods []*corev1.Pod
@@ -88,7 +88,7 @@ func (c *churn) run(steps int) (time.Duration, error) {
 	}
 	took := time.Since(start)
 	for i, result := range results {
-		slot := (first + i) % living
+		slot := (first + i) % concurrent
 		if c.held[slot] != nil {
 			c.ledger.Give(c.asks[slot], c.held[slot])
 		}
@@ -105,8 +105,8 @@ func (c *churn) run(steps int) (time.Duration, error) {
 
 // step takes in that the oldest gang is gone, plans a new one, and takes in that its pods are bound.
 func (c *churn) step() placement.Result {
-	slot := c.next % living
-	if c.next++; c.next > living {
+	slot := c.next % concurrent
+	if c.next++; c.next > concurrent {
 		for _, pod := range c.pods[slot] {
 			c.planner.Cluster.DeletePod(topology.PodID(pod))
 		}
@@ -143,14 +143,14 @@ func newPeerChurn(shape hall.Shape) (*peerChurn, error) {
 		return nil, err
 	}
 	return &peerChurn{
-		snapshot: snapshot, snapshotTook: time.Since(start), ledger: hall.NewLedger(shape, busy), held: make([]*kueue.Assignment, living),
+		snapshot: snapshot, snapshotTook: time.Since(start), ledger: hall.NewLedger(shape, busy), held: make([]*kueue.Assignment, concurrent),
 	}, nil
 }
 
 func (c *peerChurn) run(steps int) (time.Duration, error) {
 	var took time.Duration
 	for range steps {
-		slot := c.next % living
+		slot := c.next % concurrent
 		ask := gangOf8(fmt.Sprintf("gang-%d", slot))
 		request := kueue.NewRequest(ask)
 		if old := c.held[slot]; old != nil {

@@ -70,8 +70,8 @@ func (r *report) atMost(name, unit string, ours, peer float64, peerName string, 
 	r.add(one, "ratio <= "+number(target), one.Ratio <= target)
 }
 
-// floor adds a row whose own figure has a floor, and ceiling one whose own figure has a ceiling; the ratio says how much better than the
-// peer it is.
+// floor adds a row whose own figure has a floor, and ceiling one whose own figure has a ceiling; the ratio describes how much better than
+// the peer it is.
 func (r *report) floor(name, unit string, ours, peer float64, peerName string, target float64) {
 	one := row{Name: name, Unit: unit, Ours: ours, Peer: peer, PeerName: peerName, Ratio: ours / peer, Target: target}
 	r.add(one, "ours >= "+number(target), ours >= target)

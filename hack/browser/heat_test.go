@@ -9,7 +9,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli/tree"
 )
 
-// freeCapacity is what of a domain is free, and for how much of it a gang of equal pods finds hosts. Their quotient says how far the free capacity is
+// freeCapacity is what of a domain is free, and for how much of it a gang of equal pods finds hosts. Their quotient describes how far the free capacity is
 // usable: 1 when every free GPU is on a host with capacity for a whole pod, 0 when none is.
 type freeCapacity struct{ fits, free int64 }
 

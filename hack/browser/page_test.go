@@ -78,7 +78,7 @@ func TestLarge(t *testing.T) {
 	p.shot("large-zoomed")
 }
 
-// TestLive: the page of a server follows it and keeps what was chosen, and says when the server has gone.
+// TestLive: the page of a server follows it and keeps what was chosen, and reports when the server has gone.
 func TestLive(t *testing.T) {
 	b, m := build(t, "8")
 	server := maps.NewServer()

@@ -150,7 +150,7 @@ func TestLists(t *testing.T) {
 	want(p, "the list opens for what is chosen", `byId('waiting').open`, true)
 }
 
-// TestWords: amounts are written in one way, and the legend says what that means.
+// TestWords: amounts are written in one way, and the legend describes what that means.
 func TestWords(t *testing.T) {
 	browser := start(t)
 	for name, l := range map[string]look{"96": {1400, 900, false}, "2000": {400, 800, false}} {
@@ -170,7 +170,7 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// TestTheme: the button of the theme is an icon whose name says what it does.
+// TestTheme: the button of the theme is an icon whose name describes what it does.
 func TestTheme(t *testing.T) {
 	_, m := build(t, "8")
 	p := open(t, start(t), write(t, m), wide)

@@ -78,7 +78,7 @@ func keepLogs() {
 	}
 }
 
-// until waits for a state; the error of the last look says what is missing.
+// until waits for a state; the error of the last look describes what is missing.
 func until(ctx context.Context, what string, look func() error) {
 	GinkgoHelper()
 	Eventually(ctx, look).Should(Succeed(), "waiting until "+what)

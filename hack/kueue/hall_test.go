@@ -104,7 +104,7 @@ func (h *hall) create(o client.Object) {
 	})
 }
 
-// until waits for a state; the error of the last look says what is missing.
+// until waits for a state; the error of the last look describes what is missing.
 func (h *hall) until(what string, look func() error) {
 	GinkgoHelper()
 	Eventually(h.ctx, look).Should(Succeed(), "waiting until "+what)

@@ -151,7 +151,7 @@ func requested(w *quota.Workload) (sum int64) {
 	return sum
 }
 
-// settled says what of a team is not as it stays: a Workload has quota and all its pods run, or it has none and all its pods have Kueue's gate.
+// settled describes what of a team is not as it stays: a Workload has quota and all its pods run, or it has none and all its pods have Kueue's gate.
 func (t *team) settled() error {
 	GinkgoHelper()
 	members, pods := map[string][]corev1.Pod{}, t.pods()
@@ -178,7 +178,7 @@ func (t *team) settled() error {
 	return errors.Join(t.complete(), t.uses(used))
 }
 
-// agrees says how the pods of a Workload are not as its quota has it.
+// agrees describes how the pods of a Workload are not as its quota has it.
 func agrees(w *quota.Workload, pods []corev1.Pod) error {
 	if w.DeletionTimestamp != nil || w.Finished() || len(pods) == 0 {
 		return fmt.Errorf("Workload %s ends, is Finished: %v, or has no pods: %d", w.Name, w.Finished(), len(pods))
@@ -192,7 +192,7 @@ func agrees(w *quota.Workload, pods []corev1.Pod) error {
 	return nil
 }
 
-// complete says which deployment has more or fewer pods than it asks for.
+// complete reports which deployment has more or fewer pods than it asks for.
 func (t *team) complete() error {
 	GinkgoHelper()
 	for _, name := range t.names() {

@@ -4,7 +4,7 @@
 // Package peers checks the rules of docs/providers.md on the real KAI Scheduler, Grove and LeaderWorkerSet alongside a sandbox: make
 // test-peers. Package up below checks that sandbox up --provider starts them.
 //
-// hack/sandbox/peers runs them; its documentation says what it needs, and what of them is not run. There is one sandbox for all specs.
+// hack/sandbox/peers runs them; its documentation describes what it needs, and what of them is not run. There is one sandbox for all specs.
 // They are Serial: Grove's scheduler knows no pools, so the nodes of a spec are all there are. Their labels, kai, grove and lws, are those
 // of the peers they are about.
 //

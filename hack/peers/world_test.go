@@ -91,7 +91,7 @@ func (w *world) createOutside(o client.Object) {
 	DeferCleanup(func(ctx SpecContext) error { return client.IgnoreNotFound(api.Delete(ctx, o)) }, NodeTimeout(suite.Patience()))
 }
 
-// until waits for a state; the error of the last look says what is missing.
+// until waits for a state; the error of the last look describes what is missing.
 func (w *world) until(what string, look func() error) {
 	GinkgoHelper()
 	Eventually(w.ctx, look).Should(Succeed(), "waiting until "+what)

@@ -42,7 +42,7 @@ type Program struct {
 	Env []string
 }
 
-// reservePorts gives the programs of peers their ports, or says which port another client has.
+// reservePorts gives the programs of peers their ports, or reports which port another client has.
 func (s *Sandbox) reservePorts(p *Peers) error {
 	if p == nil {
 		return nil

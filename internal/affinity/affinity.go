@@ -194,7 +194,7 @@ func (b *binding) all() []*repelling {
 	return out
 }
 
-// effectOf says what a pod is to the rules.
+// effectOf describes what a pod is to the rules.
 func (b *binding) effectOf(pod *corev1.Pod) effect {
 	e := b.seenBy(pod)
 	for _, t := range repulsionsOf(pod) {
@@ -205,7 +205,7 @@ func (b *binding) effectOf(pod *corev1.Pod) effect {
 	return e
 }
 
-// seenBy says which rules are about a pod.
+// seenBy reports which rules are about a pod.
 func (b *binding) seenBy(pod *corev1.Pod) (e effect) {
 	namespace := b.Namespaces[pod.Namespace]
 	for _, g := range b.groups {

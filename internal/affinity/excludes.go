@@ -52,7 +52,7 @@ func (b *binding) Bars(s *topology.Shape, n topology.NodeID, _ topology.DomainID
 	return ""
 }
 
-// repelled says which anti-affinity keeps pods of a class off a node.
+// repelled reports which anti-affinity keeps pods of a class off a node.
 func (c *class) repelled(of map[string]string) string {
 	for _, r := range c.repels {
 		if value, has := of[r.key]; has && r.matching[value] > 0 {

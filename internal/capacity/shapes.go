@@ -33,7 +33,7 @@ func ParseShape(text string) (corev1.ResourceList, error) {
 	return shape, nil
 }
 
-// tooLarge says which pods of a gang no node could hold; "" when each fits some node. shapes are the nodes that an autoscaler can add;
+// tooLarge reports which pods of a gang no node could hold; "" when each fits some node. shapes are the nodes that an autoscaler can add;
 // when none are known, the nodes of today are, and a resource that none of them has is not held against the gang: the first node with it
 // may still be to come.
 func (g *Gang) tooLarge(shapes []corev1.ResourceList) string {

@@ -41,7 +41,7 @@ type given struct {
 	// devices are where they are among the node's, -1 for one that is in results with its name.
 	devices []int
 	results []resourcev1.DeviceRequestAllocationResult
-	// selector says where the allocation can be used; here: on the node only.
+	// selector tells where the allocation can be used; here: on the node only.
 	selector *corev1.NodeSelector
 	here     bool
 }
@@ -180,7 +180,7 @@ func (b *binding) try(h *hostDevices, taken state, list []*resourcev1.ResourceCl
 	return b.store.Allocator.Allocate(Question{Node: h.node, Claims: list, Slices: h.slices, Classes: b.store.classes, Taken: taken.results})
 }
 
-// lacking says which request fails by itself, with how many devices it needs and how many would meet it; or that they fail together.
+// lacking reports which request fails by itself, with how many devices it needs and how many would meet it; or that they fail together.
 func (b *binding) lacking(h *hostDevices, taken state, list []*resourcev1.ResourceClaim, which []int) *answer {
 	for k, claim := range list {
 		for i := range claim.Spec.Devices.Requests {

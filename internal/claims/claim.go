@@ -144,7 +144,7 @@ func (s *Store) unallocated(c *claim, spec *resourcev1.ResourceClaimSpec) (*clai
 	return c, true
 }
 
-// keeps says what keeps pods with the claim off a node, whatever other pods do and whatever devices are free.
+// keeps describes what keeps pods with the claim off a node, whatever other pods do and whatever devices are free.
 func (c *claim) keeps(node *corev1.Node) string {
 	switch {
 	case c.unusable != "":
@@ -176,7 +176,7 @@ func alternatives(r *resourcev1.DeviceRequest) (list []wanted) {
 	return list
 }
 
-// beyondOf says why a claim is not counted; "" when it is.
+// beyondOf explains why a claim is not counted; "" when it is.
 func (s *Store) beyondOf(c *claim) string {
 	if c.object == nil {
 		return ""

@@ -178,7 +178,7 @@ func concerns(rule *resourcev1.DeviceTaintRule, slice *resourcev1.ResourceSlice)
 
 func selects(wanted *string, name string) bool { return wanted == nil || *wanted == name }
 
-// beyond says what of a slice is not counted; "" for nothing.
+// beyond describes what of a slice is not counted; "" for nothing.
 func beyond(slice *resourcev1.ResourceSlice) string {
 	for i := range slice.Spec.Devices {
 		d := &slice.Spec.Devices[i]

@@ -81,7 +81,7 @@ func (c *class) asks() bool {
 	return len(c.served) > 0 || slices.ContainsFunc(c.claims, func(c *claim) bool { return c.object != nil })
 }
 
-// keeps says what keeps pods of a class off a node before the plan.
+// keeps describes what keeps pods of a class off a node before the plan.
 func (b *binding) keeps(c *class, h *host) string {
 	for _, one := range c.claims {
 		if why := one.keeps(h.node); why != "" {
@@ -96,7 +96,8 @@ func (b *binding) keeps(c *class, h *host) string {
 	return b.never(c, h)
 }
 
-// never says what keeps one more pod of a class off a node, as the devices are, whichever other pod allocates the claims that they share.
+// never describes what keeps one more pod of a class off a node, as the devices are, whichever other pod allocates the claims that they
+// share.
 func (b *binding) never(c *class, h *host) string {
 	for _, one := range c.sharing() {
 		switch of := b.shared[one.name]; {
@@ -121,7 +122,7 @@ func (b *binding) only(namespace string, one *claim) *class {
 	return b.byText[text]
 }
 
-// why says what keeps one more pod of a class off a node, as the devices are.
+// why describes what keeps one more pod of a class off a node, as the devices are.
 func (b *binding) why(c *class, h *host) string {
 	for _, one := range c.sharing() {
 		if of := b.shared[one.name]; of != nil && !of.reaches(h) {
@@ -204,7 +205,7 @@ func (b *binding) Mark(n topology.NodeID) (mark uint64) {
 	return mark + h.taken.sum
 }
 
-// Uncounted says why the claims of a pod are not counted, or some of them; "" when all are, or there are none.
+// Uncounted explains why the claims of a pod are not counted, or some of them; "" when all are, or there are none.
 func (s *Store) Uncounted(pod *corev1.Pod) string {
 	if len(pod.Spec.ResourceClaims) == 0 {
 		return ""
@@ -235,7 +236,7 @@ func (s *Store) Uncounted(pod *corev1.Pod) string {
 // unknown is why claims are not counted whose objects, or devices, may not all be known.
 const unknown = "they, their classes or devices are not known"
 
-// Unknown says why no claim is counted; "" when claims are.
+// Unknown explains why no claim is counted; "" when claims are.
 func (s *Store) Unknown() string {
 	switch {
 	case s.Allocator == nil:

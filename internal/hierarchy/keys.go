@@ -37,7 +37,7 @@ type Key struct {
 	Rank Rank
 	// Unique: a value names one domain in the whole cluster. Values of other keys may repeat, as rack-1 in two zones.
 	Unique bool
-	// From says who writes the label.
+	// From reports who writes the label.
 	From string
 }
 

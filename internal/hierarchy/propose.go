@@ -27,7 +27,7 @@ type Node struct {
 type Level struct {
 	Domain string `json:"domain"`
 	Key    string `json:"key"`
-	// From says who writes the label.
+	// From reports who writes the label.
 	From string `json:"from"`
 	// Domains counts the paths that end at this level, Nodes the nodes in them.
 	Domains int `json:"domains"`

@@ -46,7 +46,7 @@ func defaultsOf(item *corev1.LimitRangeItem) (limits, requests corev1.ResourceLi
 	return limits, withDefaults(withDefaults(maps.Clone(item.DefaultRequest), limits), item.Min)
 }
 
-// aboveLimits says which containers ask for more than their limit, which may be one of a LimitRange.
+// aboveLimits reports which containers ask for more than their limit, which may be one of a LimitRange.
 func aboveLimits(pod *corev1.Pod) (out []string) {
 	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
 		for _, name := range slices.Sorted(maps.Keys(c.Resources.Limits)) {
@@ -59,7 +59,7 @@ func aboveLimits(pod *corev1.Pod) (out []string) {
 	return out
 }
 
-// breaches says which bounds of a LimitRange a pod breaks, each once.
+// breaches reports which bounds of a LimitRange a pod breaks, each once.
 func breaches(l *corev1.LimitRange, pod *corev1.Pod) []string {
 	var out []string
 	for i := range l.Spec.Limits {

@@ -76,7 +76,7 @@ func pods(n int) string {
 // maxCliques is how many cliques a message lists.
 const maxCliques = 4
 
-// Describe says which pods of a domain are in which clique.
+// Describe reports which pods of a domain are in which clique.
 func Describe(domain string, cliques []Clique) string {
 	parts := make([]string, 0, len(cliques))
 	for _, c := range cliques {

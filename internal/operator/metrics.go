@@ -58,7 +58,7 @@ type login struct {
 	code int
 }
 
-// notAuthenticated is what the library says where a token is not valid, and where no one could be asked about it.
+// notAuthenticated is what the library tells where a token is not valid, and where no one could be asked about it.
 const notAuthenticated = "Authentication failed"
 
 // WriteHeader implements http.ResponseWriter.

@@ -70,7 +70,7 @@ func (b *bare) uids(namespace string, but ...string) string {
 	return strings.Join(out, "\n")
 }
 
-// owned says why not everything in the namespace but for some belongs to the deployment.
+// owned explains why not everything in the namespace but for some belongs to the deployment.
 func (b *bare) owned(dgd *nvidiav1alpha1.DynamoGraphDeployment, but ...string) error {
 	GinkgoHelper()
 	for _, object := range b.children(dgd.Namespace) {

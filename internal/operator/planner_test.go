@@ -120,7 +120,7 @@ func shape(dgd *unstructured.Unstructured, component string) (engine, replica in
 	return engine, replica, nil
 }
 
-// mayScale says why the planner does not scale now.
+// mayScale explains why the planner does not scale now.
 func mayScale(dgd *unstructured.Unstructured) error {
 	if observed, _, _ := unstructured.NestedInt64(dgd.Object, "status", "observedGeneration"); observed != dgd.GetGeneration() {
 		return errors.New("the generation is not observed")

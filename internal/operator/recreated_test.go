@@ -135,7 +135,7 @@ func everything() []client.ObjectList {
 	}
 }
 
-// belongs says why not everything in the namespace belongs to the deployment of today, or why it has not these scaling groups and pods.
+// belongs explains why not everything in the namespace belongs to the deployment of today, or why it has not these scaling groups and pods.
 func (b *bare) belongs(dgd *nvidiav1alpha1.DynamoGraphDeployment, groups, pods string) error {
 	GinkgoHelper()
 	var names []string

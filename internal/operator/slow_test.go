@@ -98,7 +98,7 @@ func (s *served) scale(name string, replicas int) error {
 	return s.c.Patch(s.ctx, adapter, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas)))
 }
 
-// hasPods says why not all of these pods of a graph exist, or others do.
+// hasPods explains why not all of these pods of a graph exist, or others do.
 func (s *served) hasPods(name string, want ...string) error {
 	GinkgoHelper()
 	var names []string
@@ -114,7 +114,7 @@ func (s *served) hasPods(name string, want ...string) error {
 	return nil
 }
 
-// reports says why the operator's status of a graph is not that of its spec.
+// reports explains why the operator's status of a graph is not that of its spec.
 func (s *served) reports(name string) error {
 	if dgd := s.now(name); dgd.Status.ObservedGeneration != dgd.Generation {
 		return fmt.Errorf("generation %d is reported, %d is there", dgd.Status.ObservedGeneration, dgd.Generation)
@@ -184,7 +184,7 @@ func (s *served) admissionHangs() {
 	})
 }
 
-// adapterSays says why the adapter of g is not in use with such a message.
+// adapterSays explains why the adapter of g is not in use with such a message.
 func (s *served) adapterSays(text string) error {
 	adapter := &nvidiav1beta1.DynamoGraphDeploymentScalingAdapter{}
 	if err := s.c.Get(s.ctx, client.ObjectKey{Namespace: "slow", Name: "g-frontend"}, adapter); err != nil {

@@ -31,7 +31,7 @@ const (
 	AnnotationMNNVLGroup = "grove.io/mnnvl-group"
 	// NoComputeDomain has a component join no domain.
 	NoComputeDomain = "none"
-	// AnnotationComputeDomainPer says who shares a ComputeDomain, at the same places: [PerName], which is the default, or [PerReplica].
+	// AnnotationComputeDomainPer reports who shares a ComputeDomain, at the same places: [PerName], which is the default, or [PerReplica].
 	AnnotationComputeDomainPer = "trellis.dev/compute-domain-per"
 	// PerName has one ComputeDomain made for all pods that name it.
 	PerName = "name"

@@ -3,8 +3,8 @@
 
 // Package render resolves a DynamoGraphDeployment: everything about it that can be decided without looking at nodes.
 //
-// Users write little and mean much: a component is an image, a command and a number of GPUs, and the rest is understood. Resolve says what
-// is understood. It is a pure function of the deployment, the ClusterTopology it names and what was frozen before, so the same answer
+// Users write little and mean much: a component is an image, a command and a number of GPUs, and the rest is understood. Resolve describes
+// what is understood. It is a pure function of the deployment, the ClusterTopology it names and what was frozen before, so the same answer
 // serves the controllers, admission and a plan on a laptop, and a change of its answer is a change that someone made.
 //
 //	components:                       llm-frontend            1 pod a replica, free: not gated

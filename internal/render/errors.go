@@ -13,11 +13,11 @@ import (
 // have the kinds of package constraint.
 var ErrInvalid = errors.New("invalid")
 
-// Error says which field is wrong, why, and what to do about it.
+// Error reports which field is wrong, why, and what to do about it.
 type Error struct {
 	// Path of the field.
 	Path *field.Path
-	// Message says what is wrong and the fix.
+	// Message describes what is wrong and the fix.
 	Message field.Text
 	// Kind is what errors.Is finds.
 	Kind error

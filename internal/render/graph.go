@@ -55,7 +55,7 @@ type Graph struct {
 	Workload string
 	// Services sorted by name.
 	Components []Component
-	// SharedRollout says how the workers of InStep are replaced, where they do not say it themselves: see rollout.Shared.
+	// SharedRollout describes how the workers of InStep are replaced, where they do not say it themselves: see rollout.Shared.
 	SharedRollout trellisv1alpha1.RolloutStrategy
 	// Generation of workers that the deployment asks for, "" for none; RolledBack says that the workers are of an earlier one, because it was
 	// aborted.
@@ -96,7 +96,7 @@ type Component struct {
 	Input    *trellisv1alpha1.TemplateInput
 	// Adopted: the roles are stored ones that cannot be compared with what the deployment says now.
 	Adopted bool
-	// Rollout says how replicas are replaced when Revision or Restart changes.
+	// Rollout describes how replicas are replaced when Revision or Restart changes.
 	Rollout trellisv1alpha1.RolloutStrategy
 	Restart *trellisv1alpha1.Restart
 	// StatesBounds: Rollout has bounds that the user wrote.

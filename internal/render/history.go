@@ -24,7 +24,7 @@ import (
 // of 1.5 MiB.
 const MaxStoredGeneration = 1 << 20
 
-// AnnotationWorkersInput on a ControllerRevision says what the workers of its generation are made from, as Graph.WorkersInput.
+// AnnotationWorkersInput on a ControllerRevision describes what the workers of its generation are made from, as Graph.WorkersInput.
 const AnnotationWorkersInput = "trellis.dev/workers-input"
 
 // AnnotationRolledOut on a ControllerRevision is "true" where its generation was rolled out and served.

@@ -181,7 +181,8 @@ func overridesNotActedOn(spec *nvidiav1beta1.ComponentSpec, acts bool, path *fie
 	}
 }
 
-// LaunchWarnings says what the user has to know about how multinode services start. alpha is what only v1alpha1 can say of the deployment.
+// LaunchWarnings describes what the user has to know about how multinode services start. alpha is what only v1alpha1 can say of the
+// deployment.
 func LaunchWarnings(dgd *nvidiav1beta1.DynamoGraphDeployment, alpha nvidiav1alpha1.AlphaOnly) []field.Text {
 	var asWritten []string
 	for _, c := range Components(dgd) {

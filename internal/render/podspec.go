@@ -62,7 +62,7 @@ func (t *templater) fillPodSpec(spec *corev1.PodSpec) {
 
 const twoContainers = "two containers are named %q; %s"
 
-// ownContainer says how the main container is named.
+// ownContainer describes how the main container is named.
 var ownContainer = field.Either(`the component's own container is named "main"`,
 	`the service's own container is mainContainer, named "main" unless it says otherwise`)
 

@@ -26,7 +26,7 @@ type ProviderChoice struct {
 	Why string
 }
 
-// ChooseProvider says which provider a new deployment gets. preset is the operator's own setting, [specs.Auto] or "" when it has none.
+// ChooseProvider reports which provider a new deployment gets. preset is the operator's own setting, [specs.Auto] or "" when it has none.
 // What a deployment has been given once is frozen in its ScalingGroups and not asked here.
 func ChooseProvider(dgd *nvidiav1beta1.DynamoGraphDeployment, preset string) ProviderChoice {
 	if name, annotation := NamedProvider(dgd.Annotations); name != "" && name != specs.Auto {
@@ -47,8 +47,8 @@ func ChooseProvider(dgd *nvidiav1beta1.DynamoGraphDeployment, preset string) Pro
 	return ProviderChoice{specs.All[0].Name, "by default" + ruledOut}
 }
 
-// ChooseWorkload says what makes the pods of a new deployment's multinode components: "" is Trellis. What a deployment has been given once
-// is frozen in its ScalingGroups and not asked here.
+// ChooseWorkload describes what makes the pods of a new deployment's multinode components: "" is Trellis. What a deployment has been given
+// once is frozen in its ScalingGroups and not asked here.
 func ChooseWorkload(dgd *nvidiav1beta1.DynamoGraphDeployment) string {
 	if name := dgd.Annotations[AnnotationWorkload]; name != specs.Pods {
 		return name

@@ -54,7 +54,7 @@ type OverrideProblem struct {
 	Path *field.Path
 	// Value it has, empty where there is none to repeat.
 	Value string
-	// Text says what to write instead.
+	// Text describes what to write instead.
 	Text string
 }
 

@@ -43,7 +43,7 @@ type ResourceProblem struct {
 	List     string
 	Resource corev1.ResourceName
 	Amount   resource.Quantity
-	// Text says what is wrong, and the fix.
+	// Text describes what is wrong, and the fix.
 	Text string
 }
 

@@ -30,7 +30,7 @@ const (
 	maxTopologyName  = 63 - len("dynamo-topology.")
 )
 
-// AnnotationLevels on a packed pod says which node label each level of its topology is, as a JSON object of domain to key.
+// AnnotationLevels on a packed pod reports which node label each level of its topology is, as a JSON object of domain to key.
 const AnnotationLevels = "trellis.dev/topology-levels"
 
 // topologyLabel is the pod label of a level.

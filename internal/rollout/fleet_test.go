@@ -298,15 +298,15 @@ func (f *fleet) draw() {
 		var of []string
 		s := f.of[name]
 		for generation := range 10 {
-			living := 0
+			active := 0
 			for _, r := range s.view() {
-				if s.replicas[r.Ordinal].revision == generation && r.living() {
-					living++
+				if s.replicas[r.Ordinal].revision == generation && r.active() {
+					active++
 				}
 			}
-			if serving := s.serving(generation); living > serving {
-				of = append(of, fmt.Sprintf("v%d %d+%d", generation, serving, living-serving))
-			} else if living > 0 {
+			if serving := s.serving(generation); active > serving {
+				of = append(of, fmt.Sprintf("v%d %d+%d", generation, serving, active-serving))
+			} else if active > 0 {
 				of = append(of, fmt.Sprintf("v%d %d", generation, serving))
 			}
 		}

@@ -25,7 +25,7 @@ type event struct {
 	rounds int
 }
 
-// TestInStepScenarios says what becomes of the workers of a graph, step by step: the golden files are what a reviewer reads.
+// TestInStepScenarios describes what becomes of the workers of a graph, step by step: the golden files are what a reviewer reads.
 func TestInStepScenarios(t *testing.T) {
 	pair := map[string]int{"prefill": 2, "decode": 4}
 	edited := event{title: "edited", happen: func(f *fleet) { f.edit(1) }}
@@ -225,14 +225,14 @@ func (s *simulation) fail(ordinal int) {
 // checkControl lets a component's controller act.
 func checkControl(t *rapid.T, f *fleet, name string, failures bool) {
 	s := f.of[name]
-	before, livingBefore := f.serves(), count(s.view(), Replica.living)
+	before, activeBefore := f.serves(), count(s.view(), Replica.active)
 	one := f.earlier() <= 1 // for several, whose counts are not late, see TestSecondEditInTheMiddle
 	plan := f.control(name)
-	living := count(s.view(), Replica.living)
-	if most := s.want.Replicas + s.want.MaxSurge; living > max(livingBefore, most) {
-		t.Fatalf("%d replicas of %s live, %d may\n%s", living, name, most, f.log.String())
+	active := count(s.view(), Replica.active)
+	if most := s.want.Replicas + s.want.MaxSurge; active > max(activeBefore, most) {
+		t.Fatalf("%d replicas of %s live, %d may\n%s", active, name, most, f.log.String())
 	}
-	if current := count(s.view(), func(r Replica) bool { return r.living() && !r.Outdated }); len(plan.Make) > 0 && current > s.want.Replicas {
+	if current := count(s.view(), func(r Replica) bool { return r.active() && !r.Outdated }); len(plan.Make) > 0 && current > s.want.Replicas {
 		t.Fatalf("%d replicas of %s are of the new generation, %d are wanted\n%s", current, name, s.want.Replicas, f.log.String())
 	}
 	if least := f.mayServe(); !failures && one && f.serves() < min(before, least) {
@@ -245,7 +245,7 @@ func (f *fleet) earlier() int {
 	generations := map[string]bool{}
 	for _, s := range f.of {
 		for _, r := range s.view() {
-			if r.Outdated && r.living() {
+			if r.Outdated && r.active() {
 				generations[r.Generation] = true
 			}
 		}

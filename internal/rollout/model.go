@@ -40,8 +40,8 @@ type Replica struct {
 	Outdated bool
 	// Generation of workers that it belongs to; "" for none.
 	Generation string
-	// Born is when its last pod was made, in seconds.
-	Born int64
+	// Created is when its last pod was made, in seconds.
+	Created int64
 	// NoQuota: it waits for quota, and its queue of Kueue has none for it. KeepsQuota: a successor of the current revision gets the quota that
 	// it has.
 	NoQuota, KeepsQuota bool
@@ -50,7 +50,7 @@ type Replica struct {
 }
 
 // active replicas count: they serve, or will without further doing.
-func (r Replica) living() bool { return r.State >= Partial }
+func (r Replica) active() bool { return r.State >= Partial }
 
 // Group is what is wanted of all replicas together.
 type Group struct {
@@ -82,7 +82,7 @@ type Plan struct {
 	Make []int
 	// Blocked: the update cannot move until a replica finds capacity.
 	Blocked bool
-	// Waits says what comes next, for people; empty when there is nothing to wait for.
+	// Waits describes what comes next, for people; empty when there is nothing to wait for.
 	Waits string
 }
 
@@ -97,7 +97,7 @@ func (p Plan) OnlyScaleIn() Plan {
 // older revision, then the youngest.
 func byLoss(a, b Replica) int {
 	return cmp.Or(
-		cmp.Compare(rank(a), rank(b)), bools.Compare(b.Outdated, a.Outdated), cmp.Compare(b.Born, a.Born), cmp.Compare(b.Ordinal, a.Ordinal),
+		cmp.Compare(rank(a), rank(b)), bools.Compare(b.Outdated, a.Outdated), cmp.Compare(b.Created, a.Created), cmp.Compare(b.Ordinal, a.Ordinal),
 	)
 }
 

@@ -20,7 +20,7 @@ func (g Group) Ordinals(replicas []Replica, remembered []int, most int) []int {
 func (g Group) ordinals(replicas []Replica, remembered []int, most, missing int) []int {
 	var out []int
 	for _, r := range replicas {
-		if r.living() {
+		if r.active() {
 			out = append(out, r.Ordinal)
 		}
 	}
@@ -35,7 +35,7 @@ func successors(replicas []Replica, remembered []int, most, missing int) []int {
 	taken := map[int]bool{}
 	var candidates []int
 	for _, r := range replicas {
-		if r.living() || r.State == Lost {
+		if r.active() || r.State == Lost {
 			taken[r.Ordinal] = true
 		} else {
 			candidates = append(candidates, r.Ordinal)
@@ -62,19 +62,19 @@ func successors(replicas []Replica, remembered []int, most, missing int) []int {
 
 // Wanted counts the replicas that are there or will be, listed by Ordinals or not.
 func (g Group) Wanted(replicas []Replica) int {
-	return count(replicas, Replica.living) + g.missing(replicas)
+	return count(replicas, Replica.active) + g.missing(replicas)
 }
 
 // missing is how many replicas are to be made: as many as the current revision lacks, under the ceiling.
 func (g Group) missing(replicas []Replica) int {
-	living := count(replicas, Replica.living)
-	current := count(replicas, func(r Replica) bool { return r.living() && !r.Outdated })
-	return max(0, min(g.Replicas-current, g.ceiling(replicas)-living))
+	active := count(replicas, Replica.active)
+	current := count(replicas, func(r Replica) bool { return r.active() && !r.Outdated })
+	return max(0, min(g.Replicas-current, g.ceiling(replicas)-active))
 }
 
 // ceiling is how many replicas may live at once.
 func (g Group) ceiling(replicas []Replica) int {
-	if g.Replicas > 0 && !g.Recreate && slices.ContainsFunc(replicas, func(r Replica) bool { return r.living() && r.Outdated }) {
+	if g.Replicas > 0 && !g.Recreate && slices.ContainsFunc(replicas, func(r Replica) bool { return r.active() && r.Outdated }) {
 		return g.Replicas + g.MaxSurge
 	}
 	return g.Replicas

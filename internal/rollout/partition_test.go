@@ -44,10 +44,10 @@ func TestPartitionHolds(t *testing.T) {
 		check := func(ended bool) {
 			for _, name := range f.names {
 				s, bounds := f.of[name], f.bounds()[name]
-				most, living := limit.of(s.want.Replicas), count(s.view(), func(r Replica) bool { return r.living() && !r.Outdated })
+				most, active := limit.of(s.want.Replicas), count(s.view(), func(r Replica) bool { return r.active() && !r.Outdated })
 				all := s.serving(0) + s.serving(1)
-				if living > most || ended && (s.serving(1) != most || all < s.want.Replicas || all > s.want.Replicas+bounds.MaxSurge) {
-					t.Fatalf("%d %s are of the new generation, %d may; %d and %d serve\n%s", living, name, most, s.serving(0), s.serving(1), f.log.String())
+				if active > most || ended && (s.serving(1) != most || all < s.want.Replicas || all > s.want.Replicas+bounds.MaxSurge) {
+					t.Fatalf("%d %s are of the new generation, %d may; %d and %d serve\n%s", active, name, most, s.serving(0), s.serving(1), f.log.String())
 				}
 			}
 		}

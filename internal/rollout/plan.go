@@ -58,9 +58,9 @@ func (s *step) repair() {
 // scaleIn takes what is beyond the ceiling.
 func (s *step) scaleIn() {
 	ceiling := s.ceiling(s.replicas)
-	living := s.byLoss()
-	for _, r := range living[:max(0, len(living)-ceiling)] {
-		s.remove(r.Ordinal, "the component is scaled in: %d of %d replicas have to go, and this one %s", len(living)-ceiling, len(living),
+	active := s.byLoss()
+	for _, r := range active[:max(0, len(active)-ceiling)] {
+		s.remove(r.Ordinal, "the component is scaled in: %d of %d replicas have to go, and this one %s", len(active)-ceiling, len(active),
 			lossOf(r))
 		s.plan.Remove[len(s.plan.Remove)-1].ScaleIn = true
 	}
@@ -69,11 +69,11 @@ func (s *step) scaleIn() {
 // byLoss are the existing replicas by how little is lost with them. Those of the old generation that have to stay come last: the other
 // components serve with them.
 func (s *step) byLoss() []Replica {
-	living := s.in(Replica.living)
-	slices.SortFunc(living, byLoss)
+	active := s.in(Replica.active)
+	slices.SortFunc(active, byLoss)
 	staying := s.staying()
-	slices.SortStableFunc(living, func(a, b Replica) int { return bools.Compare(staying[a.Ordinal], staying[b.Ordinal]) })
-	return living
+	slices.SortStableFunc(active, func(a, b Replica) int { return bools.Compare(staying[a.Ordinal], staying[b.Ordinal]) })
+	return active
 }
 
 // staying are the ordinals of the available replicas of older revisions that stay, however many others are available. Of a generation
@@ -123,7 +123,7 @@ func (s *step) roll() {
 		s.removeOutdated("all replicas of an older revision stop before any is recreated")
 		return
 	}
-	for _, r := range s.in(func(r Replica) bool { return r.living() && r.Outdated && r.State < Available }) {
+	for _, r := range s.in(func(r Replica) bool { return r.active() && r.Outdated && r.State < Available }) {
 		s.remove(r.Ordinal, "it runs an older revision and does not serve")
 	}
 	available, floor, staying := len(s.in(isAvailable)), s.floor(), s.staying()
@@ -138,7 +138,7 @@ func (s *step) roll() {
 func (s *step) paused() bool { return s.Step != nil && s.Step.Paused }
 
 func (s *step) removeOutdated(why string) {
-	for _, r := range s.in(func(r Replica) bool { return r.living() && r.Outdated }) {
+	for _, r := range s.in(func(r Replica) bool { return r.active() && r.Outdated }) {
 		s.remove(r.Ordinal, "%s", why)
 	}
 }
@@ -165,7 +165,7 @@ func (s *step) allowed() int {
 	if s.Step == nil {
 		return missing
 	}
-	current := count(s.replicas, func(r Replica) bool { return r.living() && !r.Outdated })
+	current := count(s.replicas, func(r Replica) bool { return r.active() && !r.Outdated })
 	return max(0, min(missing, s.Step.Make-current))
 }
 
@@ -188,7 +188,7 @@ func (s *step) stopsAll(r Replica) bool { return r.Outdated && s.Recreate }
 // WaitsForOthers is what a component waits for whose step is done while the steps of others are not.
 const WaitsForOthers = "waits for the other workers of its generation"
 
-// waits says what has to happen before the next step.
+// waits describes what has to happen before the next step.
 func (s *step) waits() string {
 	for _, w := range []struct {
 		state State
@@ -209,7 +209,7 @@ func (s *step) waits() string {
 		return "is being made"
 	case s.paused():
 		return "is paused"
-	case s.Step != nil && s.missing(s.replicas)+len(s.in(func(r Replica) bool { return r.living() && r.Outdated })) > 0:
+	case s.Step != nil && s.missing(s.replicas)+len(s.in(func(r Replica) bool { return r.active() && r.Outdated })) > 0:
 		return WaitsForOthers
 	}
 	return ""

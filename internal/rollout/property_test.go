@@ -88,7 +88,7 @@ func sortedKeys(m map[int]*simulated) []int {
 
 // checkStep lets the controller act once.
 func checkStep(t *rapid.T, s *simulation, highest int) {
-	before, livingBefore := s.available(), count(s.view(), Replica.living)
+	before, activeBefore := s.available(), count(s.view(), Replica.active)
 	wasCurrent := map[int]bool{}
 	for _, r := range s.view() {
 		wasCurrent[r.Ordinal] = r.State == Available && !r.Outdated
@@ -98,11 +98,11 @@ func checkStep(t *rapid.T, s *simulation, highest int) {
 	if floor := s.want.floor(); !s.want.Stopped && !s.want.Recreate && s.available() < min(before, floor) {
 		t.Fatalf("%d replicas serve, %d did, %d have to stay\n%s", s.available(), before, floor, s.log.String())
 	}
-	living := count(view, Replica.living)
-	if living > max(livingBefore, s.want.Replicas+s.want.MaxSurge) || living > s.want.Replicas+s.want.MaxSurge && len(plan.Make) > 0 {
-		t.Fatalf("%d replicas live, %d wanted and %d more allowed\n%s", living, s.want.Replicas, s.want.MaxSurge, s.log.String())
+	active := count(view, Replica.active)
+	if active > max(activeBefore, s.want.Replicas+s.want.MaxSurge) || active > s.want.Replicas+s.want.MaxSurge && len(plan.Make) > 0 {
+		t.Fatalf("%d replicas live, %d wanted and %d more allowed\n%s", active, s.want.Replicas, s.want.MaxSurge, s.log.String())
 	}
-	if current := count(view, func(r Replica) bool { return r.living() && !r.Outdated }); len(plan.Make) > 0 && current > s.want.Replicas {
+	if current := count(view, func(r Replica) bool { return r.active() && !r.Outdated }); len(plan.Make) > 0 && current > s.want.Replicas {
 		t.Fatalf("%d replicas of the wanted revision, %d wanted\n%s", current, s.want.Replicas, s.log.String())
 	}
 	for _, ordinal := range plan.Make {

@@ -33,7 +33,7 @@ func later(title string, change func(*simulation)) chapter {
 // cut leaves the component on its way.
 func (c chapter) cut(rounds int) chapter { c.rounds = rounds; return c }
 
-// TestScenarios says what becomes of a component, step by step: the golden files are what a reviewer reads.
+// TestScenarios describes what becomes of a component, step by step: the golden files are what a reviewer reads.
 func TestScenarios(t *testing.T) {
 	inPlace, surge := Group{Replicas: 3, MaxUnavailable: 1}, Group{Replicas: 3, MaxSurge: 1}
 	both := Group{Replicas: 3, MaxUnavailable: 1, MaxSurge: 1}

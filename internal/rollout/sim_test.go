@@ -14,7 +14,7 @@ import (
 type simulated struct {
 	state    State
 	revision int
-	born     int64
+	created  int64
 	// placed: it takes capacity, until it is gone.
 	placed bool
 }
@@ -61,7 +61,7 @@ func (s *simulation) view() []Replica {
 	for _, ordinal := range slices.Sorted(maps.Keys(s.replicas)) {
 		r := s.replicas[ordinal]
 		one := Replica{
-			Ordinal: ordinal, State: r.state, Outdated: r.revision != s.revision, Generation: generation(r.revision), Born: r.born, Why: "it lost a pod",
+			Ordinal: ordinal, State: r.state, Outdated: r.revision != s.revision, Generation: generation(r.revision), Created: r.created, Why: "it lost a pod",
 		}
 		if s.quota != nil {
 			one.KeepsQuota = s.quota.of[ordinal]
@@ -93,7 +93,7 @@ func (s *simulation) controller() Plan {
 		fmt.Fprintf(&s.log, "  take %d: %s\n", r.Ordinal, r.Why)
 	}
 	for _, ordinal := range plan.Make {
-		s.replicas[ordinal] = &simulated{state: Waiting, revision: s.revision, born: s.now}
+		s.replicas[ordinal] = &simulated{state: Waiting, revision: s.revision, created: s.now}
 		fmt.Fprintf(&s.log, "  make %d\n", ordinal)
 	}
 	for ordinal := range s.remembered {
@@ -149,7 +149,7 @@ func (s *simulation) kueue() bool {
 		}
 	}
 	for _, r := range s.view() {
-		if r.living() && !s.quota.of[r.Ordinal] && len(s.quota.of) < s.quota.most {
+		if r.active() && !s.quota.of[r.Ordinal] && len(s.quota.of) < s.quota.most {
 			s.quota.of[r.Ordinal] = true
 			return true
 		}

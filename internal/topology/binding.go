@@ -98,7 +98,7 @@ func (s *Shape) Together() bool {
 // Pod is the pod that the shape was read from. It must not be changed.
 func (s *Shape) Pod() *corev1.Pod { return s.pod }
 
-// kept says which rule keeps pods off a node whatever the plan puts elsewhere.
+// kept reports which rule keeps pods off a node whatever the plan puts elsewhere.
 func (c *Cluster) kept(n *node, s *Shape) (Exclusion, bool) {
 	for _, r := range s.rules {
 		c.work++
@@ -146,7 +146,7 @@ func (s *Shape) within(n *node, fit int32) int32 {
 	return fit
 }
 
-// full says which rule has no room for a further pod on a node.
+// full reports which rule has no room for a further pod on a node.
 func (c *Cluster) full(n *node, s *Shape) (Exclusion, bool) {
 	for _, r := range s.rules {
 		counter, counts := r.(Counter)

@@ -18,7 +18,7 @@ import (
 //   - A resource that a DeviceClass serves counts on the nodes whose kubelet offers it, by a device plugin. On the others the
 //     kube-scheduler makes a claim of it, and allocates devices; how many a node has is not counted here.
 
-// Ignored says which resources the kube-scheduler that binds the pods ignores: names such as example.com/gpumem, and groups such as
+// Ignored reports which resources the kube-scheduler that binds the pods ignores: names such as example.com/gpumem, and groups such as
 // example.com for all names in one. Like there, only extended resources can be ignored.
 type Ignored struct{ names, groups map[string]bool }
 

@@ -29,7 +29,7 @@ func cliqueLevel(topology *grovev1alpha1.ClusterTopology) int {
 	return slices.IndexFunc(topology.Spec.Levels, func(l grovev1alpha1.TopologyLevel) bool { return l.Key == nvlink.CliqueLabel })
 }
 
-// CliqueWarnings says which pods share a ComputeDomain and may be placed in two NVLink cliques, between which no memory is shared, and
+// CliqueWarnings reports which pods share a ComputeDomain and may be placed in two NVLink cliques, between which no memory is shared, and
 // what to set. The replicas of one component do not depend on each other, so each may have a clique of its own.
 func CliqueWarnings(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology,
 	domains []nvlink.ComputeDomain) []field.Text {

@@ -86,7 +86,7 @@ func TestCliqueWarnings(t *testing.T) {
 	}
 }
 
-// The warning says what to set, whatever length the names have.
+// The warning describes what to set, whatever length the names have.
 func TestCliqueWarningsOfLongNames(t *testing.T) {
 	long := strings.Repeat("n", 60)
 	dgd := &nvidiav1beta1.DynamoGraphDeployment{}

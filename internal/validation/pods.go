@@ -88,7 +88,8 @@ func OverLimit(dgd *nvidiav1beta1.DynamoGraphDeployment, most int64) string {
 		pods, strings.Join(limit.First(parts, 3, ""), ", "), most)
 }
 
-// Exceeded says which of the bounds of [PodLimit] a deployment exceeds that is stored all the same, and what it is given then; "" for none.
+// Exceeded reports which of the bounds of [PodLimit] a deployment exceeds that is stored all the same, and what it is given then; "" for
+// none.
 func Exceeded(dgd *nvidiav1beta1.DynamoGraphDeployment, short []podlimit.Short, maxPods int64) string {
 	why := OverLimit(dgd, maxPods)
 	if errs := PodLimit(dgd, nil, 0); why == "" && len(errs) > 0 {

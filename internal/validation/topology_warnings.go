@@ -19,7 +19,7 @@ type UserOf struct {
 	Domains         []string
 }
 
-// TopologyWarnings says which deployments a change of a ClusterTopology touches: a level they use goes away, or stands for something
+// TopologyWarnings reports which deployments a change of a ClusterTopology touches: a level they use goes away, or stands for something
 // else from now on. updated is nil on delete. Nothing of it is refused, and pods that run stay where they are.
 func TopologyWarnings(updated, old *grovev1alpha1.ClusterTopology, users []UserOf) []string {
 	if old == nil {

@@ -1,7 +1,7 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package version says which build of the project a program is. The Go toolchain records it in every binary: a release is built from a
+// Package version reports which build of the project a program is. The Go toolchain records it in every binary: a release is built from a
 // commit that is tagged with its version, any other build has a pseudo-version such as v0.1.1-0.20261122021902-4450ab3f330f+dirty.
 package version
 

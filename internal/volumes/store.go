@@ -82,7 +82,7 @@ func (s *Store) Delete(object any) {
 }
 
 // Expect adds a claim that will be made, unless there is one of its name, as the API server would store it: without a class it gets the
-// default one. A class that waits for its first consumer says where its volume can be; otherwise it binds nothing until it is there.
+// default one. A class that waits for its first consumer tells where its volume can be; otherwise it binds nothing until it is there.
 func (s *Store) Expect(c *corev1.PersistentVolumeClaim) {
 	name := types.NamespacedName{Namespace: c.Namespace, Name: c.Name}
 	if s.claims[name] != nil {

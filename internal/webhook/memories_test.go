@@ -214,7 +214,7 @@ services:
 		Entry("200", suite.Slow, SpecTimeout(suite.Timeout()), 200))
 })
 
-// wantAllOf fails the spec unless a deployment of v1beta1 says what all managers wrote in a round.
+// wantAllOf fails the spec unless a deployment of v1beta1 has what all managers wrote in a round.
 func (s *server) wantAllOf(stored *unstructured.Unstructured, round int, long string) {
 	GinkgoHelper()
 	components, _, _ := unstructured.NestedSlice(stored.Object, "spec", "components")

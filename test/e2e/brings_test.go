@@ -72,7 +72,7 @@ func (w *world) createText(text string) {
 }
 
 var _ = Describe("What a deployment brings", func() {
-	// A deployment brings what its pods rely on, says what it needs and has not got, and leaves nothing behind. Two of them share what has a
+	// A deployment brings what its pods rely on, describes what it needs and has not got, and leaves nothing behind. Two of them share what has a
 	// well-known name.
 	It("is made, repaired, shared and removed with it, and what is missing is named", func(ctx SpecContext) {
 		w := newWorld(ctx, "brings", racks(2, 8, "a/r0")...)

@@ -165,7 +165,7 @@ var _ = Describe("kubectl trellis", Label("cli"), func() {
 		reasons := running.Graphs[0].Reasons
 		Expect(reasons).To(HaveLen(1), "one replica more than there is capacity for")
 		Expect(reasons[0].Replica).To(BeEquivalentTo(1))
-		w.same("living members", map[string][]string{"Worker-0": plannedNodes(running.Graphs[0])["Worker-0"]}, w.boundNodes("g", "Worker"))
+		w.same("running members", map[string][]string{"Worker-0": plannedNodes(running.Graphs[0])["Worker-0"]}, w.boundNodes("g", "Worker"))
 	}, SpecTimeout(suite.Timeout()))
 
 	// Several deployments on a cluster with capacity: each goes where its plan said, to the score.

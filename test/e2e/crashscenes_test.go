@@ -29,7 +29,7 @@ type scene struct {
 	// one after the other.
 	writes int
 	change func(w *world)
-	// missing says what the end lacks. before are the pods from before the change.
+	// missing describes what the end lacks. before are the pods from before the change.
 	missing func(w *world, before map[types.UID]bool) error
 }
 

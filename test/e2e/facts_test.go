@@ -32,7 +32,7 @@ type facts struct {
 // graphFacts are the running pods of one graph.
 type graphFacts struct {
 	dgd    *nvidiav1beta1.DynamoGraphDeployment
-	living []*corev1.Pod
+	active []*corev1.Pod
 	// leaving pods terminate.
 	leaving, bound, ready, gated int
 }
@@ -50,7 +50,7 @@ func (f *facts) add(pod *corev1.Pod) {
 		g.leaving++
 		return
 	}
-	g.living = append(g.living, pod)
+	g.active = append(g.active, pod)
 	if pod.Spec.NodeName != "" {
 		g.bound++
 	}
@@ -78,7 +78,7 @@ func (g *graphFacts) wanted() (n int) {
 // whole: every pod that is wanted is there and serves, and no other.
 func (g *graphFacts) whole() bool {
 	n := g.wanted()
-	return len(g.living) == n && g.ready == n && g.leaving == 0
+	return len(g.active) == n && g.ready == n && g.leaving == 0
 }
 
 // says are the conditions that are not True, with their messages.
@@ -126,7 +126,7 @@ func (g *graphFacts) contradictions() []string {
 	switch n := g.wanted(); {
 	case !reported:
 		found = append(found, fmt.Sprintf("graph %s: its status is of an older generation", g.dgd.Name))
-	case says(nvidiav1beta1.ConditionReady) && (len(g.living) != n || g.ready != n):
+	case says(nvidiav1beta1.ConditionReady) && (len(g.active) != n || g.ready != n):
 		found = append(found, fmt.Sprintf("graph %s says that it is Ready, and not all of its pods are", g.dgd.Name))
 	case !says(nvidiav1beta1.ConditionReady) && g.whole():
 		found = append(found, fmt.Sprintf("graph %s says that it is not Ready, and all of its pods are", g.dgd.Name))
@@ -143,17 +143,17 @@ func (f *facts) fitsAfterAll(g *graphFacts) string {
 	if !g.waits() {
 		return ""
 	}
-	gang := slices.IndexFunc(g.living, func(pod *corev1.Pod) bool { return render.GateClosed(pod) && gpusOf(pod) > 0 })
+	gang := slices.IndexFunc(g.active, func(pod *corev1.Pod) bool { return render.GateClosed(pod) && gpusOf(pod) > 0 })
 	if gang < 0 {
 		return ""
 	}
-	pod := g.living[gang]
+	pod := g.active[gang]
 	size, _ := strconv.Atoi(pod.Labels[render.LabelReplicaSize])
 	if size < 2 {
 		return "" // all replicas share one rack, and may have chosen
 	}
 	in := ""
-	for _, member := range g.living {
+	for _, member := range g.active {
 		if zone, _ := f.place(member); zone != "" {
 			in = zone
 		}

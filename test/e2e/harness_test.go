@@ -154,7 +154,7 @@ func (w *world) describe(ctx context.Context) string {
 // converted by the operator.
 var looks = wait.Backoff{Duration: 50 * time.Millisecond, Factor: 1.5, Steps: 7, Cap: 500 * time.Millisecond}
 
-// until waits for a state; the error of the last look says what is missing.
+// until waits for a state; the error of the last look describes what is missing.
 func (w *world) until(what string, look func() error) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), cmp.Or(w.patience, suite.Patience()))

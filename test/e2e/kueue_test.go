@@ -219,7 +219,7 @@ var _ = Describe("A deployment in a queue of Kueue", Serial, suite.Core, func() 
 	}, SpecTimeout(suite.Timeout()))
 })
 
-// bound says which of some pods has no node.
+// bound reports which of some pods has no node.
 func bound(pods []corev1.Pod) error {
 	for i := range pods {
 		if pods[i].Spec.NodeName == "" {

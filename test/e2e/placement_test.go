@@ -83,7 +83,7 @@ var _ = Describe("Placement", func() {
 		w.hasCondition("too-big", nvidiav1alpha1.ConditionPlaced, metav1.ConditionFalse, "InsufficientCapacity", "4 pods", "in one rack", "of 4")
 	}, SpecTimeout(suite.Timeout()))
 
-	// All or nothing: no rack has four free hosts, so nothing of the gang starts, and the deployment says which rack came closest. It starts
+	// All or nothing: no rack has four free hosts, so nothing of the gang starts, and the deployment reports which rack came closest. It starts
 	// by itself once there is capacity, in each of the ways capacity can come.
 	type way struct {
 		name string

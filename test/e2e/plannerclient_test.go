@@ -157,7 +157,7 @@ func (p *planner) stable(component string, replicas int32) {
 	p.until(fmt.Sprintf("%s is stable with %d", component, replicas), func() error { return p.unstable(p.get(), component, replicas) })
 }
 
-// unstable says what a planner waits for.
+// unstable describes what a planner waits for.
 func (p *planner) unstable(dgd *nvidiav1beta1.DynamoGraphDeployment, component string, replicas int32) error {
 	p.t.Helper()
 	if u := dgd.Status.RollingUpdate; u != nil {

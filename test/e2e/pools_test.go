@@ -43,7 +43,7 @@ func (w *world) products(pods []corev1.Pod) []string {
 
 var _ = Describe("A cluster with two kinds of hosts", func() {
 	// One graph in one zone: each decode replica in one rack of GB200 hosts, prefill anywhere in the zone on H100 hosts. Zone b has more GB200 hosts and no
-	// H100, so the graph goes to zone a. What does not fit there waits, although zone b has capacity, and says which hosts it cannot use.
+	// H100, so the graph goes to zone a. What does not fit there waits, although zone b has capacity, and reports which hosts it cannot use.
 	It("has decode on the one and prefill on the other, each by its own selector and level", func(ctx SpecContext) {
 		w := newWorld(ctx, "pools")
 		w.addHostsOf("GB200", racks(2, 4, "a/r0", "a/r1", "b/r0", "b/r1", "b/r2")...)

@@ -92,7 +92,7 @@ func released(pods []corev1.Pod) []corev1.Pod {
 
 var _ = Describe("Many graphs at once", func() {
 	// Many graphs, 50 or TRELLIS_CROWD, arrive at once on a cluster that is 85 % full. A gang that is placed is placed whole, one that is not
-	// says why, and no capacity for a whole gang is left over.
+	// explains why, and no capacity for a whole gang is left over.
 	It("are placed whole or not at all on a cluster that is nearly full, and no capacity is left over", suite.Faults, func(ctx SpecContext) {
 		const racksOf, hosts, free = 40, 4, 24
 		graphs := int(fromEnv("TRELLIS_CROWD", 50))

@@ -14,7 +14,7 @@ import (
 
 var _ = Describe("A gang that the kube-scheduler refuses for a reason that Trellis does not count", func() {
 	// A host of each rack is unfit for the pods, which only the kube-scheduler knows. The gang is tried in one rack and then in the other, and while both are
-	// left out it says what the kube-scheduler said in each. As soon as one rack is fit, it starts there.
+	// left out it describes what the kube-scheduler said in each. As soon as one rack is fit, it starts there.
 	It("is tried elsewhere, says place by place why not, and starts where it fits", func(ctx SpecContext) {
 		w := newWorld(ctx, "refused", racks(2, 8, "a/r0", "a/r1")...)
 		w.outOfSight("a-r0-0")

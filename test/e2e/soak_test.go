@@ -132,7 +132,7 @@ func (s *soak) begin() {
 		f := s.audit.facts()
 		pods, whole := 0, 0
 		for _, g := range f.graphs {
-			pods += len(g.living)
+			pods += len(g.active)
 			if g.whole() {
 				whole++
 			}
@@ -232,13 +232,13 @@ func (s *soak) rest() {
 		time.Since(s.started).Round(time.Second), len(f.graphs)-waiting, waiting, time.Since(started).Round(100*time.Millisecond))
 }
 
-// unsettled says what is not as it has to be when nothing is broken.
+// unsettled describes what is not as it has to be when nothing is broken.
 func (s *soak) unsettled() []string {
 	found := s.audit.look(time.Now())
 	for _, g := range s.audit.facts().graphs {
 		if !g.whole() && !g.waits() {
 			found = append(found, fmt.Sprintf("graph %s has %d of %d pods, %d ready, %d gated, %d that terminate: %v",
-				g.dgd.Name, len(g.living), g.wanted(), g.ready, g.gated, g.leaving, g.says()))
+				g.dgd.Name, len(g.active), g.wanted(), g.ready, g.gated, g.leaving, g.says()))
 		}
 	}
 	return found

@@ -156,7 +156,7 @@ func (w *world) define(crd *apiextensionsv1.CustomResourceDefinition) {
 	w.must(w.c.Update(w.t.Context(), now))
 }
 
-// migrated says what is still stored in an older version.
+// migrated describes what is still stored in an older version.
 func (w *world) migrated(definition string) error {
 	crd := get(w, &apiextensionsv1.CustomResourceDefinition{}, "", definition)
 	if !slices.Equal(crd.Status.StoredVersions, []string{"v1beta1"}) {

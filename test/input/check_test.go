@@ -23,7 +23,7 @@ var (
 	outside = regexp.MustCompile(`(?i)panic|failed calling webhook|conversion webhook|deadline exceeded|\btimed? ?out\b|internal error|nil pointer|index out of range`)
 )
 
-// refused says what is wrong with a refusal; "" nothing.
+// refused describes what is wrong with a refusal; "" nothing.
 func refused(a answer) string {
 	s := a.status()
 	switch {

@@ -169,7 +169,7 @@ func numbersAsText(value any) any {
 	return value
 }
 
-// place sets or, with a nil value, removes what the steps lead to, and says where that is.
+// place sets or, with a nil value, removes what the steps lead to, and tells where that is.
 func place(at any, s *schema, path string, steps []step, value raw) (out any, leafAt, made string) {
 	if at == nil {
 		at, made = numbersAsText(decoded(valid(s))), path

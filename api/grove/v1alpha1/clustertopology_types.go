@@ -85,7 +85,7 @@ const (
 	ReasonSeveralDefaults    = "SeveralDefaults"
 )
 
-// ClusterTopologyStatus says what of the hierarchy is real on the cluster's nodes.
+// ClusterTopologyStatus describes what of the hierarchy is real on the cluster's nodes.
 type ClusterTopologyStatus struct {
 	// ObservedGeneration is the generation of the spec this status describes.
 	// +optional
@@ -110,7 +110,7 @@ type ClusterTopologyStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// TopologyLevelStatus says how one level appears on the cluster's nodes.
+// TopologyLevelStatus describes how one level appears on the cluster's nodes.
 type TopologyLevelStatus struct {
 	// Domain is the name of the level.
 	Domain string `json:"domain"`

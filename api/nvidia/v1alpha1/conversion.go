@@ -32,14 +32,14 @@ func ConvertJSON(raw []byte, version string) ([]byte, error) { return convert.JS
 // memory.
 func ConversionFits(raw []byte) error { return convert.Fits(raw) }
 
-// PayloadProblem says what is wrong with the annotations of a v1beta1 object that should keep what only v1alpha1 can say: they are
+// PayloadProblem describes what is wrong with the annotations of a v1beta1 object that should keep what only v1alpha1 can say: they are
 // ignored. It is empty if nothing is wrong.
 func PayloadProblem(dgd *v1beta1.DynamoGraphDeployment) string {
 	return MemoryProblem(dgd.Annotations, convert.Beta)
 }
 
-// MemoryProblem says what is wrong with the annotations of an object of a version that should keep what only the other version can say:
-// they are ignored. It is empty if nothing is wrong.
+// MemoryProblem describes what is wrong with the annotations of an object of a version that should keep what only the other version can
+// say: they are ignored. It is empty if nothing is wrong.
 func MemoryProblem(annotations map[string]string, version string) string {
 	return convert.Problem(annotations, version)
 }

@@ -247,7 +247,7 @@ type ServiceStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	GPUsPerReplica *int64 `json:"gpusPerReplica,omitempty"`
-	// Placements says where each replica sits; at most 64, lowest ordinals first. See the condition PlacementsComplete.
+	// Placements lists where each replica sits; at most 64, lowest ordinals first. See the condition PlacementsComplete.
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=map
 	// +listMapKey=replica
@@ -315,7 +315,7 @@ type PlacementStatus struct {
 	// Domain is the graph domain: the path of label values from the broadest level down.
 	// +optional
 	Domain string `json:"domain,omitempty"`
-	// Score from 0 to 1 says how tight the placement is; 1 is the tightest.
+	// Score from 0 to 1 is how tight the placement is; 1 is the tightest.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1
 	// +optional

@@ -10,7 +10,7 @@ type GraphExperimental struct {
 	KVTransferPolicy *KVTransferPolicy `json:"kvTransferPolicy,omitempty"`
 }
 
-// KVTransferEnforcement says how strictly a transfer policy is applied.
+// KVTransferEnforcement describes how strictly a transfer policy is applied.
 //
 // +kubebuilder:validation:Enum=required;preferred
 type KVTransferEnforcement string
@@ -46,7 +46,7 @@ type KVTransferPolicy struct {
 	// Enforcement is required, decode only in the same domain, or preferred. Required when unset.
 	// +optional
 	Enforcement KVTransferEnforcement `json:"enforcement,omitempty"`
-	// PreferredWeight from 0 to 1 says how strongly the same domain is preferred. Required with enforcement preferred, and only with it.
+	// PreferredWeight from 0 to 1 is how strongly the same domain is preferred. Required with enforcement preferred, and only with it.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1
 	// +optional

@@ -254,7 +254,7 @@ type ComponentStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	GPUsPerReplica *int64 `json:"gpusPerReplica,omitempty"`
-	// Placements says where each replica sits; at most 64, lowest ordinals first. See the condition PlacementsComplete.
+	// Placements lists where each replica sits; at most 64, lowest ordinals first. See the condition PlacementsComplete.
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=map
 	// +listMapKey=replica
@@ -323,12 +323,12 @@ type PlacementStatus struct {
 	// Domain is the graph domain: the path of label values from the broadest level down.
 	// +optional
 	Domain string `json:"domain,omitempty"`
-	// Score from 0 to 1 says how tight the placement of the worst placed unit is; 1 is the tightest.
+	// Score from 0 to 1 is how tight the placement of the worst placed unit is; 1 is the tightest.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1
 	// +optional
 	Score *float64 `json:"score,omitempty"`
-	// State says what the score is worth: Reported, Partial, Unsupported or Unknown.
+	// State describes what the score is worth: Reported, Partial, Unsupported or Unknown.
 	// +kubebuilder:validation:Enum=Reported;Partial;Unsupported;Unknown
 	// +optional
 	State string `json:"state,omitempty"`

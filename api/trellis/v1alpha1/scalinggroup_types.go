@@ -73,7 +73,7 @@ type ScalingGroupSpec struct {
 	// the operator that would make other ones. Absent in groups written before it was there: their roles stay, too.
 	// +optional
 	Input *TemplateInput `json:"input,omitempty"`
-	// rollout says how replicas of an older revision are replaced. Absent: one after the other, in place.
+	// rollout describes how replicas of an older revision are replaced. Absent: one after the other, in place.
 	// +optional
 	Rollout *RolloutStrategy `json:"rollout,omitempty"`
 	// step of the generation of workers that the graph is changing to: how far the group may go while the other components follow. Absent

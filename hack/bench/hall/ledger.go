@@ -60,7 +60,7 @@ func (l *Ledger) Free() int {
 	return n
 }
 
-// Take books an answer, or says what is wrong with it: every gang whole, each in one domain, all in one domain, no host over capacity.
+// Take books an answer, or describes what is wrong with it: every gang whole, each in one domain, all in one domain, no host over capacity.
 func (l *Ledger) Take(a Ask, answer Answer) error {
 	if len(answer) != a.Gangs {
 		return fmt.Errorf("%s: %d gangs answered, %d asked", a.Name, len(answer), a.Gangs)

@@ -200,7 +200,7 @@ func (w *Crowd) versions(ctx context.Context, next string) (map[types.UID]state,
 	return out, nil
 }
 
-// untouched says which object was written, made or deleted, if any was.
+// untouched reports which object was written, made or deleted, if any was.
 func untouched(before, after map[types.UID]state) error {
 	for uid, was := range before {
 		if now, there := after[uid]; !there {

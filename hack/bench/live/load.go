@@ -16,8 +16,8 @@ import (
 	"github.com/trellis-k8s/trellis/hack/bench/hall"
 )
 
-// living is how many graphs of the load exist at a time.
-const living = 10
+// concurrent is how many graphs of the load exist at a time.
+const concurrent = 10
 
 // Work keeps the operator working while do runs: every so often a graph of one packed gang is created, and the oldest but nine deleted.
 // When do has ended, all gangs that are left have to be bound, each in one rack; then they are taken away.
@@ -39,7 +39,7 @@ func (c *Cluster) Work(ctx context.Context, every time.Duration, pods int, do fu
 	if err := errors.Join(err, context.Cause(ctx)); err != nil {
 		return gangs, err
 	}
-	return gangs, c.judgeLeft(ctx, min(gangs, living), pods)
+	return gangs, c.judgeLeft(ctx, min(gangs, concurrent), pods)
 }
 
 // createSteadily creates graphs until the context ends, and returns how many.
@@ -57,10 +57,10 @@ func (c *Cluster) createSteadily(ctx context.Context, every time.Duration, pods 
 		if err := c.create(whole, named(packed(c.shape, 1, pods)[0], name(i))); err != nil {
 			return i, err
 		}
-		if i < living {
+		if i < concurrent {
 			continue
 		}
-		oldest := &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name(i - living)}}
+		oldest := &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name(i - concurrent)}}
 		if err := c.c.Delete(whole, oldest, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
 			return i, err
 		}

@@ -52,7 +52,7 @@ func (c *Cluster) Occupy(ctx context.Context) error {
 	return untilQuiet(ctx)
 }
 
-// Refuse creates one deployment that does not fit, and returns the time until its condition Placed says why, and what it says. Then it
+// Refuse creates one deployment that does not fit, and returns the time until its condition Placed explains why, and what it says. Then it
 // deletes the deployment.
 func (c *Cluster) Refuse(ctx context.Context, way Way, pods int) (took time.Duration, why string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)

@@ -26,7 +26,7 @@ type Way struct {
 	objects func(shape hall.Shape, gangs, pods int) [][]client.Object
 	// create sends the batches; nil: one after the other, the objects of each in parallel.
 	create func(ctx context.Context, c *Cluster, batches [][]client.Object) error
-	// gangOf says which gang a pod belongs to; nil: there are no gangs to check.
+	// gangOf reports which gang a pod belongs to; nil: there are no gangs to check.
 	gangOf func(*corev1.Pod) string
 }
 

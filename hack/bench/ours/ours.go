@@ -65,7 +65,7 @@ func (p *Planner) Plan(g placement.Demand) placement.Result {
 	return placement.PlanGraph(p.Cluster, g, placement.Options{})
 }
 
-// Place places an ask whole, or leaves everything as it was and says why.
+// Place places an ask whole, or leaves everything as it was and explains why.
 func (p *Planner) Place(a hall.Ask) (hall.Answer, error) {
 	p.Cluster.Begin()
 	r := p.Plan(p.Graph(a))

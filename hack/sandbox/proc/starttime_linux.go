@@ -22,7 +22,7 @@ var bootID = sync.OnceValue(func() string {
 	return strings.TrimSpace(string(id))
 })
 
-// startTime says when the process with this pid was started; a zombie counts as ended, once all of its threads have: as long as one of
+// startTime reports when the process with this pid was started; a zombie counts as ended, once all of its threads have: as long as one of
 // them is still on its way out it may hold the files of all, listening sockets among them.
 func startTime(pid int) (string, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// startTime says when the process with this pid was started; a zombie counts as ended.
+// startTime reports when the process with this pid was started; a zombie counts as ended.
 func startTime(pid int) (string, error) {
 	out, err := exec.Command("ps", "-o", "stat=", "-o", "lstart=", "-p", strconv.Itoa(pid)).Output()
 	if err != nil {

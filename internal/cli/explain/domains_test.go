@@ -58,7 +58,7 @@ spec:
       resources: {limits: {gpu: "8"}}
       extraPodSpec: {mainContainer: {image: app, command: [/bin/sh, -c], args: [python3 -m dynamo.vllm --model m]}}`
 
-// situations in which something waits, of which the table of domains says why.
+// situations in which something waits, of which the table of domains explains why.
 func situations(t *testing.T) map[string]*world {
 	waits := func(w *world) *world {
 		words := w.said()

@@ -69,7 +69,7 @@ type Replica struct {
 	Detail string `json:"detail,omitempty"`
 	// WouldGo is the domain that the plan of now has for it, when it waits all the same.
 	WouldGo string `json:"wouldGo,omitempty"`
-	// Preempts says who would have to free capacity there.
+	// Preempts reports who would have to free capacity there.
 	Preempts string `json:"preempts,omitempty"`
 }
 

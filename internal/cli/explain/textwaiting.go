@@ -157,7 +157,7 @@ func free(resource string) string {
 	return "FREE " + resource
 }
 
-// freeing says which domain is easiest to free, and what has to be done there.
+// freeing reports which domain is easiest to free, and what has to be done there.
 func (s setting) freeing(b *strings.Builder, w *Cause) {
 	if len(w.Freeing) == 0 || s.hosts == 0 {
 		return

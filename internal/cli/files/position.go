@@ -33,7 +33,7 @@ func (e *Error) Error() string {
 	return strings.Join(parts, ": ")
 }
 
-// Source says where an object was read.
+// Source tells where an object was read.
 type Source struct {
 	doc document
 	// item is the path of the object in the document: empty, or items[3].

@@ -111,7 +111,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// listen serves until the context ends. It says where on out.
+// listen serves until the context ends. It tells where on out.
 func (s *Server) listen(ctx context.Context, port int, out io.Writer) error {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if err != nil {

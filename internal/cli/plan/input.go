@@ -217,7 +217,7 @@ func (in *Input) add(object files.Object) {
 	}
 }
 
-// addDevices puts an object that says which devices there are, or who has them, into a world.
+// addDevices puts an object that reports which devices there are, or who has them, into a world.
 func addDevices(c *whatif.Claims, object any) {
 	switch o := object.(type) {
 	case *resourcev1.ResourceSlice:
@@ -231,7 +231,7 @@ func addDevices(c *whatif.Claims, object any) {
 	}
 }
 
-// addVolume puts an object that says where volumes can be used into a world.
+// addVolume puts an object that tells where volumes can be used into a world.
 func addVolume(v *whatif.Volumes, object any) {
 	switch o := object.(type) {
 	case *corev1.PersistentVolumeClaim:

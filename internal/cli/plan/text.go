@@ -61,7 +61,7 @@ func (r *Plans) summary(p text.Page) string {
 	return p.Table(rows)
 }
 
-// preemptions says who would have to free capacity.
+// preemptions reports who would have to free capacity.
 func (r *Plans) preemptions(page text.Page) string {
 	var lines []string
 	for i := range r.Plans {

@@ -19,7 +19,7 @@ const (
 	StateNotReady = string(topology.KindNotReady)
 	// StateGone: a pod is bound to a node that does not exist any more.
 	StateGone = "gone"
-	// stateUnknown: no one says which domain a node is in.
+	// stateUnknown: no one reports which domain a node is in.
 	stateUnknown = "unknown"
 )
 

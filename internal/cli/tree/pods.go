@@ -64,7 +64,7 @@ func comparePods(a, b Pod) int {
 //	Worker-1 (leader, workers 1..3)
 //	Worker-2 (worker 1), not ready
 //
-// prefix says which graph a pod belongs to, or "".
+// prefix reports which graph a pod belongs to, or "".
 func groupPods(pods []Pod, prefix func(Pod) string) []string {
 	type key struct {
 		namespace, graph, component, state string

@@ -19,7 +19,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/whatif"
 )
 
-// Request says which graphs are wanted.
+// Request reports which graphs are wanted.
 type Request struct {
 	// Namespace of the graphs; empty for all.
 	Namespace string

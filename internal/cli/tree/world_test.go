@@ -86,7 +86,7 @@ func (w *world) node(name string) *corev1.Node {
 	return nil
 }
 
-// addGraph adds a deployment as the operator would have resolved it. bind says where its pods are, as "POD NODE" lines; of the
+// addGraph adds a deployment as the operator would have resolved it. bind tells where its pods are, as "POD NODE" lines; of the
 // others none is made but those with the node "-", which wait, and "POD ~ ZONE RACK", which are released and not bound.
 func (w *world) addGraph(manifest, bind string) *nvidiav1beta1.DynamoGraphDeployment {
 	w.Helper()

@@ -1,8 +1,8 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package blocked says when a controller looks again at what it could not do: when what refused it may do so no longer, and at the latest
-// after MaxRetry.
+// Package blocked reports when a controller looks again at what it could not do: when what refused it may do so no longer, and at the
+// latest after MaxRetry.
 package blocked
 
 import (

@@ -75,7 +75,7 @@ func (r *Reconciler) gangs(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDe
 	return gangs, nil
 }
 
-// bars says why nothing is asked for in this way, alongside what the gang itself has against it.
+// bars explains why nothing is asked for in this way, alongside what the gang itself has against it.
 func (r *Reconciler) bars(gang, kind string) string {
 	if gang == "" && slices.Contains(capacity.Kinds, kind) && !slices.Contains(r.Options.Kinds, kind) {
 		return fmt.Sprintf("the operator does not ask by %s (--capacity-requests)", kind)

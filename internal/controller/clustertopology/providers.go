@@ -27,7 +27,7 @@ type ProviderTopology struct {
 	Provider string
 	// For are other providers whose scheduler reads the object.
 	For []string
-	// Keep brings the provider's object in step and says what cannot be, or "".
+	// Keep brings the provider's object in step and describes what cannot be, or "".
 	Keep func(ctx context.Context, ct *grovev1alpha1.ClusterTopology) (string, error)
 }
 

@@ -23,7 +23,7 @@ import (
 // given a Role: otherwise a user who may create objects in a namespace would have the operator grant rights.
 type access struct {
 	accounts, roles map[string]origin
-	// missing says which accounts get no rights, one sentence each, where no one else has bound a Role to them.
+	// missing reports which accounts get no rights, one sentence each, where no one else has bound a Role to them.
 	missing []string
 }
 
@@ -97,7 +97,7 @@ func (r *Reconciler) isForeign(ctx context.Context, wanted client.Object, ours f
 	return !ours(existing), nil
 }
 
-// addMissing says which bindings of shared accounts are not made, unless another client made one. A graph's own account or Role that is
+// addMissing reports which bindings of shared accounts are not made, unless another client made one. A graph's own account or Role that is
 // not its own is said in Ready.
 func (r *Reconciler) addMissing(ctx context.Context, a *access, wanted *render.Graph) error {
 	for _, object := range wanted.Shared() {

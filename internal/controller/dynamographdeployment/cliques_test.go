@@ -29,7 +29,7 @@ func claimTemplate(name, class string) *resourcev1.ResourceClaimTemplate {
 	return t
 }
 
-// Placed says which pods of a ComputeDomain are in which clique, and nothing of claims that are no channels: what is one is read from the claim templates.
+// Placed reports which pods of a ComputeDomain are in which clique, and nothing of claims that are no channels: what is one is read from the claim templates.
 func TestPlacedNamesCliques(t *testing.T) {
 	role := trellisv1alpha1.Role{Name: render.RoleMain, Count: 1}
 	for _, name := range []string{"channel", "gpu", "gone"} {

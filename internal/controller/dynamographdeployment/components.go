@@ -67,7 +67,7 @@ func (s component) refused() string {
 // maxUnhealthy bounds what is said of the failing pods of one component, in bytes.
 const maxUnhealthy = 300
 
-// unhealthy says which replicas of the group fail, or which of its pods do not start, or "".
+// unhealthy reports which replicas of the group fail, or which of its pods do not start, or "".
 func (s component) unhealthy() string {
 	if c := meta.FindStatusCondition(s.group.Status.Conditions, trellisv1alpha1.ConditionPodsHealthy); c != nil && c.Status == "False" {
 		return limit.Text(c.Message, maxUnhealthy)
@@ -81,7 +81,8 @@ func (s component) rolling() bool {
 		s.group.Status.UpdatedReplicas < s.group.Status.ReadyReplicas
 }
 
-// notReady says what keeps the component from serving as wanted, or "". All its replicas must be there, current and ready, and no others.
+// notReady describes what keeps the component from serving as wanted, or "". All its replicas must be there, current and ready, and no
+// others.
 func (s component) notReady() string {
 	if s.group == nil {
 		return fmt.Sprintf("scalinggroup for component %s: not created yet", s.name)
@@ -108,7 +109,7 @@ func (s component) notReady() string {
 	return fmt.Sprintf("scalinggroup/%s: %s", s.group.Name, what)
 }
 
-// change says what the group has not counted yet.
+// change describes what the group has not counted yet.
 func (s component) change() string {
 	switch spec, status := s.group.Spec, s.group.Status; {
 	case s.otherRevision():

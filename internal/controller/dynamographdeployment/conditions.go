@@ -20,7 +20,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/validation"
 )
 
-// condition is a condition to be set. Ready is never Unknown (programs read it), and nor are the others: False says what is missing.
+// condition is a condition to be set. Ready is never Unknown (programs read it), and nor are the others: False describes what is missing.
 type condition struct {
 	kind, reason, message string
 	is                    bool

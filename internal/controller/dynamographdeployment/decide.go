@@ -24,7 +24,7 @@ type problem struct {
 	reason, message string
 }
 
-// decide resolves the deployment, or says what is wrong with it. The guard in front is the webhook's own validation, for objects that
+// decide resolves the deployment, or describes what is wrong with it. The guard in front is the webhook's own validation, for objects that
 // came in while no webhook was there. What is frozen in existing scaling groups wins over the object and over today's ClusterTopology.
 func decide(o observed, platform render.Platform) (*render.Graph, *problem) {
 	written := validation.FromHub(o.dgd)

@@ -29,7 +29,7 @@ import (
 // components are as many as a deployment may have.
 const components = 25
 
-// A deployment with the most components, each with more replicas than are listed: its status is stored, and a condition says what it leaves out.
+// A deployment with the most components, each with more replicas than are listed: its status is stored, and a condition describes what it leaves out.
 var _ = Describe("The status of a deployment at the maximum", func() {
 	DescribeTable("is stored and tells what it leaves out, with", func(ctx SpecContext, domain string, listed int) {
 		dgd := &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: apiserver.Namespace(GinkgoTB(), api), Name: "g"}}

@@ -58,7 +58,7 @@ func (s component) bound() []trellisv1alpha1.ReplicaPlacement {
 	return out
 }
 
-// placementsCondition says which components list fewer places; nil when all list as many as they should.
+// placementsCondition reports which components list fewer places; nil when all list as many as they should.
 func placementsCondition(cut []string) *condition {
 	if len(cut) == 0 {
 		return nil

@@ -31,7 +31,7 @@ const IndexByClaim = "trellis.claim"
 type prerequisites struct {
 	// any says that there are some; otherwise there is nothing to report.
 	any bool
-	// missing says what is not there, one sentence each.
+	// missing describes what is not there, one sentence each.
 	missing []string
 	// noAPI are the kinds that the cluster does not serve.
 	noAPI map[string]bool

@@ -27,7 +27,7 @@ type providerView struct {
 	// asked is the provider that would be chosen today; it differs where the deployment has pods made for another one.
 	asked render.ProviderChoice
 	state provider.State
-	// unsuited says why the provider cannot hold this graph together.
+	// unsuited explains why the provider cannot hold this graph together.
 	unsuited string
 	// workload makes the pods of multinode components, "": Trellis; askedWorkload is the one that would be chosen today.
 	workload, askedWorkload string
@@ -97,7 +97,7 @@ func frozenProvider(groups map[string]*trellisv1alpha1.ScalingGroup) string {
 	return ""
 }
 
-// providerCondition says what gets the deployment's gangs onto nodes, why that, and whether it works here.
+// providerCondition describes what gets the deployment's gangs onto nodes, why that, and whether it works here.
 func providerCondition(o observed) *condition {
 	const kind = nvidiav1beta1.ConditionProviderReady
 	chosen := fmt.Sprintf("%s, chosen %s", o.provider.Name, o.provider.Why)

@@ -76,7 +76,7 @@ func notReadyReason(o observed, s component, placed *metav1.Condition) string {
 	return nvidiav1beta1.ReasonSomeResourcesNotReady
 }
 
-// waitsForObject says what object the waiting replicas of a component wait for, such as a claim that does not exist: no capacity would
+// waitsForObject describes what object the waiting replicas of a component wait for, such as a claim that does not exist: no capacity would
 // help; "" when some wait for something else.
 func waitsForObject(o observed, s component) (why string) {
 	for i := range o.result.Waiting {

@@ -32,8 +32,8 @@ func followRollout(status *nvidiav1beta1.DynamoGraphDeploymentStatus, o observed
 	setOrRemove(status, o, nvidiav1beta1.ConditionRolledOut, rolloutCondition(o, wanted, o.now))
 }
 
-// rolloutCondition says how far each component is whose replicas are being replaced, and what the user has the update do; nil when none is
-// replaced and no update was aborted.
+// rolloutCondition describes how far each component is whose replicas are being replaced, and what the user has the update do; nil when
+// none is replaced and no update was aborted.
 func rolloutCondition(o observed, wanted *render.Graph, now time.Time) *condition {
 	rolling, parts := rollingParts(o)
 	reason, lead := controlledReason(o, wanted, len(parts) > 0, now)
@@ -88,7 +88,7 @@ func controlOf(o observed) rollout.Control {
 	return control
 }
 
-// rolledBack says which generation was aborted, and what ends that.
+// rolledBack reports which generation was aborted, and what ends that.
 func rolledBack(wanted *render.Graph) string {
 	to := "none"
 	if stored, one := wanted.Stored(); one && stored.Generation != "" {

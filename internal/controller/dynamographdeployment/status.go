@@ -121,7 +121,7 @@ func placementOf(o observed) *nvidiav1beta1.PlacementStatus {
 	return &p
 }
 
-// placementState says what the score is worth.
+// placementState describes what the score is worth.
 func placementState(o observed, score *float64) string {
 	switch {
 	case o.judged && o.result.Placed < o.result.Wanted:

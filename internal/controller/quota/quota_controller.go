@@ -221,7 +221,7 @@ func (r *Reconciler) requeue(ctx context.Context, w *quota.Workload, queue strin
 	return r.patch(ctx, w, map[string]any{"spec": map[string]any{"queueName": queue}}, "moving Workload %s to queue "+queue)
 }
 
-// patch changes a Workload as it was read. doing says what for, with the Workload's name to fill in.
+// patch changes a Workload as it was read. doing describes what for, with the Workload's name to fill in.
 func (r *Reconciler) patch(ctx context.Context, w *quota.Workload, change map[string]any, doing string) error {
 	object, err := external.Object(w)
 	if err != nil {

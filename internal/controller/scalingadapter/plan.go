@@ -81,7 +81,7 @@ func ownerReference(dgd *deployment) metav1.OwnerReference {
 	return *metav1.NewControllerRef(dgd, nvidiav1beta1.GroupVersion.WithKind("DynamoGraphDeployment"))
 }
 
-// whyIdle says why the component an adapter names does not follow it.
+// whyIdle explains why the component an adapter names does not follow it.
 func whyIdle(dgd *deployment, a *adapter) string {
 	ref := a.Spec.DGDRef
 	if dgd == nil {

@@ -27,9 +27,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// This file says when an update may count on a new worker. A frontend sends requests to a worker when it has read the DynamoWorkerMetadata
-// that the runtime publishes in the worker's pod, which is later than the pod is Ready. So a new replica is available when all its pods
-// are Ready and its first pod, in which the endpoints are, has published its metadata.
+// This file reports when an update may count on a new worker. A frontend sends requests to a worker when it has read the
+// DynamoWorkerMetadata that the runtime publishes in the worker's pod, which is later than the pod is Ready. So a new replica is available
+// when all its pods are Ready and its first pod, in which the endpoints are, has published its metadata.
 //
 // Not every runtime does that. It is expected where the pods discover each other through Kubernetes and another replica of the component
 // has published its metadata. Outside of updates, Ready is enough.
@@ -180,7 +180,7 @@ func (r *replica) whyNotAvailable() string {
 	return fmt.Sprintf("pod %s is Ready%s and %s", pod.Name, since(pod), r.notAccepted)
 }
 
-// since says when the pod's condition Ready last changed, in words; "" where it has none.
+// since reports when the pod's condition Ready last changed, in words; "" where it has none.
 func since(pod *corev1.Pod) string {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodReady && !c.LastTransitionTime.IsZero() {

@@ -30,7 +30,7 @@ const (
 	maxWhy = 160
 )
 
-// backOff says which replicas are recreated later. failed is sorted by replica.
+// backOff reports which replicas are recreated later. failed is sorted by replica.
 type backOff struct {
 	now    time.Time
 	failed []trellisv1alpha1.FailedReplica
@@ -166,7 +166,7 @@ func displaced(pod *corev1.Pod) bool {
 // newestPod is when the newest pod of the replica was created, by the clock of the API server.
 func (r *replica) newestPod() metav1.Time {
 	var newest metav1.Time
-	for _, pod := range slices.Concat(r.living(), r.leaving, r.lost) {
+	for _, pod := range slices.Concat(r.active(), r.leaving, r.lost) {
 		if pod.CreationTimestamp.After(newest.Time) {
 			newest = pod.CreationTimestamp
 		}

@@ -157,7 +157,7 @@ func expectedOf(pinner provider.Pinner, release gang.Release) *corev1.Pod {
 	return expected
 }
 
-// differs says what of a stored pod differs from what it was planned by; "" when nothing does.
+// differs describes what of a stored pod differs from what it was planned by; "" when nothing does.
 func differs(expected, stored *corev1.Pod) string {
 	switch {
 	case len(stored.Spec.SchedulingGates) > 0:

@@ -44,7 +44,7 @@ func (r *Reconciler) lookForCreations(ctx context.Context, sg *trellisv1alpha1.S
 	return nil
 }
 
-// creationsAmong are the creations that living pods of a replica are of. foreign: another operator made some.
+// creationsAmong are the creations that active pods of a replica are of. foreign: another operator made some.
 func creationsAmong(one *replica, ours func(*corev1.Pod) bool) (creations map[string]bool, foreign bool) {
 	creations = map[string]bool{}
 	for _, pod := range one.pods {

@@ -111,7 +111,7 @@ func (r *Reconciler) instancesIn(ctx context.Context, sg *trellisv1alpha1.Scalin
 	return out, nil
 }
 
-// unknownTo says which frontend does not list all of the instances, or does not answer; "" for none. All of them are asked.
+// unknownTo reports which frontend does not list all of the instances, or does not answer; "" for none. All of them are asked.
 func (r *Reconciler) unknownTo(frontends map[string]frontend.Frontend, instances []frontend.Instance) string {
 	why := ""
 	for _, name := range slices.Backward(slices.Sorted(maps.Keys(frontends))) {

@@ -54,7 +54,7 @@ func frontendAt(t *testing.T, address string) []client.Object {
 	return []client.Object{sg, pod}
 }
 
-// TestFrontendsAreAsked: where the deployment has frontends asked, a new worker counts when all that list instances list its own, and the update says which
+// TestFrontendsAreAsked: where the deployment has frontends asked, a new worker counts when all that list instances list its own, and the update reports which
 // frontend does not.
 func TestFrontendsAreAsked(t *testing.T) {
 	listing := func(ids ...string) string {

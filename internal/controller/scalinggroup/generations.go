@@ -39,7 +39,7 @@ func generationsOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica
 	return slices.Clip(listed)
 }
 
-// progressOf says when the update of a group last came further. The clock begins anew with another revision and when a paused update is
+// progressOf reports when the update of a group last came further. The clock begins anew with another revision and when a paused update is
 // resumed. inPlace: it continues in place from now on.
 func progressOf(
 	sg *trellisv1alpha1.ScalingGroup, status *trellisv1alpha1.ScalingGroupStatus, over, inPlace bool, now metav1.Time,

@@ -26,7 +26,7 @@ const (
 	maxCause = 160
 )
 
-// healthCondition says which replicas failed and which pods do not start; nil when there is nothing to say.
+// healthCondition reports which replicas failed and which pods do not start; nil when there is nothing to say.
 func healthCondition(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, b backOff) *metav1.Condition {
 	c := &metav1.Condition{Type: trellisv1alpha1.ConditionPodsHealthy, Status: metav1.ConditionFalse, ObservedGeneration: sg.Generation}
 	failed, stuck, ending := b.messages(sg, replicas), stuckPods(replicas), notEnding(replicas)
@@ -71,7 +71,7 @@ func (b *backOff) messages(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]
 func stuckPods(replicas map[int32]*replica) []string {
 	var out []string
 	for _, ordinal := range sortedOrdinals(replicas) {
-		for _, pod := range replicas[ordinal].living() {
+		for _, pod := range replicas[ordinal].active() {
 			if why := whyNotStarting(pod); why != "" && !render.PodReady(pod) {
 				out = append(out, "pod "+pod.Name+": "+why)
 			}

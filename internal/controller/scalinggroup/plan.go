@@ -61,7 +61,7 @@ func summaries(replicas map[int32]*replica) []rollout.Replica {
 		r := replicas[ordinal]
 		state, why := r.state()
 		out = append(out, rollout.Replica{
-			Ordinal: int(ordinal), State: state, Outdated: r.outdated, Generation: r.generation, Born: r.born(), Why: why,
+			Ordinal: int(ordinal), State: state, Outdated: r.outdated, Generation: r.generation, Created: r.created(), Why: why,
 			NoQuota: r.noQuota, KeepsQuota: r.keepsQuota,
 		})
 	}

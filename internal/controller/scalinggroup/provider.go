@@ -42,7 +42,7 @@ func (r *Reconciler) fit(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, 
 		fresh[ordinal] = append(fresh[ordinal], pod)
 	}
 	for ordinal, pods := range fresh {
-		placer.Prepare(sg, ordinal, pods, replicas[ordinal].living())
+		placer.Prepare(sg, ordinal, pods, replicas[ordinal].active())
 	}
 	return s
 }
@@ -51,7 +51,7 @@ func (r *Reconciler) fit(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, 
 func (s *steps) replaceForeign(sg *trellisv1alpha1.ScalingGroup, placer provider.Placer, replicas map[int32]*replica) {
 	for _, ordinal := range slices.Sorted(maps.Keys(replicas)) {
 		r := replicas[ordinal]
-		pods := r.living()
+		pods := r.active()
 		if r.released() || len(pods) == 0 || placer.Kept(pods) {
 			continue
 		}
@@ -69,8 +69,8 @@ func (s *steps) replace(sg *trellisv1alpha1.ScalingGroup, r *replica, why string
 	s.remove(sg, r, why)
 }
 
-// living are the pods of a replica, in index order; none when there is no such replica.
-func (r *replica) living() []*corev1.Pod {
+// active are the pods of a replica, in index order; none when there is no such replica.
+func (r *replica) active() []*corev1.Pod {
 	if r == nil {
 		return nil
 	}

@@ -53,7 +53,7 @@ func (q *queue) judge(sg *trellisv1alpha1.ScalingGroup, own []*corev1.Pod, repli
 	}
 	joining := quota.Join(sg, q.groups, own, q.workloads)
 	for _, r := range replicas {
-		if pods := r.living(); len(pods) > 0 {
+		if pods := r.active(); len(pods) > 0 {
 			r.noQuota, r.keepsQuota = joining.Denied(pods[0]), joining.Keeps(pods[0])
 		}
 	}
@@ -154,7 +154,7 @@ func (r *Reconciler) siblings(ctx context.Context, o client.Object) []reconcile.
 // although the group is in none, or the other way round.
 func (s *steps) replaceUnqueued(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica) {
 	for _, ordinal := range slices.Sorted(maps.Keys(replicas)) {
-		pods := replicas[ordinal].living()
+		pods := replicas[ordinal].active()
 		begun := func(pod *corev1.Pod) bool { return len(pod.Spec.SchedulingGates) == 0 }
 		suits := func(pod *corev1.Pod) bool { return quota.Suits(sg, pod) }
 		if len(pods) > 0 && !slices.ContainsFunc(pods, begun) && slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return !suits(pod) }) {

@@ -21,7 +21,7 @@ const (
 	maxDelay   = 30 * time.Second
 )
 
-// allowance says what blocks making pods.
+// allowance describes what blocks making pods.
 type allowance struct {
 	// again is the time until the next try, 0 when it may be now; refused is what the API server said last.
 	again   time.Duration

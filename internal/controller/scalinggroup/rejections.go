@@ -23,8 +23,8 @@ const (
 	maxRejection = 64
 )
 
-// rejected says why the kubelets of hosts rejected pods of the replica, by host. Such pods ended before any container of theirs ran: the
-// kubelet had no device, no aligned resources or no room for them (UnexpectedAdmissionError, TopologyAffinityError, OutOfcpu, ...),
+// rejected explains why the kubelets of hosts rejected pods of the replica, by host. Such pods ended before any container of theirs ran:
+// the kubelet had no device, no aligned resources or no room for them (UnexpectedAdmissionError, TopologyAffinityError, OutOfcpu, ...),
 // whatever the node's object says.
 func (r *replica) rejected() map[string]string {
 	hosts := map[string]string{}

@@ -84,7 +84,7 @@ func TestRejectionsAreKeptByHost(t *testing.T) {
 	}
 }
 
-// PodsHealthy names the host of each failure, and says when it comes last.
+// PodsHealthy names the host of each failure, and reports when it comes last.
 func TestHealthNamesTheRejectingHost(t *testing.T) {
 	sg := group(1, 1)
 	var said []string

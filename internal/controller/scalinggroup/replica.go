@@ -153,13 +153,13 @@ func (r *replica) all(is func(*corev1.Pod) bool) bool {
 	return true
 }
 
-// born is when the youngest pod was made.
-func (r *replica) born() int64 {
-	var born int64
+// created is when the youngest pod was made.
+func (r *replica) created() int64 {
+	var created int64
 	for _, pod := range r.pods {
-		born = max(born, pod.CreationTimestamp.Unix())
+		created = max(created, pod.CreationTimestamp.Unix())
 	}
-	return born
+	return created
 }
 
 func (r *replica) indexes() []int32 { return slices.Sorted(maps.Keys(r.pods)) }

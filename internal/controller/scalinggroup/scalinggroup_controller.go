@@ -215,7 +215,7 @@ func (r *Reconciler) decide(ctx context.Context, o observed) decision {
 	return d
 }
 
-// finish reports what has come of a reconcile, and says when the next is due.
+// finish reports what has come of a reconcile, and reports when the next is due.
 func (r *Reconciler) finish(ctx context.Context, o observed, d decision, allowed allowance, failure error) (ctrl.Result, error) {
 	result := ctrl.Result{RequeueAfter: earliest(earliest(o.ends, o.asks), earliest(allowed.again, d.failing.again))}
 	if failure == nil && d.steps.onlyMake() {

@@ -70,7 +70,7 @@ func statusOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, nex
 const saysInPlace = "the queue has no quota for a surplus replica, so one replica at a time is replaced within its quota"
 
 // rolledOutCondition: an update or restart is over when nothing outdated is left and as many replicas serve as are wanted. That a replica
-// is lost later does not begin it again. waiting says what keeps new replicas from being available.
+// is lost later does not begin it again. waiting describes what keeps new replicas from being available.
 func rolledOutCondition(sg *trellisv1alpha1.ScalingGroup, status *trellisv1alpha1.ScalingGroupStatus, next rollout.Plan,
 	waiting []string) metav1.Condition {
 	c := metav1.Condition{
@@ -116,7 +116,7 @@ func podsCondition(sg *trellisv1alpha1.ScalingGroup, failure error) metav1.Condi
 	return c
 }
 
-// placementsCondition says what the status has no space for; nil when it has all.
+// placementsCondition describes what the status has no space for; nil when it has all.
 func placementsCondition(sg *trellisv1alpha1.ScalingGroup, cut gang.CutPlacements) *metav1.Condition {
 	if cut.Depth == 0 {
 		return nil
@@ -133,7 +133,7 @@ func placementsCondition(sg *trellisv1alpha1.ScalingGroup, cut gang.CutPlacement
 	}
 }
 
-// placementsOf says where each replica sits that is there or to be made. One that is not complete anywhere keeps the entry of
+// placementsOf tells where each replica sits that is there or to be made. One that is not complete anywhere keeps the entry of
 // where it last did.
 func placementsOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica,
 	nodeLabels func(string) map[string]string) []trellisv1alpha1.ReplicaPlacement {

@@ -42,7 +42,7 @@ func ProbePod(namespace string) *corev1.Pod {
 	}
 }
 
-// Dropped says which field of a group the API server has taken out.
+// Dropped reports which field of a group the API server has taken out.
 func Dropped(want, made *schedulingv1beta1.PodGroup) string {
 	switch {
 	case want.Spec.SchedulingConstraints != nil && made.Spec.SchedulingConstraints == nil:

@@ -30,7 +30,7 @@ g in one zone
 	mayLeave = "Worker: Grove chooses the zone of each replica after the first on its own, so they may leave the deployment's"
 )
 
-// choosing are the rules about where a graph goes first; living those about what happens to it later.
+// choosing are the rules about where a graph goes first; running those about what happens to it later.
 var choosing = map[string]rule{
 	"1 the graph is in one domain": {
 		nodes: racks(2, 8, "a/r0", "b/r0", "b/r1"), level: "zone",

@@ -34,7 +34,7 @@ func newKeeping(ctx context.Context, name, kind string, write func(context.Conte
 	return k
 }
 
-// keep brings the object in step, or says why not.
+// keep brings the object in step, or explains why not.
 func (k *keeping) keep() string {
 	GinkgoHelper()
 	why, err := k.write(k.ctx, k.ct)

@@ -52,7 +52,7 @@ func (r rule) multinode() bool {
 // rules are all of them.
 var rules = func() map[string]rule {
 	all := maps.Clone(choosing)
-	maps.Copy(all, living)
+	maps.Copy(all, running)
 	return all
 }()
 

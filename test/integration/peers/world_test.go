@@ -71,7 +71,7 @@ type world struct {
 	// ctx ends with the spec.
 	ctx      context.Context
 	ns, name string
-	// refuses: the scheduler binds nothing, and says why.
+	// refuses: the scheduler binds nothing, and explains why.
 	refuses string
 	// sets plays LeaderWorkerSet where that makes the pods of multinode components; else nil.
 	sets *lwsWorld

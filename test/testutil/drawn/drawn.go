@@ -13,7 +13,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli/tree"
 )
 
-// Diff says where a domain of a map, which has all domains below it, differs from the same domain of a report, which sums up those without
+// Diff tells where a domain of a map, which has all domains below it, differs from the same domain of a report, which sums up those without
 // pods. It is empty when they agree. It returns how many domains of the report it compared.
 func Diff(reported, whole *tree.Domain) (diff string, domains int) {
 	var b strings.Builder

@@ -51,7 +51,7 @@ func UIDs(pods []corev1.Pod) map[types.UID]bool {
 	return out
 }
 
-// AllNew says why pods are not want pods of which none was there before.
+// AllNew explains why pods are not want pods of which none was there before.
 func AllNew(before map[types.UID]bool, pods []corev1.Pod, want int) error {
 	for i := range pods {
 		if before[pods[i].UID] {

@@ -77,7 +77,7 @@ func defaultClique(clique map[string]any) error {
 	return err
 }
 
-// GroveRefuses says why that webhook refuses a change of a PodCliqueSet; nil when it does not.
+// GroveRefuses explains why that webhook refuses a change of a PodCliqueSet; nil when it does not.
 func GroveRefuses(updated, old *unstructured.Unstructured) error {
 	now, before := &grove.PodCliqueSet{}, &grove.PodCliqueSet{}
 	if err := errors.Join(external.Read(updated, now), external.Read(old, before)); err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/provider/kai"
 )
 
-// KAIRefuses says why the admission webhook of KAI Scheduler v0.17.0 refuses a PodGroup; nil when it does not. A minimum of more children
-// than there are is only warned of.
+// KAIRefuses explains why the admission webhook of KAI Scheduler v0.17.0 refuses a PodGroup; nil when it does not. A minimum of more
+// children than there are is only warned of.
 func KAIRefuses(object *unstructured.Unstructured) error {
 	pg := &kai.PodGroup{}
 	if err := external.Read(object, pg); err != nil {

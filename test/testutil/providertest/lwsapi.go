@@ -30,7 +30,7 @@ func LWSDefaults(set *unstructured.Unstructured) error {
 	return nil
 }
 
-// LWSRefuses says why that webhook refuses a set; nil when it does not. The set's name becomes a Service's.
+// LWSRefuses explains why that webhook refuses a set; nil when it does not. The set's name becomes a Service's.
 func LWSRefuses(set *unstructured.Unstructured) error {
 	if problems := validation.IsDNS1035Label(set.GetName()); len(problems) > 0 {
 		return fmt.Errorf("metadata.name: Invalid value: %q: %s", set.GetName(), strings.Join(problems, "; "))

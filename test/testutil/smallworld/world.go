@@ -78,7 +78,7 @@ func (w *World) Check(rt *rapid.T, f Filters) {
 	}
 }
 
-// Objects are what filters look up: namespaces, and what says where volumes can be used.
+// Objects are what filters look up: namespaces, and what tells where volumes can be used.
 func (w *World) Objects() (list []runtime.Object) {
 	for _, name := range slices.Sorted(maps.Keys(teams)) {
 		list = append(list, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: teams[name]}})

@@ -22,7 +22,7 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/simulated"
 )
 
-// place says which sandbox is meant.
+// place reports which sandbox is meant.
 type place struct {
 	name, dir string
 }

@@ -86,7 +86,7 @@ func TestSandboxRefusals(t *testing.T) {
 	}
 }
 
-// Without the sources or the programs of a peer nothing starts, and the message says what to provide.
+// Without the sources or the programs of a peer nothing starts, and the message describes what to provide.
 func TestSandboxWithoutPeers(t *testing.T) {
 	empty := t.TempDir()
 	programs := filepath.Join(t.TempDir(), "bin")
