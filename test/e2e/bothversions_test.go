@@ -97,14 +97,16 @@ spec:
 
 var _ = Describe("A manifest of Dynamo 1.5 with roles", func() {
 	// What says the same in the other version replaces nothing, before and after an update in either.
-	It("is updated in step in either version, and replaces nothing when the other version is applied by another manager", func(ctx SpecContext) {
-		w := newWorld(ctx, "both-versions", racks(2, 8, "a/r0", "a/r1", "a/r2", "a/r3")...)
+	DescribeTable("is updated in step in either version, and replaces nothing when the other version is applied", func(
+		ctx SpecContext, name string, managers map[string]string,
+	) {
+		w := newWorld(ctx, name, racks(2, 8, "a/r0", "a/r1", "a/r2", "a/r3")...)
 		apply := func(version, tag string) {
 			GinkgoHelper()
 			file := filepath.Join(GinkgoT().TempDir(), "g.yaml")
 			text := strings.NewReplacer("TOPOLOGY", w.name, "TAG", tag).Replace(manifestsOf15[version])
 			Expect(os.WriteFile(file, []byte(text), 0o600)).To(Succeed())
-			w.mustKubectl("apply", "--server-side", "--field-manager", version, "--force-conflicts", "-f", file)
+			w.mustKubectl("apply", "--server-side", "--field-manager", managers[version], "--force-conflicts", "-f", file)
 		}
 		updated := func(tag string) {
 			GinkgoHelper()
@@ -140,5 +142,10 @@ var _ = Describe("A manifest of Dynamo 1.5 with roles", func() {
 		updated("1.5.2")
 		watcher.stop()
 		Expect(watcher.seen).To(HaveLen(3), "the generations that there were")
-	}, SpecTimeout(suite.Timeout()))
+	},
+		Entry("by a manager of each version", SpecTimeout(suite.Timeout()), "both-versions",
+			map[string]string{"v1alpha1": "former", "v1beta1": "current"}),
+		Entry("by one manager", SpecTimeout(suite.Timeout()), "both-versions-one",
+			map[string]string{"v1alpha1": "one", "v1beta1": "one"}),
+	)
 })

@@ -4,7 +4,6 @@
 package rollout
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -130,10 +129,18 @@ func toAbort(o Observed) (string, error) {
 	case status.Target == "" && o.Graph.Status.ObservedGeneration != o.Graph.Generation:
 		return "", errors.New("the operator has not taken up the last change yet: try again in a moment")
 	case status.Target == "":
-		return "", fmt.Errorf("no update of the workers is in progress; what was rolled out last, generation %s, is aborted by the annotation %s",
-			cmp.Or(status.Generation, "none"), rollout.AnnotationAborted)
+		return "", notUpdating(o, status.Generation)
 	}
 	return status.Target, nil
+}
+
+// notUpdating is the error of an abort where no update is in progress. One that has ended can be undone.
+func notUpdating(o Observed, generation string) error {
+	if generation == "" {
+		return errors.New("no update of the workers is in progress")
+	}
+	return fmt.Errorf("no update of the workers is in progress; to return from generation %s, which is rolled out, to the one before: "+
+		"kubectl annotate dgd -n %s %s %s=%s", generation, o.Graph.Namespace, o.Graph.Name, rollout.AnnotationAborted, generation)
 }
 
 // change writes annotations, and reports it.

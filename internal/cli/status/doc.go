@@ -6,9 +6,9 @@
 //
 //	llm in team-a is not ready (pods_not_ready), 2 of 2 components placed in zone-a
 //
-//	SERVICE   READY  UPDATED  WHERE                         WAITING FOR
-//	Decode      2/3        3  zone-a/rack-1, zone-a/rack-2  1 replica to start: ImagePullBackOff (llm-decode-2)
-//	Frontend    1/1        1  zone-a
+//	COMPONENT  READY  UPDATED  WHERE                         WAITING FOR
+//	Decode       2/3        3  zone-a/rack-1, zone-a/rack-2  1 replica to start: ImagePullBackOff (llm-decode-2)
+//	Frontend     1/1        1  zone-a
 //
 // Read takes what it needs from a cluster, Build makes the report (pure), Text and Changes render it, and Follow continues with every
 // change until the graph is as wanted.

@@ -22,7 +22,7 @@ func (r Status) Refs() []cli.Ref {
 
 // Text is the report as a table.
 func (r Status) Text(p text.Page) string {
-	rows := [][]string{{"SERVICE", "READY", "UPDATED", "WHERE", "WAITING FOR"}}
+	rows := [][]string{{"COMPONENT", "READY", "UPDATED", "WHERE", "WAITING FOR"}}
 	for _, s := range r.Components {
 		waiting := append(s.Waiting, "")
 		ready := fmt.Sprintf("%d/%d", s.Ready, s.Desired)

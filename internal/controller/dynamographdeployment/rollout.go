@@ -169,7 +169,7 @@ func rollingParts(o observed) (reason string, parts []string) {
 			continue
 		}
 		c := meta.FindStatusCondition(sg.Status.Conditions, trellisv1alpha1.ConditionRolledOut)
-		part := name + ": " + strings.Replace(c.Message, rollout.WaitsForOthers, waitsFor(o), 1)
+		part := name + ": " + strings.Replace(c.Message, rollout.WaitsForOthers, waitsFor(o, name), 1)
 		if c.Reason == trellisv1alpha1.ReasonRolloutWaitsForCapacity {
 			if why, refused := refusalOf(o, sg); refused {
 				reason = nvidiav1beta1.ReasonRolloutWaitsForCapacity
@@ -184,8 +184,9 @@ func rollingParts(o observed) (reason string, parts []string) {
 // maxBlocking is how many components a message names that others wait for.
 const maxBlocking = 3
 
-// waitsFor names the workers that the others wait for: those of which the least part serves the new generation.
-func waitsFor(o observed) string {
+// waitsFor names the workers that a component waits for: of all others, those of which the least part serves the new generation. Where
+// only the component itself is behind, its next step is not decided yet.
+func waitsFor(o observed, name string) string {
 	var stepped []*trellisv1alpha1.ScalingGroup
 	for _, name := range sortedNames(o) {
 		if sg := o.groups[name]; sg != nil && sg.Spec.Step != nil && sg.Spec.Replicas > 0 {
@@ -198,9 +199,12 @@ func waitsFor(o observed) string {
 	least := slices.MinFunc(stepped, compareServed)
 	var names []string
 	for _, sg := range stepped {
-		if compareServed(sg, least) == 0 {
+		if compareServed(sg, least) == 0 && sg.Spec.Service != name {
 			names = append(names, sg.Spec.Service)
 		}
+	}
+	if len(names) == 0 {
+		return "waits for its next step"
 	}
 	return rollout.WaitsForOthers + ": " + strings.Join(limit.First(names, maxBlocking, "components"), ", ")
 }

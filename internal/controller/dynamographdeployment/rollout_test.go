@@ -142,7 +142,7 @@ func TestRolloutCondition(t *testing.T) {
 	}
 }
 
-// TestWhichComponentBlocksAStep: the message names the workers that the others wait for.
+// TestWhichComponentBlocksAStep: the message names the workers that the others wait for, and not the component itself.
 func TestWhichComponentBlocksAStep(t *testing.T) {
 	o := disaggregated(t)
 	edit(o)
@@ -150,12 +150,15 @@ func TestWhichComponentBlocksAStep(t *testing.T) {
 	count(o, "prefill", 1, 1)
 	count(o, "decode", 4, 0)
 	written(t, &o)
-	sg := o.groups["prefill"]
-	meta.SetStatusCondition(&sg.Status.Conditions, metav1.Condition{
-		Type: trellisv1alpha1.ConditionRolledOut, Status: metav1.ConditionFalse, Reason: trellisv1alpha1.ReasonRollingOut,
-		Message: "1 of 2 replicas serve the current revision, 2 serve in all; " + rollout.WaitsForOthers,
-	})
-	want := "prefill: 1 of 2 replicas serve the current revision, 2 serve in all; waits for the other workers of its generation: decode"
+	for _, name := range []string{"prefill", "decode"} {
+		sg := o.groups[name]
+		meta.SetStatusCondition(&sg.Status.Conditions, metav1.Condition{
+			Type: trellisv1alpha1.ConditionRolledOut, Status: metav1.ConditionFalse, Reason: trellisv1alpha1.ReasonRollingOut,
+			Message: "some replicas serve the current revision; " + rollout.WaitsForOthers,
+		})
+	}
+	want := "decode: some replicas serve the current revision; waits for its next step. " +
+		"prefill: some replicas serve the current revision; waits for the other workers of its generation: decode"
 	if got := rolloutCondition(o, nil, time.Now()); got == nil || got.message != want {
 		t.Errorf("got %+v, want %s", got, want)
 	}
