@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -37,22 +38,40 @@ const (
 	queueLabel = "kueue.x-k8s.io/queue-name"
 	groupLabel = "kueue.x-k8s.io/pod-group-name"
 	lwsLabel   = "leaderworkerset.sigs.k8s.io/name"
+
+	lwsIndexLabel = "leaderworkerset.sigs.k8s.io/group-index"
 )
 
 // way is one way to have gangs admitted by Kueue.
 type way struct {
 	name string
-	// gang is what is created for one.
-	gang func(t *team, name string) []client.Object
+	// objects are what is created under a name.
+	objects func(t *team, name string) []client.Object
+	// gangs is how many gangs these make.
+	gangs int
 	// all are the kinds that all of them are deleted by. Kueue keeps plain pods until their Workload is deleted.
 	all []client.Object
 }
 
-var ways = []way{
-	{"Trellis", func(t *team, name string) []client.Object { return []client.Object{t.graph(name, workers(1))} }, []client.Object{&nvidiav1alpha1.DynamoGraphDeployment{}}},
-	{"plain pods in a group of Kueue", podGroup, []client.Object{&corev1.Pod{}, kueueObject("Workload", "", "", nil)}},
-	{"LeaderWorkerSet with Kueue", leaderWorkerSet, []client.Object{newLeaderWorkerSet()}},
-}
+var (
+	deployments      = []client.Object{&nvidiav1alpha1.DynamoGraphDeployment{}}
+	leaderWorkerSets = []client.Object{newLeaderWorkerSet()}
+	podsOfGroups     = []client.Object{&corev1.Pod{}, kueueObject("Workload", "", "", nil)}
+)
+
+// eachAlone are ways with an object for each gang, and together those with one object for all gangs, as serving is scaled. Kueue's groups
+// of plain pods have no object for several of them.
+var (
+	eachAlone = []way{
+		{"Trellis", func(t *team, name string) []client.Object { return []client.Object{t.graph(name, workers(1))} }, 1, deployments},
+		{"plain pods in a group of Kueue", podGroup, 1, podsOfGroups},
+		{"LeaderWorkerSet with Kueue", leaderWorkerSetOf(1), 1, leaderWorkerSets},
+	}
+	together = []way{
+		{"Trellis, one deployment", func(t *team, name string) []client.Object { return []client.Object{t.graph(name, workers(costGangs))} }, costGangs, deployments},
+		{"LeaderWorkerSet with Kueue, one set", leaderWorkerSetOf(costGangs), costGangs, leaderWorkerSets},
+	}
+)
 
 // pods of a gang that Trellis does not make.
 func costPod() corev1.PodSpec {
@@ -81,8 +100,12 @@ func newLeaderWorkerSet() *unstructured.Unstructured {
 	return o
 }
 
-// leaderWorkerSet is Kueue's own integration of LeaderWorkerSet.
-func leaderWorkerSet(t *team, name string) []client.Object {
+// leaderWorkerSetOf gangs is Kueue's own integration of LeaderWorkerSet.
+func leaderWorkerSetOf(gangs int) func(t *team, name string) []client.Object {
+	return func(t *team, name string) []client.Object { return []client.Object{leaderWorkerSet(t, name, gangs)} }
+}
+
+func leaderWorkerSet(t *team, name string, gangs int) client.Object {
 	spec := costPod()
 	template, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&corev1.PodTemplateSpec{Spec: spec})
 	Expect(err).NotTo(HaveOccurred())
@@ -90,8 +113,8 @@ func leaderWorkerSet(t *team, name string) []client.Object {
 	o.SetNamespace(t.namespace)
 	o.SetName(name)
 	o.SetLabels(map[string]string{queueLabel: queueName})
-	o.Object["spec"] = map[string]any{"replicas": int64(1), "leaderWorkerTemplate": map[string]any{"size": int64(hostsPerRack), "workerTemplate": template}}
-	return []client.Object{o}
+	o.Object["spec"] = map[string]any{"replicas": int64(gangs), "leaderWorkerTemplate": map[string]any{"size": int64(hostsPerRack), "workerTemplate": template}}
+	return o
 }
 
 // bindings are when gangs had all their pods bound.
@@ -120,7 +143,8 @@ func (t *team) follow() *bindings {
 }
 
 func (b *bindings) bound(pod *corev1.Pod) {
-	gang := cmp.Or(pod.Labels[render.LabelGraph], pod.Labels[lwsLabel], pod.Labels[groupLabel])
+	gang := gangOf(cmp.Or(pod.Labels[render.LabelGraph], pod.Labels[lwsLabel], pod.Labels[groupLabel]),
+		cmp.Or(pod.Labels[render.LabelReplica], pod.Labels[lwsIndexLabel], "0"))
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.nodes[gang] == nil {
@@ -131,6 +155,9 @@ func (b *bindings) bound(pod *corev1.Pod) {
 		b.whole[gang] = time.Now()
 	}
 }
+
+// gangOf is the name of a gang of an object.
+func gangOf(object, index string) string { return object + "/" + index }
 
 func (b *bindings) of(gang string) (time.Time, bool) {
 	b.mu.Lock()
@@ -152,10 +179,13 @@ func (t *team) measure(w way, round int) cost {
 	b, created := t.follow(), map[string]time.Time{}
 	var names []string
 	before, start := spentSoFar(t.ctx), time.Now()
-	for n := range costGangs {
+	for n := range costGangs / w.gangs {
 		name := fmt.Sprintf("c%d-%d", round, n)
-		names, created[name] = append(names, name), time.Now()
-		for _, o := range w.gang(t, name) {
+		for i := range w.gangs {
+			gang := gangOf(name, strconv.Itoa(i))
+			names, created[gang] = append(names, gang), time.Now()
+		}
+		for _, o := range w.objects(t, name) {
 			t.create(o)
 		}
 	}
@@ -197,7 +227,7 @@ func (t *team) empty() error {
 
 var _ = Describe("The cost of quota by the real Kueue", Serial, suite.Slow, func() {
 	// It reports the ratios and asserts none: they depend on what else the machine does.
-	It("is measured against Kueue's own integrations, for the same gangs", func(ctx SpecContext) {
+	DescribeTable("is measured against Kueue's own integrations, for the same gangs", func(ctx SpecContext, ways []way) {
 		t := newHall(ctx, costGangs).newTeam("a", costGangs*hostsPerRack*gpusPerHost)
 		costs := make([][]cost, len(ways))
 		for round := range costRounds {
@@ -205,19 +235,27 @@ var _ = Describe("The cost of quota by the real Kueue", Serial, suite.Slow, func
 				costs[i] = append(costs[i], t.measure(w, round))
 			}
 		}
-		least := func(of []cost, by func(cost) time.Duration) cost {
-			return slices.MinFunc(of, func(a, b cost) int { return cmp.Compare(by(a), by(b)) })
-		}
-		median, all := func(c cost) time.Duration { return c.median }, func(c cost) time.Duration { return c.all }
-		cpu := func(c cost) time.Duration { return c.spent.all() }
-		best := func(of []cost, by func(cost) time.Duration) time.Duration { return by(least(of, by)) }
-		var table strings.Builder
-		for i, w := range ways {
-			m, a := best(costs[i], median), best(costs[i], all)
-			fmt.Fprintf(&table, "%s: half of the gangs bound after %s, all after %s; Trellis takes %.2f and %.2f of it, and %.2f of the CPU time; %s\n", w.name,
-				m.Round(time.Millisecond), a.Round(time.Millisecond), float64(best(costs[0], median))/float64(m), float64(best(costs[0], all))/float64(a),
-				float64(best(costs[0], cpu))/float64(best(costs[i], cpu)), least(costs[i], cpu).spent)
-		}
-		AddReportEntry("the best of the rounds", table.String())
-	}, SpecTimeout(4*suite.Timeout()))
+		AddReportEntry("the best of the rounds", compared(ways, costs))
+	},
+		Entry("in an object for each gang", SpecTimeout(4*suite.Timeout()), eachAlone),
+		Entry("in one object for all gangs", SpecTimeout(4*suite.Timeout()), together),
+	)
 })
+
+// compared is a table of the best rounds of each way. The first way is compared with all.
+func compared(ways []way, costs [][]cost) string {
+	least := func(of []cost, by func(cost) time.Duration) cost {
+		return slices.MinFunc(of, func(a, b cost) int { return cmp.Compare(by(a), by(b)) })
+	}
+	median, all := func(c cost) time.Duration { return c.median }, func(c cost) time.Duration { return c.all }
+	cpu := func(c cost) time.Duration { return c.spent.all() }
+	best := func(of []cost, by func(cost) time.Duration) time.Duration { return by(least(of, by)) }
+	var table strings.Builder
+	for i, w := range ways {
+		m, a := best(costs[i], median), best(costs[i], all)
+		fmt.Fprintf(&table, "%s: half of the gangs bound after %s, all after %s; Trellis takes %.2f and %.2f of it, and %.2f of the CPU time; %s\n", w.name,
+			m.Round(time.Millisecond), a.Round(time.Millisecond), float64(best(costs[0], median))/float64(m), float64(best(costs[0], all))/float64(a),
+			float64(best(costs[0], cpu))/float64(best(costs[i], cpu)), least(costs[i], cpu).spent)
+	}
+	return table.String()
+}
