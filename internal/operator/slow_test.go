@@ -172,7 +172,7 @@ func (s *served) admissionHangs() {
 	Expect(s.now("g").Generation).To(Equal(before.Generation))
 	err := s.c.Get(s.ctx, client.ObjectKey{Namespace: "slow", Name: "refused"}, &nvidiav1beta1.DynamoGraphDeployment{})
 	Expect(err).To(Satisfy(apierrors.IsNotFound), "the refused graph")
-	s.until("the adapter says that its number waits", func() error { return s.adapterSays("not written yet, and tried again") })
+	s.until("the adapter says that its number waits", func() error { return s.adapterSays("not written yet, and are retried") })
 	s.admission.mend()
 	s.until("the number is written", func() error {
 		return errors.Join(s.hasPods("g", "frontend-0", "frontend-1", "frontend-2", "worker-0-0", "worker-0-1"), s.reports("g"), s.adapterSays("follows this adapter"))
