@@ -106,7 +106,7 @@ var _ = Describe("A graph under PodGroup", func() {
 		for _, pod := range w.all() {
 			Expect(pod.Spec.NodeName).To(BeEmpty(), "%s is bound without its gang", pod.Name)
 		}
-		w.hasEvent("Pod", "g-worker-0-0", "SchedulerRefuses", "the kube-scheduler says")
+		w.hasEvent("Pod", "g-worker-0-0", "SchedulerRefuses", "the kube-scheduler reports")
 		w.inSight("a-r0-0")
 		w.ready("g")
 	}, SpecTimeout(suite.Timeout()))
