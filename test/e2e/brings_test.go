@@ -82,7 +82,7 @@ var _ = Describe("What a deployment brings", func() {
 		By("a claim and a kind that are not there are named")
 		const prerequisites = nvidiav1alpha1.ConditionPrerequisitesMet
 		w.hasCondition("one", prerequisites, metav1.ConditionFalse, "PrerequisitesMissing", "PersistentVolumeClaim datasets does not exist", "Worker")
-		w.hasCondition("one", prerequisites, metav1.ConditionFalse, "PrerequisitesMissing", "InferencePool one-pool cannot be made")
+		w.hasCondition("one", prerequisites, metav1.ConditionFalse, "PrerequisitesMissing", "InferencePool one-pool cannot be created")
 		w.hasCondition("one", nvidiav1alpha1.ConditionReady, metav1.ConditionFalse, "some_resources_are_not_ready", "Missing: PersistentVolumeClaim datasets")
 
 		By("they come, and it continues by itself")
