@@ -23,8 +23,8 @@ import (
 
 const (
 	// lastRefusal is the longest time that a place is left out for after a scheduler refused a gang there. The first one is
-	// Options.RequeueAfter, and each further refusal at the place doubles it. For as long again after that time the place comes last, and
-	// then it is forgotten.
+	// Options.RequeueAfter, and each further refusal at the place doubles it, and lasts at least until the next place has been tried. For as
+	// long again after that time the place comes last, and then it is forgotten.
 	lastRefusal = time.Hour
 	// maxRefusals is how many places are remembered of one shape of pods. The one that has been refused least often is dropped first.
 	maxRefusals = 256
@@ -83,13 +83,24 @@ func (l *ledger) refused(graph types.NamespacedName, shape string, now refusal) 
 		}
 	}
 	list = slices.DeleteFunc(list, func(one refusal) bool { return one.place.Equal(now.place) })
-	now.until = at.Add(doubled(l.options.RequeueAfter, lastRefusal, now.times))
+	out := doubled(l.options.RequeueAfter, lastRefusal, now.times)
+	if now.times > 0 {
+		out = max(out, l.untilTheNext(graph, at))
+	}
+	now.until = at.Add(out)
 	now.times++
 	if len(list) >= maxRefusals {
 		least := slices.MinFunc(list, func(a, b refusal) int { return a.times - b.times })
 		list = slices.DeleteFunc(list, func(one refusal) bool { return one.place.Equal(least.place) })
 	}
 	l.refusals[graph][shape] = append(list, now)
+}
+
+// untilTheNext is about how long it takes until the next place of a graph is refused, too, and its pause after that is over: a place that
+// is used again before would have the graph go back and forth, and never say that it is refused everywhere.
+func (l *ledger) untilTheNext(graph types.NamespacedName, now time.Time) time.Duration {
+	times := l.backoffs.times(graph, now)
+	return 2*l.options.RequeueAfter + doubled(firstBackoff, lastBackoff, times) + doubled(firstBackoff, lastBackoff, times+1)
 }
 
 // dropWithin forgets the hosts of a domain: it is refused as a domain.

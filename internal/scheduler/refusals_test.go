@@ -141,9 +141,9 @@ func TestRefusedGangsGoElsewhere(t *testing.T) {
 		"1m33s waits: Requeued g1-work-0-1 could not be bound: " + noDevice + "; left out for such pods: z/a",
 		"1m37s in b",
 		"2m7s waits: Requeued g1-work-0-1 could not be bound: " + noDevice + "; left out for such pods: z/b",
-		"2m15s waits: RefusedEverywhere it has capacity only where a scheduler refused it: z/a (left out until " + at(153) + "): " + noDevice +
-			"; z/b (left out until " + at(187) + "): " + noDevice,
-		"2m33s in a",
+		"2m15s waits: RefusedEverywhere it has capacity only where a scheduler refused it: z/a (left out until " + at(165) + "): " + noDevice +
+			"; z/b (left out until " + at(211) + "): " + noDevice,
+		"2m45s in a",
 	}
 	if diff := cmp.Diff(want, p.log[:min(len(p.log), len(want))]); diff != "" {
 		t.Errorf("the sequence of places (-want +got):\n%s", diff)
@@ -163,6 +163,27 @@ func TestRefusedGangsGoElsewhere(t *testing.T) {
 	p.s.forgetGraph(types.NamespacedName{Namespace: "ns", Name: "g1"})
 	if len(p.s.ledger.refusals) > 0 {
 		t.Error("a graph that is gone has refusals")
+	}
+}
+
+// However long it lasts, and however long the pauses of the graph become: from the second round on the gang is never tried again without having said
+// in between that it is refused everywhere.
+func TestRefusedEverywhereIsSaidInEachRound(t *testing.T) {
+	p := newPicky(t, everywhere)
+	p.live(func() gang.Observation { return asking(1, 2, 0) }, 12*time.Hour)
+	said, tries := false, 0
+	for _, line := range p.log {
+		said = said || strings.Contains(line, gang.CodeRefusedEverywhere)
+		if !strings.HasSuffix(line, " in a") {
+			continue
+		}
+		if tries++; tries > 2 && !said {
+			t.Fatalf("%s: it is tried again, and never said so since:\n%s", line, strings.Join(p.log, "\n"))
+		}
+		said = false
+	}
+	if tries < 8 {
+		t.Errorf("%d rounds:\n%s", tries, strings.Join(p.log, "\n"))
 	}
 }
 
