@@ -97,7 +97,8 @@ func (p Plan) OnlyScaleIn() Plan {
 // older revision, then the youngest.
 func byLoss(a, b Replica) int {
 	return cmp.Or(
-		cmp.Compare(rank(a), rank(b)), bools.Compare(b.Outdated, a.Outdated), cmp.Compare(b.Created, a.Created), cmp.Compare(b.Ordinal, a.Ordinal),
+		cmp.Compare(rank(a), rank(b)), bools.Compare(b.Outdated, a.Outdated),
+		cmp.Compare(b.Created, a.Created), cmp.Compare(b.Ordinal, a.Ordinal),
 	)
 }
 

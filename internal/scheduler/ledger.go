@@ -27,8 +27,8 @@ const maxFreed = 32
 // shows it.
 //
 // Events change the ledger and return the graphs that they concern. It knows neither the queue nor the API server nor the writers: what
-// has to be read it is given, as functions. Its methods in this file and in ledgerchanges.go take the lock; all others are called with the lock
-// held.
+// has to be read it is given, as functions. Its methods in this file and in ledgerchanges.go take the lock; all others are called with the
+// lock held.
 type ledger struct {
 	options Options
 	clock   clock.Clock
