@@ -30,6 +30,8 @@ type content struct {
 	Side        string
 	Nodes, Pods int
 	Claims      int
+	// Gangs are the GPUs of each pod of the gangs that are placed.
+	Gangs []int
 }
 
 func (c content) shape() hall.Shape {
@@ -42,11 +44,11 @@ func (c content) pod(i int) *corev1.Pod {
 
 // memory: the most that a process which holds the tree has ever had resident, everything included.
 func memory(_ context.Context, s sizes, r *report) error {
-	our, err := peakOf(content{Side: "ours", Nodes: s.memoryNodes, Pods: s.memoryPods})
+	our, err := peakOf(content{Side: "ours", Nodes: s.memoryNodes, Pods: s.memoryPods, Gangs: []int{2, 4}})
 	if err != nil {
 		return err
 	}
-	peer, err := peakOf(content{Side: "kueue", Nodes: s.memoryNodes, Pods: s.memoryPods})
+	peer, err := peakOf(content{Side: "kueue", Nodes: s.memoryNodes, Pods: s.memoryPods, Gangs: []int{2, 4}})
 	if err != nil {
 		return err
 	}
@@ -61,7 +63,7 @@ func deviceMemory(s sizes, r *report) error {
 	if err != nil {
 		return err
 	}
-	bare, err := peakOf(content{Side: "ours", Nodes: s.deviceNodes, Pods: s.memoryClaims})
+	bare, err := peakOf(content{Side: "ours", Nodes: s.deviceNodes, Pods: s.memoryClaims, Gangs: []int{1, 2}})
 	if err != nil {
 		return err
 	}
@@ -138,7 +140,7 @@ func holdOurs(c content) error {
 	for i := range c.Pods {
 		p.Cluster.SetPod(c.pod(i))
 	}
-	for _, gpus := range []int{2, 4} {
+	for _, gpus := range c.Gangs {
 		a := gangOf8(fmt.Sprintf("gang-%d", gpus))
 		a.GPUs = gpus
 		if _, err := p.Place(a); err != nil {
@@ -164,7 +166,7 @@ func holdPeer(c content) error {
 	if err != nil {
 		return err
 	}
-	for _, gpus := range []int{2, 4} {
+	for _, gpus := range c.Gangs {
 		a := gangOf8(fmt.Sprintf("gang-%d", gpus))
 		a.GPUs = gpus
 		if _, err := snapshot.Place(a); err != nil {

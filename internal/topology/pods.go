@@ -35,10 +35,10 @@ func (c *Cluster) SetPod(pod *corev1.Pod) {
 	l := loadOf(pod)
 	h := c.intern(&l)
 	old, known := c.pods[id]
-	r := &record{held: h, standing: c.standingOf(pod), pod: pod}
+	r := &record{held: h, standing: c.standingOf(pod), pod: c.objectOf(pod)}
 	if known && old.shape == nil && old.held == h && old.standing.equal(r.standing) && old.node.name == pod.Spec.NodeName &&
-		old.pod.Spec.Affinity == pod.Spec.Affinity {
-		old.pod = pod // the cache has the older one no longer
+		affinityOf(old.pod) == affinityOf(r.pod) {
+		old.pod = r.pod // the cache has the older one no longer
 		return
 	}
 	n := c.ensure(pod.Spec.NodeName)
@@ -47,6 +47,21 @@ func (c *Cluster) SetPod(pod *corev1.Pod) {
 	if known && old.shape != nil && old.node != n {
 		c.swap(n, old)
 	}
+}
+
+// objectOf is the object of a bound pod, if it is looked at later: binders ask for all, and without any only the rules against others count.
+func (c *Cluster) objectOf(pod *corev1.Pod) *corev1.Pod {
+	if _, repels := scopeOf(pod); len(c.Binders) > 0 || repels {
+		return pod
+	}
+	return nil
+}
+
+func affinityOf(pod *corev1.Pod) *corev1.Affinity {
+	if pod == nil {
+		return nil
+	}
+	return pod.Spec.Affinity
 }
 
 // swap moves one reservation that is interchangeable with the freed one from n to the freed one's host.
