@@ -49,7 +49,7 @@ func (c *Cluster) SetPod(pod *corev1.Pod) {
 	}
 }
 
-// objectOf is the object of a bound pod, if it is looked at later: binders ask for all, and without any only the rules against others count.
+// objectOf is the object of a bound pod, if it is looked at later: binders ask for all, and without any only rules against others count.
 func (c *Cluster) objectOf(pod *corev1.Pod) *corev1.Pod {
 	if _, repels := scopeOf(pod); len(c.Binders) > 0 || repels {
 		return pod
