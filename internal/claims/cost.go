@@ -88,7 +88,7 @@ func (s *Store) use(namespace string, spec *resourcev1.ResourceClaimSpec, n int)
 	}
 }
 
-// tooDear says that a claim has selectors which are not counted because those of its namespace cost too much together; "" for none. The
+// tooDear reports that a claim has selectors which are not counted because those of its namespace cost too much together; "" for none. The
 // cheaper ones of the namespace are counted.
 func (s *Store) tooDear(c *claim) string {
 	of := s.selectors[c.name.Namespace]

@@ -16,18 +16,18 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Creation is a replica of which no pod exists, and which is made in its place when a plan has one for it: its pods are created pinned and
+// Creation is a replica of which no pod exists, and which is created in place when a plan has one for it: its pods are created pinned and
 // without Trellis' gate (docs/architecture.md#how-a-gang-is-placed).
 type Creation struct {
 	// Pods of the replica by index, as the API server will store them, without Trellis' gate and without pins. The UID of each is what
 	// stands for it in plans; see [PlannedUID].
 	Pods []*corev1.Pod
-	// Placed: it has its place, which is reserved, and its pods are being created there. Domain is the place.
+	// Placed means that its domain is reserved, and that its pods are being created there. Domain is that domain.
 	Placed bool
 	Domain topology.Path
 }
 
-// Creations are the replicas that are to be made in their places, by the UID of their scaling group and by ordinal.
+// Creations are the replicas that are to be created in place, by the UID of their scaling group and by ordinal.
 type Creations map[types.UID]map[int32]*Creation
 
 // of returns the creation of a replica; nil for none.
@@ -35,11 +35,11 @@ func (b Creations) of(sg *trellisv1alpha1.ScalingGroup, ordinal int) *Creation {
 	return b[sg.UID][int32(ordinal)]
 }
 
-// PlannedUID stands for a pod that does not exist yet. creation differs for each time that a replica is made, so that a reservation for a
-// pod is never taken for that of its predecessor or successor of the same name.
+// PlannedUID stands for a pod that does not exist yet. creation differs for each time that a replica is created, so that a reservation for
+// a pod is never taken for that of its predecessor or successor of the same name.
 func PlannedUID(creation, pod string) types.UID { return types.UID("creation/" + creation + "/" + pod) }
 
-// InPlace reports whether replicas of a group may be made in their places: its provider has nothing to form before pods are released, and
+// InPlace reports whether replicas of a group may be created in place: its provider has nothing to form before pods are released, and
 // Trellis creates the pods itself.
 func InPlace(sg *trellisv1alpha1.ScalingGroup) bool {
 	return render.Gated(sg) && specs.Named(sg.Spec.Provider).InPlace && !render.InSets(sg)
@@ -56,7 +56,7 @@ func Foreseeable(pod *corev1.Pod) bool {
 	return a == nil || a.PodAffinity == nil && a.PodAntiAffinity == nil
 }
 
-// asked returns the creation of a replica of which nothing exists; nil when some of it does, or when it is not made in its place.
+// asked returns the creation of a replica of which nothing exists; nil when some of it does, or when it is not created in place.
 func (state replicaState) asked() *Creation {
 	if state.creation == nil || state.creation.Placed || len(state.closed)+len(state.open)+len(state.leaving) > 0 {
 		return nil
@@ -67,11 +67,11 @@ func (state replicaState) asked() *Creation {
 // beingCreated: it has its place, and its pods are being created there.
 func (state replicaState) beingCreated() bool { return state.creation != nil && state.creation.Placed }
 
-// sits: some of it is released, or is being created in its place.
+// sits: some of it is released, or is being created in place.
 func (state replicaState) sits() bool { return len(state.open) > 0 || state.beingCreated() }
 
-// allowCreations notes whether replicas may be made in their places. A base gang goes together, so one gated pod has all of it made behind
-// the gate.
+// allowCreations notes whether replicas may be created in place. A base gang goes together, so one gated pod has all of it
+// created gated.
 func (r *Request) allowCreations(states map[string][]replicaState) {
 	r.creations = map[Key]*Creation{}
 	if r.inPlace = true; r.Graph.Required == topology.NoLevel || r.Graph.Anchor != nil {
@@ -84,7 +84,7 @@ func (r *Request) allowCreations(states map[string][]replicaState) {
 	}
 }
 
-// addCreation has a replica of which nothing exists planned, to be made in its place.
+// addCreation has a replica of which nothing exists planned, to be created in place.
 func (r *Request) addCreation(key Key, replica *placement.Replica, creation *Creation) {
 	r.creations[key] = creation
 	for _, pod := range creation.Pods {
@@ -95,7 +95,7 @@ func (r *Request) addCreation(key Key, replica *placement.Replica, creation *Cre
 	}
 }
 
-// PlannedReplicas are the replicas that are planned to be made in their places.
+// PlannedReplicas are the replicas that are planned to be created in place.
 func (r *Request) PlannedReplicas() map[Key]*Creation { return r.creations }
 
 // Creation returns the creation of a planned replica; nil when its pods exist.
@@ -103,8 +103,8 @@ func (r *Request) Creation(replica placement.ReplicaResult) *Creation {
 	return r.creations[Key{replica.Component, replica.Ordinal}]
 }
 
-// NotNow reports whether a replica that is to be made in its place has none now: others have to leave first, for it or for the base gang
-// it is of. It is made behind the gate then.
+// NotNow reports whether a replica that is to be created in place has none now: others have to leave first, for it or for the base gang
+// it is of. It is created gated then.
 func (r *Request) NotNow(planned *placement.Result, replica placement.ReplicaResult) bool {
 	if r.Creation(replica) == nil || replica.Refusal != nil {
 		return false

@@ -32,7 +32,7 @@ var _ = Describe("A gang whose place is known", func() {
 		Expect(p.c.Get(ctx, client.ObjectKeyFromObject(dgd), dgd)).To(Succeed())
 		dgd.Spec.Services["Worker"].Replicas = ptr.To[int32](3)
 		Expect(p.c.Update(ctx, dgd)).To(Succeed())
-		p.until("the third replica waits behind the gate", func() error {
+		p.until("the third replica waits gated", func() error {
 			pods := p.pods(p.namespace)
 			if len(pods) != 6 {
 				return fmt.Errorf("there are %d pods", len(pods))
@@ -59,13 +59,13 @@ var _ = Describe("A gang whose place is known", func() {
 	})
 
 	type admission = func(pod *corev1.Pod, trial bool) error
-	DescribeTable("is made behind the gate where that place is not certain", func(ctx SpecContext, prepare func(*inPlaceWorld), admit admission) {
+	DescribeTable("is created gated where that place is not certain", func(ctx SpecContext, prepare func(*inPlaceWorld), admit admission) {
 		p := newInPlaceWorld(ctx, admit)
 		if prepare != nil {
 			prepare(p)
 		}
 		Expect(p.c.Create(ctx, p.graph("zone", three()))).To(Succeed())
-		Expect(p.open(4)).To(Equal(0), "pods that were created in their places; %v", p.all("+=~-!"))
+		Expect(p.open(4)).To(Equal(0), "pods that were created in place; %v", p.all("+=~-!"))
 		Expect(p.all("~")).NotTo(BeEmpty(), "patches that release pods")
 	},
 		Entry("a quota counts pods", SpecTimeout(suite.Timeout()), func(p *inPlaceWorld) { p.hasQuota(corev1.ResourcePods) }, nil),
@@ -85,7 +85,7 @@ var _ = Describe("A gang whose place is known", func() {
 		}),
 	)
 
-	It("is made behind the gate where another controller's gate holds its pods", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+	It("is created gated where another controller's gate holds its pods", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
 		for _, trials := range []bool{true, false} {
 			p := newInPlaceWorld(ctx, func(pod *corev1.Pod, trial bool) error {
 				if trials || !trial {
@@ -124,7 +124,7 @@ var _ = Describe("A gang whose place is known", func() {
 			return nil
 		})
 		Expect(p.c.Create(ctx, p.graph("zone", three()))).To(Succeed())
-		p.until("its pods are deleted and made behind the gate", func() error {
+		p.until("its pods are deleted and created gated", func() error {
 			if deleted := p.all("-"); len(deleted) == 0 {
 				return errors.New("none is deleted")
 			}
@@ -141,7 +141,7 @@ var _ = Describe("A gang whose place is known", func() {
 		})
 	})
 
-	It("is not continued when its first pod is gone: the rest is made behind the gate, and joins its successor", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+	It("is not continued when its first pod is gone: the rest is created gated, and joins its successor", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
 		p := newInPlaceWorld(ctx, nil)
 		var once sync.Once
 		p.stored = func(pod *corev1.Pod) {
@@ -186,7 +186,7 @@ var _ = Describe("A gang whose place is known", func() {
 		second.stop = func() {}
 	})
 
-	It("is recreated behind the gate when another operator began it and did not finish", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+	It("is recreated gated when another operator began it and did not finish", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
 		p := newInPlaceWorld(ctx, nil)
 		p.stop()
 		dgd := p.graph("", graphs.Components{"Worker": graphs.Worker(1, 2, 8, "rack")})

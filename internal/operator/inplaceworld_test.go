@@ -104,7 +104,7 @@ func (w podWriter) Delete(ctx context.Context, o client.Object, opts ...client.D
 	return w.Client.Delete(ctx, o, opts...)
 }
 
-// inPlaceWorld is an API server with an operator that creates gangs in their places, and two racks in two zones with two hosts each.
+// inPlaceWorld is an API server with an operator that creates gangs in place, and two racks in two zones with two hosts each.
 type inPlaceWorld struct {
 	*bare
 	*podWrites
@@ -138,7 +138,7 @@ func three() graphs.Components {
 }
 
 // open waits until so many pods exist, none of them has the gate, and all of each replica are in one rack. It returns how many were
-// created in their places.
+// created in place.
 func (p *inPlaceWorld) open(pods int) (created int) {
 	GinkgoHelper()
 	p.until(fmt.Sprintf("%d pods are open, each replica in one rack", pods), func() error {

@@ -148,7 +148,7 @@ func schedulerOptions(mgr ctrl.Manager, o Options, asker *asker, promises *quota
 	}
 }
 
-// newCreations are the replicas that are made in their places, and whose groups have an answer; nil where all are made behind the gate.
+// newCreations are the replicas that are created in place, and whose groups have an answer; nil where all are created gated.
 func newCreations(o Options) (*scheduler.Creations, chan event.GenericEvent) {
 	if !o.InPlace {
 		return nil, nil

@@ -139,7 +139,7 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.Float64Var(&o.ReserveShare, "reserve-share", scheduler.DefaultReserveShare,
 		"the largest share of a topology's nodes that is reserved, more than 0 and at most 1; a gang that needs more gets no reservation")
 	f.BoolVar(&o.gateAll, "gate-all-pods", true,
-		"create the pods of every gang behind the gate; false: create a gang whose place is known there, without the gate and without a patch")
+		"create the pods of every gang gated; false: create a gang whose place is known there, without the gate and without a patch")
 	o.addCapacityFlags(f)
 	o.addFormer(f)
 }

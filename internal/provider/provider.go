@@ -4,7 +4,7 @@
 // Package provider is the seam between deciding where a gang goes and getting it there.
 //
 // The planner decides under every provider whose pods are Trellis' own: it chooses the graph domain, looks ahead, anchors, and pins each
-// pod to its domain. A Placer makes it so. Pods wait behind the gate trellis.dev/placement until their gang is placed; then
+// pod to its domain. A Placer makes it so. Pods wait with the gate trellis.dev/placement until their gang is placed; then
 //
 //	Prepare   before a pod is created   what only a new pod can be given     (PodGroup: the name of its group)
 //	Form      before a gang is released   objects that hold the gang together  (PodGroup: the gang's groups)

@@ -12,7 +12,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// InQueue reports whether a pod has a queue, whoever put it there.
+// InQueue reports whether a pod has a queue, set by any client.
 func InQueue(pod *corev1.Pod) bool { return pod.Labels[labelQueue] != "" }
 
 // DefaultQueue is the queue that Kueue has put pods of a deployment into although neither the deployment nor its components name one: the

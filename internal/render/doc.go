@@ -26,7 +26,7 @@
 //
 // A pod template is the user's extraPodSpec with the gaps filled, one file a subject: defaults by component type (defaults.go), command,
 // ports and probes (container.go), env.go, resources.go, volumes.go, sidecar.go, metadata.go. What a multinode replica needs to start as
-// one program is package framework's. Whatever a deployment says that nothing here or in the controllers acts on, NotActedOn lists.
+// one program is package framework's. NotActedOn lists the fields that nothing here or in the controllers acts on.
 //
 // The cost is linear in the size of the deployment: 25 multinode components take a few milliseconds, most of it hashing.
 package render

@@ -57,7 +57,7 @@ type Graph struct {
 	Components []Component
 	// SharedRollout describes how the workers of InStep are replaced, where they do not say it themselves: see rollout.Shared.
 	SharedRollout trellisv1alpha1.RolloutStrategy
-	// Generation of workers that the deployment asks for, "" for none; RolledBack says that the workers are of an earlier one, because it was
+	// Generation of workers that the deployment asks for, "" for none; RolledBack means that the workers are of an earlier one, because it was
 	// aborted.
 	Generation string
 	RolledBack bool

@@ -99,7 +99,7 @@ func (s *StoredGeneration) identity() string {
 }
 
 // ControllerRevision stores the generation as the given revision number of a deployment, which the caller makes its owner. The name
-// differs for another deployment of the same name. The error says that the pods are too large.
+// differs for another deployment of the same name. The error reports that the pods are too large.
 func (s *StoredGeneration) ControllerRevision(dgd *nvidiav1beta1.DynamoGraphDeployment, number int64) (*appsv1.ControllerRevision, error) {
 	raw, err := s.sorted()
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 
 // This file is the loop's side of Creations: what the ledger reads of them before a plan, and what it decides about them.
 
-// plannedCreation is one replica that is to be made in its place, as planned.
+// plannedCreation is one replica that is to be created in place, as planned.
 type plannedCreation struct {
 	key      gang.Key
 	gang     string
@@ -106,7 +106,7 @@ func (b *Creations) endMade(graph types.NamespacedName) {
 }
 
 // settle takes in what a look at a graph has decided about the creations that it saw: seen are those. The placed ones are offered next, and
-// undecided ones wait for others of their gang; all others are made behind the gate. It returns the groups that have an answer.
+// undecided ones wait for others of their gang; all others are created gated. It returns the groups that have an answer.
 func (b *Creations) settle(
 	graph types.NamespacedName, seen gang.Creations, placed []plannedCreation, undecided map[gang.Key]bool,
 ) (answered []types.NamespacedName) {
@@ -187,7 +187,7 @@ func (l *ledger) dropCreations(ids []string) {
 	}
 }
 
-// takeOver gives a pod that was created in its place the reservation that was made for it.
+// takeOver gives a pod that was created in place the reservation that was created for it.
 func (l *ledger) takeOver(pod *corev1.Pod) {
 	name := pod.Annotations[render.AnnotationCreation]
 	if name == "" || l.options.Creations == nil {
@@ -225,7 +225,7 @@ func allOf(creations map[gang.Key]*gang.Creation) map[gang.Key]bool {
 	return out
 }
 
-// undecided are the replicas to be made in their places that wait for others of their gang, of which something is still to be made or
+// undecided are the replicas to be created in place that wait for others of their gang, of which something is still to be created or
 // asked for.
 func undecided(r *gang.Request, planned *placement.Result, unmade []placement.ReplicaResult) map[gang.Key]bool {
 	out := map[gang.Key]bool{}

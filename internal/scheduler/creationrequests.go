@@ -21,12 +21,12 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// Creations are the replicas that are to be made in their places: what the scaling group controller asks for and the loop answers. Neither
+// Creations are the replicas that are to be created in place: what the scaling group controller asks for and the loop answers. Neither
 // waits for the other: a question has the graph looked at, an answer has the group reconciled, and an answer that is not there yet means
 // to ask again at the next event.
 //
-//	asked ──> gated                                      it has no place now: it is made behind the gate
-//	      └─> placed ──> offered ──> begun ──> made      its place is reserved, and its pods are created there
+//	asked ──> gated                                      it has no place now: it is created gated
+//	      └─> placed ──> offered ──> begun ──> made         its place is reserved, and its pods are created there
 //
 // The lock is held for what is here alone, and never while a plan is made. The reservations are the ledger's; it drops those of creations
 // that have ended.
@@ -53,7 +53,7 @@ func NewCreations(tell func(group types.NamespacedName)) *Creations {
 	}
 }
 
-// Want is one replica of which nothing exists and that is to be made.
+// Want is one replica of which nothing exists and that is to be created.
 type Want struct {
 	Ordinal int32
 	// More: further replicas of the group are wanted than are asked for at once.
@@ -63,17 +63,17 @@ type Want struct {
 	Pods func() []*corev1.Pod
 }
 
-// Answer is how a replica is made. One that is neither waits: its group is reconciled when there is an answer.
+// Answer is how a replica is created. One that is neither waits: its group is reconciled when there is an answer.
 type Answer struct {
 	// New: it was asked for just now.
 	New bool
-	// Gated: behind the gate.
+	// Gated: its pods are created with Trellis' gate.
 	Gated bool
 	// Offer is the place to make it in; nil for none.
 	Offer *Offer
 }
 
-// Offer is the place of a replica that is to be made.
+// Offer is the place of a replica that is to be created.
 type Offer struct {
 	// Creation is what its pods carry in the annotation render.AnnotationCreation, Gang the gang they are of.
 	Creation, Gang string
@@ -83,7 +83,7 @@ type Offer struct {
 	Releases map[int32]gang.Release
 }
 
-// Ours reports whether this operator made a pod in its place. One that makes none has none.
+// Ours reports whether this operator created a pod in place. One that makes none has none.
 func (b *Creations) Ours(pod *corev1.Pod) bool {
 	if b == nil {
 		return false
@@ -92,7 +92,7 @@ func (b *Creations) Ours(pod *corev1.Pod) bool {
 	return operator == b.operator
 }
 
-// Ask reports which replicas of a group are to be made in their places, and returns how each is made, by ordinal. What the group asked for
+// Ask reports which replicas of a group are to be created in place, and returns how each is created, by ordinal. What the group asked for
 // before and does not any more is dropped. It is called after a read of the group's pods that shows what the group has created.
 func (b *Creations) Ask(sg *trellisv1alpha1.ScalingGroup, wants []Want) map[int32]Answer {
 	name := client.ObjectKeyFromObject(sg)
@@ -139,7 +139,7 @@ func (b *Creations) Ask(sg *trellisv1alpha1.ScalingGroup, wants []Want) map[int3
 	return answers
 }
 
-// versionOf is what replicas of a group are made from now.
+// versionOf is what replicas of a group are created from now.
 func versionOf(sg *trellisv1alpha1.ScalingGroup) string {
 	restart := ""
 	if sg.Spec.Restart != nil {
@@ -180,7 +180,7 @@ func (one *creation) answer() Answer {
 	return Answer{}
 }
 
-// Gate has a replica made behind the gate from now on.
+// Gate has a replica created gated from now on.
 func (b *Creations) Gate(sg *trellisv1alpha1.ScalingGroup, ordinal int32) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// A gang whose place is known is offered it once, its place is reserved, and one without a place is made behind the gate.
+// A gang whose place is known is offered it once, its place is reserved, and one without a place is created gated.
 func TestPlacesBeforePods(t *testing.T) {
 	w := newCreating(t)
 	one, two, three := planned(1, 2), planned(2, 2), planned(3, 2)
@@ -48,8 +48,8 @@ func TestPlacesBeforePods(t *testing.T) {
 	}
 }
 
-// Pods take over the reservation that was made for them, and only for them: a pod of the same name that another group of the name owned,
-// or that was made at another time, does not.
+// Pods take over the reservation that was created for them, and only for them: a pod of the same name that another group of the name owned,
+// or that was created at another time, does not.
 func TestPodsTakeOverTheirReservations(t *testing.T) {
 	w := newCreating(t)
 	o := planned(1, 2)
@@ -60,7 +60,7 @@ func TestPodsTakeOverTheirReservations(t *testing.T) {
 	for name, spoil := range map[string]func(*corev1.Pod){
 		"of an earlier group":    func(pod *corev1.Pod) { pod.OwnerReferences[0].UID = "earlier" },
 		"of an earlier creation": func(pod *corev1.Pod) { pod.Annotations[render.AnnotationCreation] = "other-1" },
-		"made behind the gate":   func(pod *corev1.Pod) { delete(pod.Annotations, render.AnnotationCreation) },
+		"created gated":          func(pod *corev1.Pod) { delete(pod.Annotations, render.AnnotationCreation) },
 	} {
 		other := pods[0].DeepCopy()
 		other.UID = types.UID(name)
@@ -89,7 +89,7 @@ func TestPodsTakeOverTheirReservations(t *testing.T) {
 	}
 }
 
-// A base gang is placed when all of it is asked for, and begins with one pod of it. With one gated pod it is made behind the gate as a
+// A base gang is placed when all of it is asked for, and begins with one pod of it. With one gated pod it is created gated as a
 // whole.
 func TestBaseGangIsAskedForAsAWhole(t *testing.T) {
 	w, o := newCreating(t), plannedBase(1)
@@ -126,7 +126,7 @@ func TestBaseGangIsAskedForAsAWhole(t *testing.T) {
 	}
 }
 
-// The rest of a base gang goes where its first part is being made, although none of its pods is to be seen yet.
+// The rest of a base gang goes where its first part is being created, although none of its pods is to be seen yet.
 func TestRestFollowsWhatIsBeingMade(t *testing.T) {
 	w, o := newCreating(t), plannedBase(1)
 	w.taken("a0")
@@ -146,7 +146,7 @@ func TestRestFollowsWhatIsBeingMade(t *testing.T) {
 	}
 }
 
-// What ends a creation gives its place back, and has what was to be made together with it made anew, or behind the gate.
+// What ends a creation gives its place back, and has what was to be created together with it recreated, or gated.
 func TestCreationsThatEnd(t *testing.T) {
 	for name, tc := range map[string]struct {
 		end  func(w *creating, o gang.Observation)
@@ -202,7 +202,7 @@ func TestPodsOfAGangThatEnds(t *testing.T) {
 	w.look(o)
 	first, other := w.offerOf(o.Groups[0]), w.offerOf(o.Groups[1])
 	pods := w.create(o.Groups[0], first)
-	w.s.ledger.podChanged(pods[0]) // all of its replica is made and known
+	w.s.ledger.podChanged(pods[0]) // all of its replica is created and known
 	if !w.creations.Begin(other) {
 		t.Fatal("the other group cannot begin")
 	}
@@ -235,7 +235,7 @@ func TestPodsThatWereNeverSeen(t *testing.T) {
 	}
 }
 
-// What does not have its place now is made behind the gate, and waits there as ever.
+// What does not have its place now is created gated, and waits there as ever.
 func TestMadeBehindTheGate(t *testing.T) {
 	for name, prepare := range map[string]func(w *creating, o *gang.Observation){
 		"others have to leave first": func(w *creating, o *gang.Observation) {

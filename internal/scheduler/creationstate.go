@@ -14,7 +14,7 @@ import (
 // creationsOfGroup are those of one scaling group.
 type creationsOfGroup struct {
 	uid types.UID
-	// byOrdinal are the replicas that are to be made, gated those that are made behind the gate from now on.
+	// byOrdinal are the replicas that are to be created, gated those that are created gated from now on.
 	byOrdinal map[int32]*creation
 	gated     map[int32]bool
 }
@@ -31,14 +31,14 @@ const (
 	creationMade
 )
 
-// creation is one replica that is to be made in its place.
+// creation is one replica that is to be created in place.
 type creation struct {
 	// name differs for each creation of each operator. The pods of the replica carry it.
 	name         string
 	group, graph types.NamespacedName
 	uid          types.UID
 	key          gang.Key
-	// version is what the replica is made from. more: the group will ask for further replicas when it has made this one.
+	// version is what the replica is created from. more: the group will ask for further replicas when it has created this one.
 	version string
 	more    bool
 	state   creationState
@@ -54,7 +54,7 @@ type creation struct {
 	reserved map[string]bool
 }
 
-// createdGang is what is made together.
+// createdGang is what is created together.
 type createdGang struct {
 	name string
 	// first is the pod that is created before all others, and firstUID its UID once it is.

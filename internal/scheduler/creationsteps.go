@@ -26,7 +26,7 @@ func (b *Creations) Begin(o *Offer) bool {
 	return true
 }
 
-// Stands reports whether an offer, or what is being made of it, has not ended.
+// Stands reports whether an offer, or what is being created of it, has not ended.
 func (b *Creations) Stands(o *Offer) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -43,7 +43,7 @@ func (b *Creations) First(o *Offer) types.UID {
 	return ""
 }
 
-// Created takes in a pod that was created, and returns whether its gang is still being made. Otherwise the pod is to be deleted again.
+// Created takes in a pod that was created, and returns whether its gang is still being created. Otherwise the pod is to be deleted again.
 func (b *Creations) Created(o *Offer, pod *corev1.Pod) (stands bool) {
 	b.mu.Lock()
 	one := b.byName[o.Creation]
@@ -67,7 +67,7 @@ func (b *Creations) Created(o *Offer, pod *corev1.Pod) (stands bool) {
 	return true
 }
 
-// Made says that all pods of an offer are created.
+// Made notes that all pods of an offer are created.
 func (b *Creations) Made(o *Offer) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -77,8 +77,8 @@ func (b *Creations) Made(o *Offer) {
 	}
 }
 
-// Fail ends an offer and all that is made together with it, and returns the pods that exist of that. With gate they are made behind the
-// gate from now on.
+// Fail ends an offer and all that is created together with it, and returns the pods that exist of that. With gate they are created
+// gated from now on.
 func (b *Creations) Fail(o *Offer, gate bool) (created []*corev1.Pod) {
 	b.mu.Lock()
 	one := b.byName[o.Creation]

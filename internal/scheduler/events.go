@@ -36,7 +36,7 @@ func (d *decision) reportPreemption(ctx context.Context, dgd *nvidiav1beta1.Dyna
 		name, gang.OrCluster(replica.Domain), replica.Preempts.Pods, who)
 }
 
-// reportMove says that a replica returns elsewhere, and why; "" when it does not.
+// reportMove reports that a replica is recreated elsewhere, and why; "" when it does not.
 func (d *decision) reportMove(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, replica placement.ReplicaResult, move string) {
 	if move == "" {
 		return

@@ -48,7 +48,7 @@ type Options struct {
 	// Clear deletes the placeholders of a deployment, by UID, and those on hosts, before a gang of the deployment is released to them; nil:
 	// there are none.
 	Clear func(ctx context.Context, graph types.UID, hosts []string)
-	// Creations are the replicas that are to be made in their places; nil: all are made behind the gate.
+	// Creations are the replicas that are to be created in place; nil: all are created gated.
 	Creations *Creations
 	// Promises are Workloads of Kueue whose place is reserved before they are admitted; nil for none.
 	Promises *quota.Promises

@@ -1,12 +1,12 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package adoption gives objects without an owner to the object that would make them anew.
+// Package adoption gives objects without an owner to the object that would recreate them.
 //
 // An owner that is deleted with --cascade=orphan leaves what it owned. What is created under its name later wants the same objects, whose
 // names are taken. As the controllers of Kubernetes do, ours adopt them: objects that carry their labels and names, have no other
-// controller and are not being deleted. The owner is looked up past the cache first, since one that is being deleted would take back what
-// the garbage collector has just orphaned.
+// controller and are not being deleted. The owner is read from the API server first, not from the cache: one that is being deleted would
+// adopt what the garbage collector has just orphaned.
 package adoption
 
 import (

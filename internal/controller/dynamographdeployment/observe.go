@@ -41,7 +41,7 @@ type observed struct {
 	groups map[string]*trellisv1alpha1.ScalingGroup
 	// adapters are the scaling adapters of the deployment's name.
 	adapters []nvidiav1beta1.DynamoGraphDeploymentScalingAdapter
-	// settled is the deployment with the replicas it may be given now, and overLimit says that these are fewer than it asks for, since its
+	// settled is the deployment with the replicas it may be given now, and overLimit means that these are fewer than it asks for, since its
 	// pods would be too many, or "": see [settle].
 	settled   *nvidiav1beta1.DynamoGraphDeployment
 	overLimit string

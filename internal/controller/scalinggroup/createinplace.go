@@ -24,10 +24,10 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// createInPlace creates replicas in their places. One pod of each gang is created first and alone: whoever creates it decides where the
+// createInPlace creates replicas in place. One pod of each gang is created first and alone: its creator decides where the
 // gang goes. Another leader with a plan of its own finds it there and leaves the gang alone. A group without that pod creates its own only
 // after a read past the cache has shown it. When one create of a gang fails, or the API server stores something else than was planned,
-// all of the gang is deleted, and it is made behind the gate.
+// all of the gang is deleted, and it is created gated.
 func (r *Reconciler) createInPlace(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, all []*planned) error {
 	var first, rest []func() error
 	var begun []*planned
@@ -75,11 +75,11 @@ func (r *Reconciler) follows(ctx context.Context, offer *scheduler.Offer) (bool,
 	if err == nil && live.UID == uid && live.DeletionTimestamp == nil && live.Annotations[render.AnnotationGang] == offer.Gang {
 		return true, nil
 	}
-	log.FromContext(ctx).Info("the first pod of a gang is gone; the gang is made anew", "pod", offer.First.Name, "gang", offer.Gang)
+	log.FromContext(ctx).Info("the first pod of a gang is gone; the gang is recreated", "pod", offer.First.Name, "gang", offer.Gang)
 	return false, r.endGang(ctx, offer)
 }
 
-// createReplicaInPlace creates one pod in its place, unless its gang has ended meanwhile. When that fails, the gang ends.
+// createReplicaInPlace creates one pod in place, unless its gang has ended meanwhile. When that fails, the gang ends.
 func (r *Reconciler) createReplicaInPlace(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, one *planned, index int32) error {
 	if !r.Creations.Stands(one.offer) {
 		return nil
@@ -90,14 +90,14 @@ func (r *Reconciler) createReplicaInPlace(ctx context.Context, sg *trellisv1alph
 	return nil
 }
 
-// errTaken says that another pod has the name of one that is to be created.
+// errTaken means that another pod has the name of one that is to be created.
 var errTaken = errors.New("another pod has its name")
 
 func (r *Reconciler) createPodInPlace(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, one *planned, index int32) error {
 	release, pod := one.offer.Releases[index], one.pods[index]
 	pinner, can := r.Providers.Placer(sg.Spec.Provider).(provider.Pinner)
 	if !can || release.Pod == nil {
-		return fmt.Errorf("creating pod %s in its place: provider %s cannot", pod.Name, sg.Spec.Provider)
+		return fmt.Errorf("creating pod %s in place: provider %s cannot", pod.Name, sg.Spec.Provider)
 	}
 	pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(sg, trellisv1alpha1.GroupVersion.WithKind("ScalingGroup"))}
 	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, render.AnnotationCreation, one.offer.Creation)
@@ -108,18 +108,18 @@ func (r *Reconciler) createPodInPlace(ctx context.Context, sg *trellisv1alpha1.S
 		err = r.takeOwn(ctx, pod)
 	}
 	if errors.Is(err, errTaken) {
-		log.FromContext(ctx).Info("a pod of the name of one that is to be created in its place exists; its gang is left alone",
+		log.FromContext(ctx).Info("a pod of the name of one that is to be created in place exists; its gang is left alone",
 			"pod", pod.Name, "gang", one.offer.Gang)
 		return r.endGang(ctx, one.offer)
 	}
 	if err != nil {
-		return wrapped(err, "creating pod %s in its place", pod.Name)
+		return wrapped(err, "creating pod %s in place", pod.Name)
 	}
 	if !r.Creations.Created(one.offer, pod) {
 		return r.deletePod(ctx, deletion{pod: pod, why: "the rest of its gang could not be created"})
 	}
 	if why := differs(expected, pod); why != "" {
-		log.FromContext(ctx).Info("the API server stored another pod than was planned; its gang is made behind the gate",
+		log.FromContext(ctx).Info("the API server stored another pod than was planned; its gang is created gated",
 			"pod", pod.Name, "gang", one.offer.Gang, "why", why)
 		r.kinds.forget(one.kinds[index])
 		return r.endGang(ctx, one.offer)
@@ -141,7 +141,7 @@ func (r *Reconciler) takeOwn(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-// endGang deletes what was created of a gang, and has it made behind the gate from now on.
+// endGang deletes what was created of a gang, and has it created gated from now on.
 func (r *Reconciler) endGang(ctx context.Context, offer *scheduler.Offer) error {
 	failures := []error{}
 	for _, pod := range r.Creations.Fail(offer, true) {
@@ -150,7 +150,7 @@ func (r *Reconciler) endGang(ctx context.Context, offer *scheduler.Offer) error 
 	return errors.Join(failures...)
 }
 
-// expectedOf is what the API server is expected to store of a pod that is created in its place.
+// expectedOf is what the API server is expected to store of a pod that is created in place.
 func expectedOf(pinner provider.Pinner, release gang.Release) *corev1.Pod {
 	expected := release.Pod.DeepCopy()
 	pinner.Pin(expected, release.Pin)

@@ -16,8 +16,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// lookForCreations finds replicas that were made in their places and are not whole, or whose pods were made in two places. What another
-// operator has begun, and not finished, is recreated behind the gate, for that operator may continue. It may have finished since the
+// lookForCreations finds replicas that were created in place and are not whole, or whose pods were created in two places. What another
+// operator has begun, and not finished, is recreated gated, for that operator may continue. It may have finished since the
 // cache was read, so the API server is asked.
 func (r *Reconciler) lookForCreations(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica) error {
 	var live map[int32]map[int32]types.UID
@@ -44,7 +44,7 @@ func (r *Reconciler) lookForCreations(ctx context.Context, sg *trellisv1alpha1.S
 	return nil
 }
 
-// creationsAmong are the creations that active pods of a replica are of. foreign: another operator made some.
+// creationsAmong are the creations that active pods of a replica are of. foreign: another operator created some.
 func creationsAmong(one *replica, ours func(*corev1.Pod) bool) (creations map[string]bool, foreign bool) {
 	creations = map[string]bool{}
 	for _, pod := range one.pods {
@@ -88,7 +88,7 @@ func showsMore(live map[int32]types.UID, one *replica) bool {
 	return len(live) > len(one.pods)
 }
 
-// gate has a replica made behind the gate from now on.
+// gate has a replica created gated from now on.
 func (r *Reconciler) gate(sg *trellisv1alpha1.ScalingGroup, ordinal int32) {
 	if r.Creations != nil {
 		r.Creations.Gate(sg, ordinal)

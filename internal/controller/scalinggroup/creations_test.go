@@ -18,7 +18,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/rollout"
 )
 
-// A replica whose pods were made in two places is recreated, and one of which a read past the cache shows more is left alone.
+// A replica whose pods were created in two places is recreated, and one of which a read past the cache shows more is left alone.
 func TestStatesOfCreations(t *testing.T) {
 	created := func(creation string, uid types.UID) *corev1.Pod {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid, Annotations: map[string]string{render.AnnotationCreation: creation}}}
@@ -28,16 +28,16 @@ func TestStatesOfCreations(t *testing.T) {
 		pods  []*corev1.Pod
 		live  map[int32]types.UID
 		state rollout.State
-		// foreign: another operator made some of them.
+		// foreign: another operator created some of them.
 		foreign bool
 	}{
-		"all of it":              {[]*corev1.Pod{created("our-1", "a"), created("our-1", "b")}, nil, rollout.Starting, false},
-		"in two places":          {[]*corev1.Pod{created("our-1", "a"), created("its-1", "b")}, nil, rollout.Broken, true},
-		"a member is lost":       {[]*corev1.Pod{created("our-1", "a")}, map[int32]types.UID{0: "a"}, rollout.Broken, false},
-		"begun by another":       {[]*corev1.Pod{created("its-1", "a")}, map[int32]types.UID{0: "a"}, rollout.Broken, true},
-		"ended by another":       {[]*corev1.Pod{created("its-1", "a")}, map[int32]types.UID{0: "a", 1: "b"}, rollout.Starting, true},
-		"another one meanwhile":  {[]*corev1.Pod{created("its-1", "a")}, map[int32]types.UID{0: "c", 1: "b"}, rollout.Broken, true},
-		"one is behind the gate": {[]*corev1.Pod{created("our-1", "a"), {}}, nil, rollout.Starting, false},
+		"all of it":             {[]*corev1.Pod{created("our-1", "a"), created("our-1", "b")}, nil, rollout.Starting, false},
+		"in two places":         {[]*corev1.Pod{created("our-1", "a"), created("its-1", "b")}, nil, rollout.Broken, true},
+		"a member is lost":      {[]*corev1.Pod{created("our-1", "a")}, map[int32]types.UID{0: "a"}, rollout.Broken, false},
+		"begun by another":      {[]*corev1.Pod{created("its-1", "a")}, map[int32]types.UID{0: "a"}, rollout.Broken, true},
+		"ended by another":      {[]*corev1.Pod{created("its-1", "a")}, map[int32]types.UID{0: "a", 1: "b"}, rollout.Starting, true},
+		"another one meanwhile": {[]*corev1.Pod{created("its-1", "a")}, map[int32]types.UID{0: "c", 1: "b"}, rollout.Broken, true},
+		"one is gated":          {[]*corev1.Pod{created("our-1", "a"), {}}, nil, rollout.Starting, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			one := &replica{size: 2, pods: map[int32]*corev1.Pod{}}
@@ -84,7 +84,7 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// What the API server has stored of the first pod of a kind decides whether further ones are made in their places.
+// What the API server has stored of the first pod of a kind decides whether further ones are created in place.
 func TestLearnt(t *testing.T) {
 	for name, tc := range map[string]struct {
 		spec  corev1.PodSpec
@@ -143,7 +143,7 @@ func TestAnswersAreCompared(t *testing.T) {
 	}
 }
 
-// Quotas that pods use up have gangs made behind the gate.
+// Quotas that pods use up have gangs created gated.
 func TestQuotasThatCountPods(t *testing.T) {
 	for name, want := range map[corev1.ResourceName]bool{
 		"pods": true, "count/pods": true, "cpu": true, "memory": true, "requests.cpu": true, "limits.memory": true, "requests.nvidia.com/gpu": true,

@@ -22,11 +22,11 @@ import (
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
 
-// This file decides which new replicas are made in their places: their pods are created pinned and without Trellis' gate. A replica is
+// This file decides which new replicas are created in place: their pods are created pinned and without Trellis' gate. A replica is
 // asked for when nothing of it exists and what the API server will store of its pods is known; the scheduler answers with a place, or
-// that it is to be made behind the gate. createinplace.go creates the pods.
+// that it is to be created gated. createinplace.go creates the pods.
 
-// planned is a replica that is created in its place.
+// planned is a replica that is created in place.
 type planned struct {
 	ordinal int32
 	offer   *scheduler.Offer
@@ -45,7 +45,7 @@ func (u *planned) first() (index int32, has bool) {
 	return 0, false
 }
 
-// place takes the pods out of what is created behind the gate whose replicas are created in their places, or wait for the answer.
+// place takes the pods out of what is created gated whose replicas are created in place, or wait for the answer.
 func (r *Reconciler) place(ctx context.Context, o observed, s *steps) error {
 	if r.Creations == nil || !gang.InPlace(o.sg) {
 		return nil
@@ -84,7 +84,7 @@ func (r *Reconciler) place(ctx context.Context, o observed, s *steps) error {
 	return nil
 }
 
-// placeable are the replicas that may be made in their places, of those of which pods are to be created.
+// placeable are the replicas that may be created in place, of those of which pods are to be created.
 func (r *Reconciler) placeable(ctx context.Context, o observed, s *steps) (map[int32]*planned, error) {
 	out := map[int32]*planned{}
 	others := len(o.pods.earlier) + len(o.pods.orphans)

@@ -32,7 +32,7 @@ type kinds struct {
 
 // kind is what is known of the pods of one kind.
 type kind struct {
-	// stored: the API server has said what it stores. spec is that of the pod it stored first; nil where such pods cannot be made in
+	// stored: the API server has said what it stores. spec is that of the pod it stored first; nil where such pods cannot be created in
 	// their places.
 	stored bool
 	spec   *corev1.PodSpec
@@ -104,8 +104,8 @@ func (k *kinds) triedOut(name string) bool {
 	return tried
 }
 
-// stored is what the API server stores of pods of a kind, which must not be changed; nil when that is not known, or such pods are made
-// behind the gate.
+// stored is what the API server stores of pods of a kind, which must not be changed; nil when that is not known, or such pods are created
+// gated.
 func (k *kinds) stored(name string) *corev1.PodSpec {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -152,7 +152,7 @@ func (k *kinds) forget(name string) {
 }
 
 // tryOut asks the API server what it would store of a pod. Where it cannot say so, as with a webhook that has side effects, such pods are
-// made behind the gate until one has been stored.
+// created gated until one has been stored.
 func (r *Reconciler) tryOut(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, name string, pod *corev1.Pod) {
 	trial := pod.DeepCopy()
 	trial.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(sg, trellisv1alpha1.GroupVersion.WithKind("ScalingGroup"))}
@@ -164,7 +164,7 @@ func (r *Reconciler) tryOut(ctx context.Context, sg *trellisv1alpha1.ScalingGrou
 	r.kinds.learn(name, trial)
 }
 
-// learn remembers what the API server has stored of a pod that was created behind the gate.
+// learn remembers what the API server has stored of a pod that was created gated.
 func (r *Reconciler) learn(sg *trellisv1alpha1.ScalingGroup, stored *corev1.Pod) {
 	if r.Creations != nil && gang.InPlace(sg) {
 		r.kinds.learn(r.kinds.of(sg, stored), stored)

@@ -44,12 +44,12 @@ type Reconciler struct {
 	Domains client.Writer
 	// Providers by name.
 	Providers *provider.Registry
-	// MaxPods bounds the pods of one graph: no pod is made for a graph whose groups ask for more together. 0: any number.
+	// MaxPods bounds the pods of one graph: no pod is created for a graph whose groups ask for more together. 0: any number.
 	MaxPods int64
 	// HoldFor is how long the capacity of a lost replica is held for its successor (scheduler.Options).
 	HoldFor time.Duration
-	// Creations are the replicas that are made in their places, and Placed has groups reconciled for which there is an answer; nil: all are
-	// made behind the gate.
+	// Creations are the replicas that are created in place, and Placed has groups reconciled for which there is an answer; nil: all are
+	// created gated.
 	Creations *scheduler.Creations
 	Placed    <-chan event.GenericEvent
 	// Retries after failures.

@@ -16,7 +16,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// A pod that is created in its place is what one becomes that is created behind the gate and released to the same place.
+// A pod that is created in its place is what one becomes that is created gated and released to the same place.
 func TestOpenIsWhatAReleaseComesTo(t *testing.T) {
 	pins := map[string]gang.Pin{
 		"by labels":      {Gang: "g", Labels: map[string]string{"zone": "a", "rack": "a1"}},

@@ -12,7 +12,7 @@ import (
 )
 
 var _ = Describe("LeaderWorkerSet's definition", labelLWS, func() {
-	It("takes sets whole, those that wait behind the gate and those for KAI", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+	It("takes sets whole, those that wait gated and those for KAI", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
 		dgd := deployment("sets")
 		k := providertest.KAI(GinkgoTB(), dgd)
 		for _, set := range providertest.Sets(providertest.Groups(GinkgoTB(), dgd, "Gates"), nil) {
