@@ -239,18 +239,7 @@ func TestGenerationOfBothVersions(t *testing.T) {
 // TestGroupsWrittenWithoutGenerations: groups as commit 1058958 wrote them (testdata/unsuffixed/search.yaml, which is never edited) stay as they are, in both
 // versions of the API, until a worker changes.
 func TestGroupsWrittenWithoutGenerations(t *testing.T) {
-	raw, err := os.ReadFile("testdata/unsuffixed/search.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	groups := map[string]*trellisv1alpha1.ScalingGroup{}
-	for document := range strings.SplitSeq(string(raw), "---\n") {
-		sg := &trellisv1alpha1.ScalingGroup{}
-		if err := yaml.UnmarshalStrict([]byte(document), sg); err != nil {
-			t.Fatal(err)
-		}
-		groups[sg.Spec.Service] = sg
-	}
+	groups := storedGroups(t, "testdata/unsuffixed/search.yaml")
 	for _, version := range []string{"v1alpha1", "v1beta1"} {
 		dgd := &nvidiav1beta1.DynamoGraphDeployment{}
 		if err := json.Unmarshal(convertJSON(t, documentsIn(t, "testdata/pairs/search."+version+".yaml")[0], "v1beta1"), dgd); err != nil {
@@ -322,4 +311,22 @@ func TestLabelOfTheUser(t *testing.T) {
 	if diff := cmp.Diff(before, revisionsOf(stored(t, dgd, groups))); diff != "" {
 		t.Errorf("revisions after an upgrade (-before +after):\n%s", diff)
 	}
+}
+
+// storedGroups are the scaling groups in a file, by component.
+func storedGroups(t *testing.T, file string) map[string]*trellisv1alpha1.ScalingGroup {
+	t.Helper()
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	groups := map[string]*trellisv1alpha1.ScalingGroup{}
+	for document := range strings.SplitSeq(string(raw), "---\n") {
+		sg := &trellisv1alpha1.ScalingGroup{}
+		if err := yaml.UnmarshalStrict([]byte(document), sg); err != nil {
+			t.Fatal(err)
+		}
+		groups[sg.Spec.Service] = sg
+	}
+	return groups
 }

@@ -5,8 +5,6 @@ package render
 
 import (
 	"encoding/json"
-	"os"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -84,18 +82,7 @@ func TestComponentClassOfRunningWorkers(t *testing.T) {
 // TestGroupsWrittenWithoutClass: groups as commit b01a0d7a wrote them (testdata/classless/picked.yaml, which is never edited) stay as they are, in both
 // versions of the API, until a worker changes, and the pool selects their pods.
 func TestGroupsWrittenWithoutClass(t *testing.T) {
-	raw, err := os.ReadFile("testdata/classless/picked.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	groups := map[string]*trellisv1alpha1.ScalingGroup{}
-	for document := range strings.SplitSeq(string(raw), "---\n") {
-		sg := &trellisv1alpha1.ScalingGroup{}
-		if err := yaml.UnmarshalStrict([]byte(document), sg); err != nil {
-			t.Fatal(err)
-		}
-		groups[sg.Spec.Service] = sg
-	}
+	groups := storedGroups(t, "testdata/classless/picked.yaml")
 	if classes := classesOf(groups); len(classes) > 0 {
 		t.Fatalf("the file has the classes %v", classes)
 	}

@@ -144,10 +144,7 @@ var _ = Describe("An update whose frontends are asked", func() {
 
 		w.until("all workers are of the new generation", func() error {
 			publish(true)
-			if s := w.dgd("g").Status; s.RollingUpdate == nil || s.RollingUpdate.Phase != nvidiav1alpha1.RollingUpdateCompleted {
-				return fmt.Errorf("the update is %+v", s.RollingUpdate)
-			}
-			return w.oneGeneration()
+			return w.isUpdated()
 		})
 		w.ready("g")
 		watcher.stop()

@@ -12,7 +12,6 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
@@ -116,10 +115,7 @@ var _ = Describe("A manifest of Dynamo 1.5 with roles", func() {
 						return fmt.Errorf("pod %s has the image %s", pod.Name, image)
 					}
 				}
-				if s := w.dgd("g").Status; s.RollingUpdate == nil || s.RollingUpdate.Phase != nvidiav1alpha1.RollingUpdateCompleted {
-					return fmt.Errorf("the update is %+v", s.RollingUpdate)
-				}
-				return w.oneGeneration()
+				return w.isUpdated()
 			})
 			w.ready("g")
 		}

@@ -97,6 +97,14 @@ func (g *generations) serving(component, generation string) int {
 	return n
 }
 
+// isUpdated: the update of the workers of g is completed, and all are of one generation.
+func (w *world) isUpdated() error {
+	if s := w.dgd("g").Status; s.RollingUpdate == nil || s.RollingUpdate.Phase != nvidiav1alpha1.RollingUpdateCompleted {
+		return fmt.Errorf("the update is %+v", s.RollingUpdate)
+	}
+	return w.oneGeneration()
+}
+
 // oneGeneration: all workers are of one generation, with its suffix.
 func (w *world) oneGeneration() error {
 	found := map[string]bool{}
@@ -234,10 +242,7 @@ var _ = Describe("A generation of workers", func() {
 			"and has not published its DynamoWorkerMetadata")
 		w.until("all workers are of the new generation", func() error {
 			publish(func(generation string) bool { return generation != former })
-			if s := w.dgd("g").Status; s.RollingUpdate == nil || s.RollingUpdate.Phase != nvidiav1alpha1.RollingUpdateCompleted {
-				return fmt.Errorf("the update is %+v", s.RollingUpdate)
-			}
-			return w.oneGeneration()
+			return w.isUpdated()
 		})
 		w.ready("g")
 		watcher.stop()
