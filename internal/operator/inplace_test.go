@@ -142,7 +142,16 @@ var _ = Describe("A gang whose place is known", func() {
 	})
 
 	It("is not continued when its first pod is gone: the rest is created gated, and joins its successor", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
-		p := newInPlaceWorld(ctx, nil)
+		var opened []string
+		var mu sync.Mutex
+		p := newInPlaceWorld(ctx, func(pod *corev1.Pod, trial bool) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if !trial && pod.Name != "g-a-0" && !render.GateClosed(pod) {
+				opened = append(opened, pod.Name)
+			}
+			return nil
+		})
 		var once sync.Once
 		p.stored = func(pod *corev1.Pod) {
 			once.Do(func() { Expect(p.c.Delete(ctx, pod, client.GracePeriodSeconds(0))).To(Succeed()) })
@@ -157,6 +166,9 @@ var _ = Describe("A gang whose place is known", func() {
 			}
 		}
 		Expect(zones).To(HaveLen(1))
+		mu.Lock()
+		defer mu.Unlock()
+		Expect(opened).To(BeEmpty(), "pods that were created in place after the first one; %v", p.all("+=~-!"))
 	})
 
 	It("is not split by two operators that both lead", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
