@@ -59,7 +59,7 @@ var _ = Describe("A gang whose place is known", func() {
 	})
 
 	type admission = func(pod *corev1.Pod, trial bool) error
-	DescribeTable("is created gated where that place is not certain", func(ctx SpecContext, prepare func(*inPlaceWorld), admit admission) {
+	DescribeTable("is created gated where that place is not certain", func(ctx SpecContext, prepare func(*inPlaceWorld), admit admission, deleted OmegaMatcher) {
 		p := newInPlaceWorld(ctx, admit)
 		if prepare != nil {
 			prepare(p)
@@ -67,22 +67,23 @@ var _ = Describe("A gang whose place is known", func() {
 		Expect(p.c.Create(ctx, p.graph("zone", three()))).To(Succeed())
 		Expect(p.open(4)).To(Equal(0), "pods that were created in place; %v", p.all("+=~-!"))
 		Expect(p.all("~")).NotTo(BeEmpty(), "patches that release pods")
+		Expect(p.all("-")).To(deleted, "pods that were created in place and deleted")
 	},
-		Entry("a quota counts pods", SpecTimeout(suite.Timeout()), func(p *inPlaceWorld) { p.hasQuota(corev1.ResourcePods) }, nil),
-		Entry("a quota counts requests", SpecTimeout(suite.Timeout()), func(p *inPlaceWorld) { p.hasQuota("requests.nvidia.com/gpu") }, nil),
+		Entry("a quota counts pods", SpecTimeout(suite.Timeout()), func(p *inPlaceWorld) { p.hasQuota(corev1.ResourcePods) }, nil, BeEmpty()),
+		Entry("a quota counts requests", SpecTimeout(suite.Timeout()), func(p *inPlaceWorld) { p.hasQuota("requests.nvidia.com/gpu") }, nil, BeEmpty()),
 		Entry("the API server cannot say what it stores", SpecTimeout(suite.Timeout()), nil, func(_ *corev1.Pod, trial bool) error {
 			if trial {
 				return errors.New("admission webhook does not support dry run")
 			}
 			return nil
-		}),
-		Entry("a create is refused half way", SpecTimeout(suite.Timeout()), nil, refusing("g-c-0")),
+		}, BeEmpty()),
+		Entry("a create is refused half way", SpecTimeout(suite.Timeout()), nil, refusing("g-c-0"), Not(BeEmpty())),
 		Entry("the API server stores more than was planned", SpecTimeout(suite.Timeout()), nil, func(pod *corev1.Pod, trial bool) error {
 			if pod.Name == "g-b-0-1" && !trial && !render.GateClosed(pod) {
 				pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"cpu": resource.MustParse("3")}
 			}
 			return nil
-		}),
+		}, Not(BeEmpty())),
 	)
 
 	It("is created gated where another controller's gate holds its pods", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
