@@ -185,7 +185,7 @@ func (a *attempt) retry(si int) bool {
 
 // unallowed counts the hosts of a domain that have capacity for pods of a view and are kept from them by the rules, once as many as can be
 // are there.
-func (s *search) unallowed(u *unit, d topology.DomainID, view *topology.View, counts map[topology.Exclusion]int) {
+func (s *search) unallowed(u *unit, d topology.DomainID, view *topology.View, hosts *exclusions) {
 	at := slices.IndexFunc(u.own, func(dm *demand) bool { return dm.view == view && len(dm.shape().Rules()) > 0 })
 	if at < 0 {
 		return
@@ -201,9 +201,9 @@ func (s *search) unallowed(u *unit, d topology.DomainID, view *topology.View, co
 	s.packPart(u, d)
 	for _, n := range open {
 		if why := s.excluded(dm, n, scope); why != "" {
-			counts[topology.Exclusion{Kind: topology.KindRule, Detail: why}]++
+			hosts.add(topology.Exclusion{Kind: topology.KindRule, Detail: why})
 		} else if e, full := dm.view.Why(n); full && e.Kind == topology.KindRule {
-			counts[e]++
+			hosts.add(e)
 		}
 	}
 	s.back(before)

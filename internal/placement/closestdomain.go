@@ -101,28 +101,18 @@ func (s *search) firstClosest(u *unit, domains []topology.DomainID, holds []int,
 	if len(equal) == 1 || len(u.total) == 0 {
 		return equal[0]
 	}
-	best, most := equal[0], s.freeFor(u.total[0].view, domains[equal[0]])
-	for _, i := range equal[1:] {
-		if free := s.freeFor(u.total[0].view, domains[i]); free > most {
-			best, most = i, free
-		}
-	}
-	return best
+	return slices.MaxFunc(equal, func(a, b int) int {
+		return cmp.Compare(freeFor(u.total[0].view, domains[a]), freeFor(u.total[0].view, domains[b]))
+	})
 }
 
 // freeFor adds up what is free, on the hosts of a domain that suit the pods, of the resource that is scarcest by nature.
-func (s *search) freeFor(view *topology.View, d topology.DomainID) (free int64) {
+func freeFor(view *topology.View, d topology.DomainID) int64 {
 	at := scarcest(view.Shape().Requests())
-	if at < 0 || view.Suiting(d) == 0 {
+	if at < 0 {
 		return 0
 	}
-	s.tree.AllNodes(d, func(n topology.NodeID) bool {
-		if left, _ := view.Left(n, at); left > 0 && view.Suits(n) {
-			free += left
-		}
-		return true
-	})
-	return free
+	return view.Free(d, at)
 }
 
 // atMost bounds from above how many pods of the unit a domain holds: shape by shape.
@@ -186,13 +176,12 @@ func (s *search) shortage(c *Closest, u *unit, d topology.DomainID) {
 	for _, r := range short.view.Shape().Requests() {
 		c.Short = append(c.Short, Short{Resource: r.Name, Each: r.Amount, Need: r.Amount * int64(short.pods)})
 	}
-	counts := map[topology.Exclusion]int{}
+	var hosts exclusions
 	s.tree.AllNodes(d, func(n topology.NodeID) bool {
 		c.Hosts++
 		why, excluded := short.view.Why(n)
 		if excluded {
-			why.Have, why.Need = 0, 0
-			counts[why]++
+			hosts.add(why)
 		}
 		if excluded && why.Kind != topology.KindResource {
 			return true
@@ -207,9 +196,9 @@ func (s *search) shortage(c *Closest, u *unit, d topology.DomainID) {
 		}
 		return true
 	})
-	s.unallowed(u, d, short.view, counts)
+	s.unallowed(u, d, short.view, &hosts)
 	c.Short = keepShort(c.Short)
-	c.Excluded = sortExcluded(counts)
+	c.Excluded = hosts.sorted()
 }
 
 // short is the shape of which a domain holds too few; the first one when each by itself would fit.

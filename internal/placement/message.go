@@ -32,17 +32,6 @@ func keepShort(list []Short) []Short {
 	return slices.DeleteFunc(list, func(s Short) bool { return s.Have >= s.Need && s.Largest >= s.Each })
 }
 
-func sortExcluded(counts map[topology.Exclusion]int) []Excluded {
-	list := make([]Excluded, 0, len(counts))
-	for reason, hosts := range counts {
-		list = append(list, Excluded{reason, hosts})
-	}
-	slices.SortFunc(list, func(a, b Excluded) int {
-		return cmp.Or(-cmp.Compare(a.Hosts, b.Hosts), strings.Compare(a.Reason.String(), b.Reason.String()))
-	})
-	return list
-}
-
 // Message puts the refusal in one sentence of at most [MaxMessage] bytes:
 //
 //	needs 4 pods x 8 nvidia.com/gpu in one rack; zone-0/block-1/rack-2 holds 3 of 4 (1 host cordoned); 11 other racks hold fewer

@@ -51,13 +51,12 @@ func (s *search) count(view *topology.View, d topology.DomainID, holds int) Doma
 	if at >= 0 {
 		out.Resource, out.Each = view.Shape().Requests()[at].Name, view.Shape().Requests()[at].Amount
 	}
-	counts := map[topology.Exclusion]int{}
+	var hosts exclusions
 	s.tree.AllNodes(d, func(n topology.NodeID) bool {
 		out.Hosts++
 		why, excluded := view.Why(n)
 		if excluded {
-			why.Have, why.Need = 0, 0
-			counts[why]++
+			hosts.add(why)
 		} else {
 			out.Open++
 		}
@@ -67,7 +66,7 @@ func (s *search) count(view *topology.View, d topology.DomainID, holds int) Doma
 		}
 		return true
 	})
-	out.Excluded = sortExcluded(counts)
+	out.Excluded = hosts.sorted()
 	return out
 }
 

@@ -32,6 +32,9 @@ func shot(c *Cluster, trees []Levels, selectors []map[string]string, shapes []*S
 			for _, s := range shapes {
 				v := t.View(s)
 				line += fmt.Sprintf(" fit %d big %d suiting %d", v.Fit(d), v.Biggest(d), v.Suiting(d))
+				if len(s.Requests()) > 0 {
+					line += fmt.Sprintf(" free %d", v.Free(d, 0))
+				}
 				for _, n := range t.Nodes(d) {
 					line += fmt.Sprintf(",%d", v.NodeFit(n))
 				}

@@ -28,6 +28,9 @@ type View struct {
 	sum []int64
 	// biggest caches the largest child of each domain; below 0: ask again.
 	biggest []int64
+	// free caches what is left of one request, the freeOf-th, by domain. It is empty until asked for.
+	free   []int64
+	freeOf int
 	// indexes are per level, made when asked for; noted are the domains waiting to be sorted again.
 	indexes []*index
 	noted   []bool
@@ -85,12 +88,6 @@ func (v *View) Suiting(d DomainID) int {
 	v.tree.cluster.work++
 	v.refresh()
 	return int(v.suiting[d])
-}
-
-// Suits reports whether a node is one of those.
-func (v *View) Suits(n NodeID) bool {
-	v.refresh()
-	return v.suited[n]
 }
 
 // NodeFit is how many pods of the shape a node holds now.
@@ -189,7 +186,7 @@ func (v *View) refresh() {
 // recount counts everything afresh.
 func (v *View) recount() {
 	v.sum, v.biggest, v.fit, v.home = v.sum[:0], v.biggest[:0], v.fit[:0], v.home[:0]
-	v.suiting, v.suited = v.suiting[:0], v.suited[:0]
+	v.suiting, v.suited, v.free = v.suiting[:0], v.suited[:0], v.free[:0]
 	v.indexes, v.noted = nil, v.noted[:0]
 	v.grow()
 	for n := range v.fit {
@@ -235,6 +232,8 @@ func fill[T any](list []T, n int, with T) []T {
 // update recounts one node and corrects the sums around it.
 func (v *View) update(id NodeID) {
 	fit, home := v.count(id)
+	v.forgetFree(v.home[id])
+	v.forgetFree(home)
 	if suits := home != Nowhere && v.suits[id]; suits != v.suited[id] || home != v.home[id] {
 		v.countSuiting(v.home[id], -bools.Int(v.suited[id]))
 		v.countSuiting(home, bools.Int(suits))

@@ -1,0 +1,43 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+// Free is how much of the i-th of the shape's Requests is left on the nodes of a domain that suit the pods. It is added up when asked for, and
+// kept until one of the nodes changes.
+func (v *View) Free(d DomainID, i int) int64 {
+	v.refresh()
+	if v.freeOf != i {
+		v.free, v.freeOf = v.free[:0], i
+	}
+	v.free = fill(v.free, len(v.tree.domains), unknownFree)
+	if v.free[d] == unknownFree {
+		v.free[d] = v.addFree(d, i)
+	}
+	return v.free[d]
+}
+
+// unknownFree: the nodes of the domain are to be added up.
+const unknownFree = -1
+
+func (v *View) addFree(d DomainID, i int) (free int64) {
+	if v.suiting[d] == 0 {
+		return 0
+	}
+	v.tree.AllNodes(d, func(n NodeID) bool {
+		if left, _ := v.Left(n, i); left > 0 && v.suited[n] {
+			free += left
+		}
+		return true
+	})
+	return free
+}
+
+// forgetFree has the nodes of a domain, and of all around it, added up again when asked for.
+func (v *View) forgetFree(at DomainID) {
+	for ; at != Nowhere && len(v.free) > 0; at = v.tree.domains[at].parent {
+		if int(at) < len(v.free) {
+			v.free[at] = unknownFree
+		}
+	}
+}
