@@ -52,12 +52,12 @@ type domain struct {
 
 // Tree returns the tree of these levels over the nodes that the selector takes (nil: all). Trees are kept and shared by content.
 func (c *Cluster) Tree(levels Levels, nodeSelector map[string]string) *Tree {
-	key := treeKey(levels, nodeSelector)
-	t, ok := c.trees[key]
+	key := treeKey(make([]byte, 0, 256), levels, nodeSelector)
+	t, ok := c.trees[string(key)]
 	if !ok {
 		t = &Tree{cluster: c, levels: slices.Clone(levels), selector: maps.Clone(nodeSelector), views: map[string]*View{}}
 		t.build()
-		c.trees[key] = t
+		c.trees[string(key)] = t
 	}
 	return t
 }
@@ -67,7 +67,7 @@ func (t *Tree) NodeSelector() map[string]string { return t.selector }
 
 // DropTree forgets a tree that no one uses any more.
 func (c *Cluster) DropTree(levels Levels, nodeSelector map[string]string) {
-	key := treeKey(levels, nodeSelector)
+	key := string(treeKey(nil, levels, nodeSelector))
 	if t, ok := c.trees[key]; ok {
 		for _, v := range t.views {
 			c.unref(v.held)
@@ -85,15 +85,15 @@ func (c *Cluster) KeepTrees(keep func(levels Levels, nodeSelector map[string]str
 	}
 }
 
-func treeKey(levels Levels, selector map[string]string) string {
-	var b strings.Builder
+// treeKey appends what tells trees apart.
+func treeKey(key []byte, levels Levels, selector map[string]string) []byte {
 	for _, l := range levels {
-		b.WriteString(strconv.Quote(l.Domain) + strconv.Quote(l.Key))
+		key = strconv.AppendQuote(strconv.AppendQuote(key, l.Domain), l.Key)
 	}
 	for _, name := range slices.Sorted(maps.Keys(selector)) {
-		b.WriteString("|" + strconv.Quote(name) + strconv.Quote(selector[name]))
+		key = strconv.AppendQuote(strconv.AppendQuote(append(key, '|'), name), selector[name])
 	}
-	return b.String()
+	return key
 }
 
 // build reads all nodes again.
