@@ -172,6 +172,25 @@ var _ = Describe("A gang whose place is known", func() {
 		Expect(opened).To(BeEmpty(), "pods that were created in place after the first one; %v", p.all("+=~-!"))
 	})
 
+	It("leaves a pod of the user's alone that has the name of its first one", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+		p := newInPlaceWorld(ctx, nil)
+		taken := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: "g-a-0"}}
+		taken.Spec.Containers = []corev1.Container{{Name: "main", Image: "example.com/app:1"}}
+		Expect(p.c.Create(ctx, taken)).To(Succeed())
+		Expect(p.c.Create(ctx, p.graph("zone", three()))).To(Succeed())
+		p.until("its name was tried twice", func() error {
+			if tried := p.all("!"); len(tried) < 2 {
+				return fmt.Errorf("refused creates: %v", tried)
+			}
+			return nil
+		})
+		live := &corev1.Pod{}
+		Expect(p.c.Get(ctx, client.ObjectKeyFromObject(taken), live)).To(Succeed())
+		Expect(live.UID).To(Equal(taken.UID))
+		Expect(live.DeletionTimestamp).To(BeNil())
+		Expect(p.all("-")).NotTo(ContainElement("-g-a-0"), "%v", p.all("+=~-!"))
+	})
+
 	It("is not split by two operators that both lead", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
 		p := newInPlaceWorld(ctx, nil)
 		second := newBareWith(ctx, p.podWrites.newClient, p.change)

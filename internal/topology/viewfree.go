@@ -3,8 +3,8 @@
 
 package topology
 
-// Free is how much of the i-th of the shape's Requests is left on the nodes of a domain that suit the pods. It is added up when asked for, and
-// kept until one of the nodes changes.
+// Free is how much of the i-th of the shape's Requests is left on the nodes of a domain that suit the pods. It is added up when asked
+// for, and kept until one of the nodes changes.
 func (v *View) Free(d DomainID, i int) int64 {
 	v.refresh()
 	if v.freeOf != i {

@@ -124,6 +124,22 @@ func TestEditedClaimStaysAtTheService(t *testing.T) {
 	}
 }
 
+// A secret of the service keeps its place among the sources of variables when v1beta1 adds others: the later source of a variable wins.
+func TestSourcesKeepTheirOrder(t *testing.T) {
+	for name, c := range map[string]struct{ edited, want string }{
+		"unchanged":            {`[{secretRef: {name: s}}]`, `{envFromSecret: s, extraPodSpec: {mainContainer: {}}}`},
+		"renamed":              {`[{secretRef: {name: t}}]`, `{envFromSecret: t, extraPodSpec: {mainContainer: {}}}`},
+		"another one before":   {`[{configMapRef: {name: c}}, {secretRef: {name: s}}]`, `{envFromSecret: s, extraPodSpec: {mainContainer: {envFrom: [{configMapRef: {name: c}}]}}}`},
+		"another one after":    {`[{secretRef: {name: s}}, {configMapRef: {name: c}}]`, `{extraPodSpec: {mainContainer: {envFrom: [{secretRef: {name: s}}, {configMapRef: {name: c}}]}}}`},
+		"another secret after": {`[{secretRef: {name: s}}, {secretRef: {name: t}}]`, `{extraPodSpec: {mainContainer: {envFrom: [{secretRef: {name: s}}, {secretRef: {name: t}}]}}}`},
+	} {
+		live := convertTo(t, alphaGraph(t, `{W: {envFromSecret: s, extraPodSpec: {mainContainer: {}}}}`), Beta)
+		main := listAt(objectAt(objectAt(entries(specOf(live))["W"], "podTemplate"), "spec"), "containers")[0]
+		main.(object)["envFrom"] = fromYAML(t, "{sources: "+c.edited+"}")["sources"]
+		same(t, name, objectAt(specOf(convertTo(t, live, Alpha)), "services")["W"], fromYAML(t, c.want))
+	}
+}
+
 func TestOverriddenVariableIsLeftOut(t *testing.T) {
 	in := alphaGraph(t, `{W: {extraPodSpec: {mainContainer: {env: [{name: A, value: weak}, {name: B}]}}}}`)
 	specOf(in)["envs"] = []any{object{"name": "A", "value": "strong"}}
