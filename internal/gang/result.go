@@ -90,8 +90,9 @@ type Result struct {
 	Uncounted []Uncounted
 	// Cliques are the NVLink cliques of placed pods, by the template that claims of theirs are made of.
 	Cliques []Claimed
-	// UncountedClaims are why the resource claims of components are not counted, by component.
-	UncountedClaims map[string]string
+	// UncountedClaims are why the resource claims of components are not counted, by component, and UncountedVolumes what is not known of their
+	// volumes.
+	UncountedClaims, UncountedVolumes map[string]string
 	// Waiting replicas, in component and ordinal order.
 	Waiting []Waiting
 	// Checked are the Workloads of Kueue whose place was looked for before they are admitted: why they have none, or "" where all their pods

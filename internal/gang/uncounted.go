@@ -55,9 +55,9 @@ func UncountedOf(c *topology.Cluster, o Observation) []Uncounted {
 	return out
 }
 
-// UncountedClaims explains why the resource claims of components that are placed are not counted, by component. why judges the pods of a
-// component; "" when theirs are.
-func UncountedClaims(o Observation, why func(*corev1.Pod) string) map[string]string {
+// WhyUncounted explains, by component, why something that the pods of placed components ask for is not counted. why judges the pods of a
+// component; "" when theirs is.
+func WhyUncounted(o Observation, why func(*corev1.Pod) string) map[string]string {
 	var out map[string]string
 	for _, sg := range o.Groups {
 		if !render.Gated(sg) {

@@ -20,6 +20,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/claims"
 	"github.com/trellis-k8s/trellis/internal/claims/allocator"
 	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/limit"
 	"github.com/trellis-k8s/trellis/internal/topology"
 	"github.com/trellis-k8s/trellis/internal/volumes"
 )
@@ -130,10 +131,17 @@ func volumeAnnotations(all map[string]string) map[string]string {
 	return out
 }
 
-// uncounted are what is not counted of the devices that pods of a graph ask for: by resources, and by claims.
-func (l *ledger) uncounted(o gang.Observation) (resources []gang.Uncounted, claims map[string]string) {
+// noteUncounted adds to a result what is not counted of the devices and the volumes that pods of a graph ask for.
+func (l *ledger) noteUncounted(o gang.Observation, r *gang.Result) {
 	if l.binders.claims.Unknown() != "" {
-		resources = gang.UncountedOf(l.cluster, o)
+		r.Uncounted = gang.UncountedOf(l.cluster, o)
 	}
-	return resources, gang.UncountedClaims(o, l.binders.claims.Uncounted)
+	r.UncountedClaims = gang.WhyUncounted(o, l.binders.claims.Uncounted)
+	r.UncountedVolumes = gang.WhyUncounted(o, func(pod *corev1.Pod) string {
+		list := l.binders.volumes.Unknown(pod)
+		return limit.Join(list, len(list), maxUnknown, ", ")
+	})
 }
+
+// maxUnknown is how many objects that are not known a message names.
+const maxUnknown = 3

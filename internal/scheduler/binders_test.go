@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/provider"
 	"github.com/trellis-k8s/trellis/internal/volumes"
 )
@@ -17,9 +18,11 @@ import (
 // withClaim gives the pods of a graph a volume by a claim.
 func withClaim(b *bench, number int, claim string) graphs {
 	o := asking(number, 2, 0)
+	mounted := []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{
+		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}}}
+	o.Groups[0].Spec.Roles[0].Template.Spec.Volumes = mounted
 	for _, pod := range o.Pods {
-		pod.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{
-			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}}}
+		pod.Spec.Volumes = mounted
 	}
 	all := graphs{o.DGD.Name: o}
 	b.s.objects.reader, b.s.providers = all, provider.New(provider.Options{}, provider.All{Placers: []provider.Placer{silent{}}})
@@ -32,17 +35,24 @@ func TestPodsWaitForTheirClaim(t *testing.T) {
 	b := newBench(t, Options{})
 	known := false
 	b.s.ledger.bindersKnown(func() bool { return known })
-	withClaim(b, 1, "models")
+	all := withClaim(b, 1, "models")
 	if b.look(); len(b.s.queue.waiting) != 0 {
 		t.Fatal("pods wait for a claim that may be there")
+	}
+	var result gang.Result
+	if b.s.ledger.noteUncounted(all["g1"], &result); result.UncountedVolumes["work"] != "claim models" {
+		t.Errorf("what is not known of volumes: %v", result.UncountedVolumes)
 	}
 
 	b = newBench(t, Options{})
 	known = true
 	b.s.ledger.bindersKnown(func() bool { return known })
-	all := withClaim(b, 1, "models")
+	all = withClaim(b, 1, "models")
 	if b.look(); len(b.s.queue.waiting) != 1 {
 		t.Fatal("pods are placed without their claim")
+	}
+	if b.s.ledger.noteUncounted(all["g1"], &result); len(result.UncountedVolumes) > 0 {
+		t.Errorf("what is not known of volumes, where all is: %v", result.UncountedVolumes)
 	}
 	b.expect("the claim is named", all["g1"], "volume claim models does not exist; needs 2 pods x 1 gpu in one rack")
 

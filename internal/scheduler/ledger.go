@@ -99,7 +99,7 @@ func (l *ledger) decideNow(
 	if len(d.evicted) == 0 {
 		l.trackParted(o, &d)
 		d.result.Score, d.result.Cliques = gang.Score(l.cluster, l.scored(o)), gang.CliquesOf(l.cluster, o)
-		d.result.Uncounted, d.result.UncountedClaims = l.uncounted(o)
+		l.noteUncounted(o, &d.result)
 		l.followWaits(o, &d.result, again)
 	}
 	decided(&d)

@@ -183,6 +183,10 @@ func aboutClaims(o observed, message string) string {
 		message += fmt.Sprintf(". Resource claims of %s are not counted (%s): whether a node has their devices, the kube-scheduler decides",
 			few(components), limit.Text(o.result.UncountedClaims[components[0]], maxResourceName))
 	}
+	if components := slices.Sorted(maps.Keys(o.result.UncountedVolumes)); len(components) > 0 {
+		message += fmt.Sprintf(". Volumes of %s are not counted (not known: %s): the operator could not list claims, volumes and what provides "+
+			"them; check its ClusterRole", few(components), limit.Text(o.result.UncountedVolumes[components[0]], maxResourceName))
+	}
 	for i, u := range o.result.Uncounted {
 		if i == maxUncounted {
 			return message + fmt.Sprintf(". %d more resources are not counted", len(o.result.Uncounted)-i)

@@ -73,7 +73,11 @@ func TestClaimsAreNotCounted(t *testing.T) {
 	if got := message(); !strings.Contains(got, "Resource claims of work are not counted (ResourceSlice x has compatibility groups): whether") {
 		t.Error(got)
 	}
-	o.result.UncountedClaims = nil
+	o.result.UncountedClaims, o.result.UncountedVolumes = nil, map[string]string{"work": "claim models, storage class fast"}
+	if got := message(); !strings.Contains(got, "Volumes of work are not counted (not known: claim models, storage class fast): the operator could not") {
+		t.Error(got)
+	}
+	o.result.UncountedVolumes = nil
 	o.result.Uncounted = []gang.Uncounted{{Resource: "example.com/nic", Components: []string{"a", "b"}}, {Resource: "nvidia.com/gpu", Components: []string{"work"}}, {Resource: "x"}, {Resource: "y"}}
 	want := ". example.com/nic of a, b is not counted on nodes where a DeviceClass serves it: whether they have the devices, the kube-scheduler decides" +
 		". nvidia.com/gpu of work is not counted on nodes where a DeviceClass serves it: whether they have the devices, the kube-scheduler decides" +
