@@ -202,5 +202,7 @@ func (sc scene) play(ctx context.Context, provider sandbox.Provider, name string
 	})
 	watcher.stop()
 	Expect(releases.Repeated()).To(BeEmpty(), "pods that were released more than once")
-	return s.Counted()
+	writes := s.Counted()
+	w.tearDown() // a lot plays many worlds on one API server
+	return writes
 }

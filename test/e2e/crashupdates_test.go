@@ -112,7 +112,9 @@ func updateAndDie(ctx context.Context, name string, c crash.Point) int {
 	w.ready("g")
 	watcher.stop()
 	Expect(releases.Repeated()).To(BeEmpty(), "pods that were released more than once")
-	return s.Counted()
+	writes := s.Counted()
+	w.tearDown() // a lot plays many worlds on one API server
+	return writes
 }
 
 // someRun: there is a decode pod of an image.
