@@ -86,7 +86,7 @@ func lots(r *rand.Rand) []TableEntry {
 	}
 	var out []TableEntry
 	for one.number = range one.among {
-		out = append(out, Entry(fmt.Sprintf("lot %d of %d", one.number+1, one.among), SpecTimeout(suite.Timeout()), one))
+		out = append(out, Entry(fmt.Sprintf("lot %d of %d", one.number+1, one.among), SpecTimeout(crashesOfALot*suite.Timeout()), one))
 	}
 	return out
 }

@@ -160,7 +160,7 @@ func crashedScenes(r *rand.Rand) (out []TableEntry) {
 				for number := range lotsOfAScene {
 					all := &lot{every: 1, number: number, among: lotsOfAScene}
 					title := fmt.Sprintf("%s, lot %d of %d", title, number+1, lotsOfAScene)
-					out = append(out, Entry(title, SpecTimeout(suite.Timeout()), crashedScene{name: name, provider: provider, all: all}))
+					out = append(out, Entry(title, SpecTimeout(crashesOfALot*suite.Timeout()), crashedScene{name: name, provider: provider, all: all}))
 				}
 			case i == turn%len(providers):
 				out = append(out, Entry(title, SpecTimeout(suite.Timeout()), crashedScene{name: name, provider: provider, once: once}))
@@ -172,6 +172,9 @@ func crashedScenes(r *rand.Rand) (out []TableEntry) {
 
 // lotsOfAScene are in how many specs all crashes of a scene under a provider are tried.
 const lotsOfAScene = 8
+
+// crashesOfALot bounds how many crashes a lot has: each of them may take as long as a spec.
+const crashesOfALot = 32
 
 // play brings the graph up, changes it with an operator that dies at a write, and starts another one then. It returns the writes until the end or
 // the crash. A crash at 0 does not happen.

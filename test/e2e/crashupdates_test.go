@@ -54,7 +54,7 @@ func crashedUpdates(r *rand.Rand) (out []TableEntry) {
 		}
 		for number := range lotsOfAScene {
 			all := &lot{every: 1, number: number, among: lotsOfAScene}
-			out = append(out, Entry(fmt.Sprintf("%s, lot %d of %d", name, number+1, lotsOfAScene), SpecTimeout(suite.Timeout()), crashedScene{name: name, all: all}))
+			out = append(out, Entry(fmt.Sprintf("%s, lot %d of %d", name, number+1, lotsOfAScene), SpecTimeout(crashesOfALot*suite.Timeout()), crashedScene{name: name, all: all}))
 		}
 	}
 	return out
