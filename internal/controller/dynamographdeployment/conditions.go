@@ -181,17 +181,17 @@ func schedulingCondition(o observed, failure error) *condition {
 		if o.result.Asked != "" {
 			message += "; " + o.result.Asked
 		}
-		return no(kind, gang.LeadingCode(waiting), aboutClaims(o, message))
+		return no(kind, gang.LeadingCode(waiting), aboutPlaces(o, message))
 	case o.result.Placed < o.result.Wanted:
 		return no(kind, gang.CodeCreating, fmt.Sprintf("%d of %d replicas are placed; the pods of the rest are being replaced", o.result.Placed,
 			o.result.Wanted))
 	case o.result.Wanted == 0:
 		return yes(kind, nvidiav1beta1.ReasonAllReplicasPlaced, "no replica is packed; the kube-scheduler places each pod on its own")
 	case len(o.result.Domain) > 0:
-		return yes(kind, nvidiav1beta1.ReasonAllReplicasPlaced, aboutClaims(o, fmt.Sprintf("all %d packed replicas are placed in %s",
+		return yes(kind, nvidiav1beta1.ReasonAllReplicasPlaced, aboutPlaces(o, fmt.Sprintf("all %d packed replicas are placed in %s",
 			o.result.Wanted, o.result.Domain)))
 	}
-	return yes(kind, nvidiav1beta1.ReasonAllReplicasPlaced, aboutClaims(o, fmt.Sprintf("all %d packed replicas are placed", o.result.Wanted)))
+	return yes(kind, nvidiav1beta1.ReasonAllReplicasPlaced, aboutPlaces(o, fmt.Sprintf("all %d packed replicas are placed", o.result.Wanted)))
 }
 
 // creatingGroups is what there is to say of a graph whose scaling groups are not all there. failure may be what keeps them from being

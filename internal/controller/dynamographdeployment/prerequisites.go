@@ -176,8 +176,8 @@ func (r *Reconciler) deployments(ctx context.Context, options ...client.ListOpti
 	return out
 }
 
-// aboutClaims adds to a message about places which NVLink cliques they are in, and what it leaves out.
-func aboutClaims(o observed, message string) string {
+// aboutPlaces adds to a message about places which NVLink cliques they are in, and what is not counted of them.
+func aboutPlaces(o observed, message string) string {
 	message += aboutCliques(o)
 	if components := slices.Sorted(maps.Keys(o.result.UncountedClaims)); len(components) > 0 {
 		message += fmt.Sprintf(". Resource claims of %s are not counted (%s): whether a node has their devices, the kube-scheduler decides",

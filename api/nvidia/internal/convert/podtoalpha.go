@@ -172,8 +172,7 @@ func (p *placer) takeEnv(name string) {
 	}
 }
 
-// secret claims the last source as the remembered secret, or as that secret with another name. A secret that other sources follow stays
-// where it is: envFromSecret comes after all sources, and the later one of two that have a variable wins.
+// secret claims the remembered secret, or the last one if its name was changed.
 func (p *placer) secret() {
 	remembered := textAt(p.sparse, "envFromSecret")
 	live := listAt(p.main, "envFrom")
@@ -181,14 +180,17 @@ func (p *placer) secret() {
 		return
 	}
 	last := len(live) - 1
-	name := secretOf(live[last])
-	renamed := !slices.ContainsFunc(live, func(source any) bool { return secretOf(source) == remembered })
-	if name == "" || name != remembered && !renamed {
-		return
+	for i := last; i >= 0; i-- {
+		if secretOf(live[i]) == remembered {
+			last = i
+			break
+		}
 	}
-	p.service["envFromSecret"] = name
-	p.claimed = true
-	p.replace(p.main, "envFrom", live[:last])
+	if name := secretOf(live[last]); name != "" {
+		p.service["envFromSecret"] = name
+		p.claimed = true
+		p.replace(p.main, "envFrom", slices.Delete(live, last, last+1))
+	}
 }
 
 // secretOf is the name of a source that is nothing but a Secret's.

@@ -44,6 +44,9 @@ func sparse(original, base object) object {
 				kept[field] = service[field]
 			}
 		}
+		if secretTwice(service) {
+			delete(kept, "envFromSecret")
+		}
 		if overriding := overridingMetadata(service); len(overriding) > 0 {
 			kept["extraPodMetadata"] = overriding
 		}
@@ -55,6 +58,14 @@ func sparse(original, base object) object {
 		return object{}
 	}
 	return object{"services": services}
+}
+
+// secretTwice reports whether the main container of a service has the service's secret among its own sources, so that after an edit its
+// name does not tell which of the two it is.
+func secretTwice(service object) bool {
+	secret := textAt(service, "envFromSecret")
+	own := listAt(objectAt(objectAt(service, "extraPodSpec"), "mainContainer"), "envFrom")
+	return secret != "" && slices.ContainsFunc(own, func(source any) bool { return secretOf(source) == secret })
 }
 
 func blank(value any) bool {
