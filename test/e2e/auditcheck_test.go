@@ -96,7 +96,11 @@ func TestAuditorNotices(t *testing.T) {
 		"says that it is not Ready, and all of its pods are":     func(p *planted) { p.says("True", "False") },
 		"says that it is Placed, and some of its pods are gated": func(p *planted) { p.gate(); p.says("True", "False") },
 		"waits for 2 pods with 8 GPUs, and a rack has hosts":     func(p *planted) { p.gate(); p.says("False", "False") },
-		"its status is of an older generation":                   func(p *planted) { p.dgd.Generation = 1 },
+		"is bound in part, 1 pods of 2": func(p *planted) {
+			p.pods[1].Spec.NodeName, p.pods[1].Status.Conditions = "", nil
+			p.says("True", "False")
+		},
+		"its status is of an older generation": func(p *planted) { p.dgd.Generation = 1 },
 	} {
 		p := plant()
 		change(p)

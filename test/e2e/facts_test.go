@@ -106,6 +106,7 @@ func (f *facts) contradictions() []string {
 			found = append(found, why)
 		}
 	}
+	found = append(found, f.boundInPart()...)
 	for _, pod := range f.pods {
 		node := f.nodes[pod.Spec.NodeName]
 		switch {
@@ -116,6 +117,29 @@ func (f *facts) contradictions() []string {
 		}
 	}
 	slices.Sort(found)
+	return found
+}
+
+// boundInPart names the replicas of several pods of which some are bound, and the others are not or do not exist.
+func (f *facts) boundInPart() (found []string) {
+	type replica struct {
+		group   types.UID
+		ordinal int32
+	}
+	bound, some := map[replica]int{}, map[replica]*corev1.Pod{}
+	for _, pod := range f.pods {
+		if ordinal, _, ok := render.ReplicaOf(pod); ok && pod.DeletionTimestamp == nil && pod.Spec.NodeName != "" {
+			r := replica{ownerOf(pod), ordinal}
+			bound[r]++
+			some[r] = pod
+		}
+	}
+	for r, n := range bound {
+		if size, _ := strconv.Atoi(some[r].Labels[render.LabelReplicaSize]); n < size {
+			found = append(found, fmt.Sprintf("replica %d of scaling group %s (%s) is bound in part, %d pods of %d",
+				r.ordinal, some[r].Labels[render.LabelScalingGroup], r.group, n, size))
+		}
+	}
 	return found
 }
 
