@@ -20,8 +20,8 @@ type Tried struct {
 	// Hosts that the pod names; when it names none, Domain is the domain that it is pinned to, by its path.
 	Hosts  []string
 	Domain topology.Path
-	// Levels of the pod's topology.
-	Levels topology.Levels
+	// Place is the pod's topology.
+	placement.Place
 }
 
 // TriedFor tells where a scheduler looked for a node for a released pod; false when the pod was free to go anywhere, or its group is gone.
@@ -32,7 +32,7 @@ func TriedFor(groups []*trellisv1alpha1.ScalingGroup, pod *corev1.Pod) (Tried, b
 	}
 	t := Tried{Shape: topology.ShapeOf(regated(sg, pod)).Key(), Hosts: hostsNamed(pod)}
 	if sg.Spec.Topology != nil {
-		t.Levels = LevelsOf(sg.Spec.Topology)
+		t.Place = placement.Place{Levels: LevelsOf(sg.Spec.Topology), NodeSelector: sg.Spec.Topology.NodeSelector}
 		t.Domain = t.Levels.PathOf(pod.Spec.NodeSelector)
 	}
 	return t, len(t.Hosts) > 0 || len(t.Domain) > 0

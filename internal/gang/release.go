@@ -6,7 +6,6 @@ package gang
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -60,7 +59,7 @@ func (r *Request) Releases(c *topology.Cluster, replica placement.ReplicaResult,
 	}
 	place := r.Graph.PlaceOf(replica.Component)
 	domain := PinnedDomain(c, place.Levels, replica)
-	labels, named := labelsOf(place, domain), namedNodes{}
+	labels, named := place.Labels(domain), namedNodes{}
 	if !replica.PinHosts {
 		named = r.nodesToName(c, domain, replica)
 	}
@@ -69,7 +68,7 @@ func (r *Request) Releases(c *topology.Cluster, replica placement.ReplicaResult,
 	for _, planned := range replica.Pods {
 		pin := Pin{Graph: r.Graph.Name, Gang: gang, Labels: labels, Nodes: named.of(planned), Apart: of.Apart}
 		if replica.Preempts != nil {
-			pin.Preempts, pin.Wide = true, labelsOf(place, r.widest(of, replica))
+			pin.Preempts, pin.Wide = true, place.Labels(r.widest(of, replica))
 		}
 		if replica.PinHosts {
 			pin.Node = planned.Node
@@ -126,15 +125,4 @@ func PinnedDomain(c *topology.Cluster, levels topology.Levels, replica placement
 		return replica.Domain
 	}
 	return common
-}
-
-// labelsOf are the labels that only nodes of the domain carry: the whole path, and those of the node pool that the topology describes.
-func labelsOf(place placement.Place, domain topology.Path) map[string]string {
-	labels := place.Levels.Selector(domain)
-	if len(place.NodeSelector) == 0 {
-		return labels
-	}
-	out := maps.Clone(place.NodeSelector)
-	maps.Copy(out, labels)
-	return out
 }

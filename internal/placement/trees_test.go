@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
 // TestPlaces: components of one demand are placed each in its own tree.
@@ -58,5 +60,27 @@ func TestPlaces(t *testing.T) {
 	}
 	if UnmetOf(g, &r) != nil {
 		t.Error("only nodes of one tree matter")
+	}
+}
+
+// TestReservationsStayInTheirPlace: a pod that is bound to the host of another one leaves its own host to that one only if it may go there.
+// Two places that share a host have a domain of one path.
+func TestReservationsStayInTheirPlace(t *testing.T) {
+	halls := levels("zone", "rack")
+	c := clusterOf(halls, "both a/r 1 label=pool=h", "other a/r 1")
+	g := Demand{
+		Levels: halls, NodeSelector: map[string]string{"pool": "h"}, Required: none, Preferred: none,
+		Components: []Component{componentOf("w", 1, none, 1, 1, gpus(1))},
+	}
+	if r := PlanGraph(c, g, Options{}); !r.Placed() || r.Replicas[0].Pods[0].Node != "both" {
+		t.Fatal(summary(r))
+	}
+	pod := g.Components[0].Waiting[0].Pods[0]
+	c.AssumePinned("ns/x", "other", pod.Shape, Place{Levels: halls}.Labels(topology.Path{"a", "r"}))
+	x := podOf(map[string]string{gpu: "1"})
+	x.Namespace, x.Name, x.Spec.NodeName = "ns", "x", "both"
+	c.SetPod(x)
+	if node, _ := c.Reserved(pod.ID); node != "both" {
+		t.Errorf("reserved on %q, which is not in the pool", node)
 	}
 }

@@ -52,7 +52,7 @@ func (b *bench) host(name, rack string, gpus int) {
 
 func hostOf(name, rack string, gpus int) *corev1.Node {
 	return &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"z": "z", "r": rack, corev1.LabelHostname: name}},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"z": "z", "r": rack, "pool": "p", corev1.LabelHostname: name}},
 		Status: corev1.NodeStatus{
 			Conditions:  []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
 			Allocatable: corev1.ResourceList{"gpu": *resource.NewQuantity(int64(gpus), resource.DecimalSI), corev1.ResourcePods: resource.MustParse("10")},

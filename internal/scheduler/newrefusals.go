@@ -121,7 +121,7 @@ func (l *ledger) learn(round *lesson, t gang.Tried, said string) {
 
 func (l *ledger) learnDomain(round *lesson, t gang.Tried, path topology.Path, said string) {
 	if name := path.String(); round.first(t.Shape, name) {
-		l.refused(round.graph, t.Shape, refusal{place: topology.Refused{Labels: t.Levels.Selector(path)}, name: name, said: said, path: path})
+		l.refused(round.graph, t.Shape, refusal{place: topology.Refused{Labels: t.Labels(path)}, name: name, said: said, path: path})
 	}
 }
 
@@ -145,7 +145,7 @@ func (l *ledger) refusesMost(graph types.NamespacedName, t gang.Tried, path topo
 	if len(path) == 0 || refused < wholeFrom {
 		return false
 	}
-	hosts, within := 0, topology.Refused{Labels: t.Levels.Selector(path)}
+	hosts, within := 0, topology.Refused{Labels: t.Labels(path)}
 	l.cluster.EachNode(func(n topology.NodeID) {
 		if within.Covers(l.cluster.NodeName(n), l.cluster.LabelsOf(n)) {
 			hosts++

@@ -22,6 +22,14 @@ func claiming() gang.Observation {
 	return o
 }
 
+// ofPool is a graph of one pod whose topology describes the nodes of a pool.
+func ofPool() gang.Observation {
+	o := asking(1, 1, 0)
+	o.Groups[0].Spec.Topology = o.Groups[0].Spec.Topology.DeepCopy()
+	o.Groups[0].Spec.Topology.NodeSelector = map[string]string{"pool": "p"}
+	return o
+}
+
 // becomes changes a node of the cluster.
 func (p *picky) becomes(now *corev1.Node, change func(now *corev1.Node)) {
 	old := now.DeepCopy()
@@ -80,12 +88,18 @@ func TestWhatEndsARefusal(t *testing.T) {
 		"a node of another rack becomes larger":                      {rack, nil, func(p *picky) { p.becomes(hostOf("b0", "b", 1), larger) }, "31s bound in b"},
 		"a pod leaves the rack":                                      {rack, nil, leaves, "31s bound in b"},
 		"a pod leaves the rack, and there is no other":               {rack, others, leaves, "1m0s bound in a"},
-		"nothing: another host":                                      {host, nil, func(*picky) {}, "31s bound in a1"},
-		"nothing, and there is no other host":                        {host, otherHosts, func(*picky) {}, "1m0s bound in a0"},
-		"the host is relabelled":                                     {host, nil, a0(relabelled), "31s bound in a0"},
-		"another host is relabelled":                                 {host, otherHosts, func(p *picky) { p.becomes(hostOf("a1", "a", 1), relabelled) }, "1m0s bound in a0"},
-		"a pod leaves the host: it comes last":                       {host, nil, leaves, "31s bound in a1"},
-		"a pod leaves the host, and there is no other":               {host, otherHosts, leaves, "31s bound in a0"},
+		"a node is added to the rack of the pool":                    {ofPool, others, func(p *picky) { p.s.ledger.nodeChanged(nil, hostOf("a2", "a", 1)) }, "31s bound in a"},
+		"a node of another pool is added to a rack of that name": {ofPool, others, func(p *picky) {
+			added := hostOf("a2", "a", 1)
+			added.Labels["pool"] = "q"
+			p.s.ledger.nodeChanged(nil, added)
+		}, "1m0s bound in a"},
+		"nothing: another host":                        {host, nil, func(*picky) {}, "31s bound in a1"},
+		"nothing, and there is no other host":          {host, otherHosts, func(*picky) {}, "1m0s bound in a0"},
+		"the host is relabelled":                       {host, nil, a0(relabelled), "31s bound in a0"},
+		"another host is relabelled":                   {host, otherHosts, func(p *picky) { p.becomes(hostOf("a1", "a", 1), relabelled) }, "1m0s bound in a0"},
+		"a pod leaves the host: it comes last":         {host, nil, leaves, "31s bound in a1"},
+		"a pod leaves the host, and there is no other": {host, otherHosts, leaves, "31s bound in a0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			refused := false
