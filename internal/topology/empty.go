@@ -89,21 +89,3 @@ func (e *emptyCounts) count(c *Cluster, n *node, h *held, s *Shape) int32 {
 	e.most = max(e.most, pods)
 	return pods
 }
-
-// Allocatable is what the nodes of a domain offer of a resource together, regardless of who uses it; false where some node need not offer
-// what is asked of it, because it is ignored or a DeviceClass serves it.
-func (t *Tree) Allocatable(d DomainID, resource string) (sum int64, counts bool) {
-	c := t.cluster
-	if c.ignored.has(resource) || c.served[resource] {
-		return 0, false
-	}
-	index := c.resources.of(resource)
-	t.AllNodes(d, func(id NodeID) bool {
-		c.work++
-		if n := c.nodes[id]; index != notOffered && index < len(n.free) {
-			sum += n.free[index]
-		}
-		return true
-	})
-	return sum, true
-}

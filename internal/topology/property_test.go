@@ -29,6 +29,8 @@ func shot(c *Cluster, trees []Levels, selectors []map[string]string, shapes []*S
 			for _, n := range t.Nodes(d) {
 				line += " " + c.NodeName(n)
 			}
+			gpus, counts := t.Allocatable(d, gpu)
+			line += fmt.Sprintf(" allocatable %d %t", gpus, counts)
 			for _, s := range shapes {
 				v := t.View(s)
 				line += fmt.Sprintf(" fit %d big %d suiting %d", v.Fit(d), v.Biggest(d), v.Suiting(d))

@@ -39,6 +39,7 @@ type Tree struct {
 	position []int32
 	numbered uint64
 	views    map[string]*View
+	offered  map[int]*allocatable
 }
 
 type domain struct {
@@ -55,7 +56,7 @@ func (c *Cluster) Tree(levels Levels, nodeSelector map[string]string) *Tree {
 	key := treeKey(make([]byte, 0, 256), levels, nodeSelector)
 	t, ok := c.trees[string(key)]
 	if !ok {
-		t = &Tree{cluster: c, levels: slices.Clone(levels), selector: maps.Clone(nodeSelector), views: map[string]*View{}}
+		t = &Tree{cluster: c, levels: slices.Clone(levels), selector: maps.Clone(nodeSelector), views: map[string]*View{}, offered: map[int]*allocatable{}}
 		t.build()
 		c.trees[string(key)] = t
 	}

@@ -114,14 +114,6 @@ func (v *View) Biggest(d DomainID) int {
 	return int(most)
 }
 
-// Why describes what keeps a further pod of the shape off a node; false when one fits.
-func (v *View) Why(n NodeID) (Exclusion, bool) {
-	if v.NodeFit(n) > 0 {
-		return Exclusion{}, false
-	}
-	return v.tree.cluster.why(v.tree.cluster.nodes[n], v.shape, v.held)
-}
-
 // Left is what is left on a node of the i-th of the shape's Requests; negative when the node shrank below what is bound. It is false when
 // the node need not have any of it; see [Cluster.Serve].
 func (v *View) Left(n NodeID, i int) (left int64, counts bool) {

@@ -11,25 +11,31 @@ func (v *View) Free(d DomainID, i int) int64 {
 		v.free, v.freeOf = v.free[:0], i
 	}
 	v.free = fill(v.free, len(v.tree.domains), unknownFree)
+	return v.freeIn(d, i)
+}
+
+// unknownFree: the domain is to be added up.
+const unknownFree = -1
+
+func (v *View) freeIn(d DomainID, i int) int64 {
 	if v.free[d] == unknownFree {
 		v.free[d] = v.addFree(d, i)
 	}
 	return v.free[d]
 }
 
-// unknownFree: the nodes of the domain are to be added up.
-const unknownFree = -1
-
 func (v *View) addFree(d DomainID, i int) (free int64) {
 	if v.suiting[d] == 0 {
 		return 0
 	}
-	v.tree.AllNodes(d, func(n NodeID) bool {
+	for _, n := range v.tree.domains[d].nodes {
 		if left, _ := v.Left(n, i); left > 0 && v.suited[n] {
 			free += left
 		}
-		return true
-	})
+	}
+	for _, child := range v.tree.domains[d].children {
+		free += v.freeIn(child, i)
+	}
 	return free
 }
 

@@ -75,10 +75,27 @@ func (c *Cluster) Why(name string, s *Shape) (Exclusion, bool) {
 	return c.why(n, s, h)
 }
 
+// Why describes what keeps a further pod of the shape off a node; false when one fits.
+func (v *View) Why(n NodeID) (Exclusion, bool) {
+	if v.NodeFit(n) > 0 {
+		return Exclusion{}, false
+	}
+	c := v.tree.cluster
+	if node := c.nodes[n]; !v.admits[n] || v.seen[n] != node.version {
+		return c.why(node, v.shape, v.held)
+	}
+	return c.lacks(c.nodes[n], v.shape, v.held)
+}
+
 func (c *Cluster) why(n *node, s *Shape, h *held) (Exclusion, bool) {
 	if e, excluded := c.exclusion(n, s); excluded {
 		return e, true
 	}
+	return c.lacks(n, s, h)
+}
+
+// lacks finds what a node that the pods may be bound to has too little of.
+func (c *Cluster) lacks(n *node, s *Shape, h *held) (Exclusion, bool) {
 	if port, taken := c.portTaken(n, h); taken {
 		return Exclusion{Kind: KindHostPort, Detail: port.name()}, true
 	}

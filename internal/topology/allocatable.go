@@ -1,0 +1,49 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+// allocatable is what the nodes of each domain offer of one resource together: unknownFree where it is to be added up.
+type allocatable struct {
+	// specs and epoch say of which objects and of which tree it is.
+	specs, epoch uint64
+	sum          []int64
+}
+
+// Allocatable is what the nodes of a domain offer of a resource together, regardless of who uses it; false where some node need not offer
+// what is asked of it, because it is ignored or a DeviceClass serves it. It is added up when asked for, and kept until a node's object
+// changes.
+func (t *Tree) Allocatable(d DomainID, resource string) (sum int64, counts bool) {
+	c := t.cluster
+	if c.ignored.has(resource) || c.served[resource] {
+		return 0, false
+	}
+	index := c.resources.of(resource)
+	if index == notOffered {
+		return 0, true
+	}
+	a := t.offered[index]
+	if a == nil || a.specs != c.specs || a.epoch != t.epoch {
+		a = &allocatable{specs: c.specs, epoch: t.epoch, sum: fill(nil, len(t.domains), int64(unknownFree))}
+		t.offered[index] = a
+	}
+	return t.addAllocatable(a, d, index), true
+}
+
+func (t *Tree) addAllocatable(a *allocatable, d DomainID, index int) int64 {
+	if a.sum[d] != unknownFree {
+		return a.sum[d]
+	}
+	sum := int64(0)
+	for _, id := range t.domains[d].nodes {
+		t.cluster.work++
+		if n := t.cluster.nodes[id]; index < len(n.free) {
+			sum += n.free[index]
+		}
+	}
+	for _, child := range t.domains[d].children {
+		sum += t.addAllocatable(a, child, index)
+	}
+	a.sum[d] = sum
+	return sum
+}
