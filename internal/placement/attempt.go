@@ -138,8 +138,10 @@ func (a *attempt) replicaGroup(si, ri int) *Group {
 }
 
 // gangOf is one replica as a gang of its own: the first of a single-node component looks ahead to all that will share its domain.
-func (a *attempt) gangOf(si, ri int) *Group {
-	g, s := a.replicaGroup(si, ri), a.p.components[si]
+func (a *attempt) gangOf(si, ri int) *Group { return a.ahead(si, ri, a.replicaGroup(si, ri)) }
+
+func (a *attempt) ahead(si, ri int, g *Group) *Group {
+	s := a.p.components[si]
 	if s.one() && len(g.Within) == 0 {
 		for i := ri + 1; i < len(s.Waiting); i++ {
 			g.want = append(g.want, s.Waiting[i].Pods)
@@ -165,7 +167,7 @@ func (a *attempt) placeReplica(si, ri int) {
 		return
 	}
 	anchored := len(g.Within) > 0
-	if g = a.gangOf(si, ri); a.p.gone(s.Required) {
+	if g = a.ahead(si, ri, g); a.p.gone(s.Required) {
 		g.Required = topology.NoLevel
 	}
 	outer := g

@@ -28,8 +28,8 @@ func (g *Demand) PlaceOf(component string) Place {
 	return Place{g.Levels, g.NodeSelector}
 }
 
-// Labels are those that only nodes of the place in a domain carry: the whole path, and the node selector. Another place may have a domain of
-// the same path.
+// Labels are those that only nodes of the place in a domain carry: the whole path, and the node selector. Another place may have a domain
+// of the same path.
 func (p Place) Labels(domain topology.Path) map[string]string {
 	labels := p.Levels.Selector(domain)
 	if len(p.NodeSelector) == 0 {

@@ -46,6 +46,8 @@ type Cluster struct {
 	// OnFreed is called when [Cluster.Freed] may have something to tell, once until it is asked; nil: no one wants to know.
 	OnFreed func()
 	changes changes
+	// calls numbers the calls of Freed, from 1.
+	calls uint64
 	// priorities counts bound pods that are not leaving, by priority.
 	priorities map[int32]int
 
@@ -71,6 +73,8 @@ type record struct {
 	pin map[string]string
 	// pod is its object, which is only looked at; nil for capacity that no pod takes now.
 	pod *corev1.Pod
+	// added is set when nothing counted for the pod before, and a transaction added it: after which call of [Cluster.Freed].
+	added uint64
 	// standing is what counts for a bound pod when another one wants its capacity.
 	standing
 }
@@ -90,6 +94,7 @@ func NewCluster() *Cluster {
 
 		priorities: map[int32]int{},
 		repelling:  map[string]map[string]struct{}{},
+		calls:      1,
 	}
 }
 

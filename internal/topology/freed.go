@@ -10,8 +10,7 @@ import (
 
 // changes are what was replaced since the last call of [Cluster.Freed].
 type changes struct {
-	// records are what counted for pods before, nil for nothing. Those that were added outside of a transaction are left out: what is added
-	// and gone again in between may count as freed.
+	// records are what counted for pods before. What was added in a transaction knows it itself ([record].added).
 	records map[string]*record
 	// specs are the nodes whose objects changed, reservedFor is for whom nodes were reserved before.
 	specs       map[string]bool
@@ -29,7 +28,7 @@ func (c *Cluster) Freed() []string {
 		freed = map[string]bool{}
 	}
 	for id, was := range c.changes.records {
-		if was != nil && c.frees(id, was) {
+		if c.frees(id, was) {
 			freed[was.node.name] = true
 		}
 	}
@@ -39,6 +38,7 @@ func (c *Cluster) Freed() []string {
 		}
 	}
 	c.changes = changes{}
+	c.calls++
 	return slices.Sorted(maps.Keys(freed))
 }
 
@@ -65,9 +65,13 @@ func lacksAny[T comparable](list, other []T) bool {
 	return slices.ContainsFunc(other, func(one T) bool { return !has[one] })
 }
 
-// noteRecord is told what counted for a pod before it changed.
-func (c *Cluster) noteRecord(id string, was *record) {
-	if was == nil && len(c.marks) == 0 {
+// noteRecord is told what counts for a pod before and after a change, nil for nothing. What is added outside of a transaction, and gone
+// again before the next call of [Cluster.Freed], may count as freed.
+func (c *Cluster) noteRecord(id string, was, now *record) {
+	if was == nil || was.added == c.calls {
+		if now != nil && (was != nil || len(c.marks) > 0) {
+			now.added = c.calls
+		}
 		return
 	}
 	if _, known := c.changes.records[id]; known {
@@ -77,9 +81,7 @@ func (c *Cluster) noteRecord(id string, was *record) {
 		c.changes.records = map[string]*record{}
 	}
 	c.changes.records[id] = was
-	if was != nil {
-		c.noteSome()
-	}
+	c.noteSome()
 }
 
 // noteSpec is told that what is known of a node's object changed.

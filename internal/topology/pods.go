@@ -155,7 +155,7 @@ func (c *Cluster) putPod(id string, r *record) {
 func (c *Cluster) setRecord(id string, r *record) {
 	old := c.pods[id]
 	c.work += recordWork
-	c.noteRecord(id, old)
+	c.noteRecord(id, old, r)
 	if len(c.marks) > 0 {
 		u := undo{name: id, record: old}
 		if old != nil {

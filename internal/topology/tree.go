@@ -56,7 +56,10 @@ func (c *Cluster) Tree(levels Levels, nodeSelector map[string]string) *Tree {
 	key := treeKey(make([]byte, 0, 256), levels, nodeSelector)
 	t, ok := c.trees[string(key)]
 	if !ok {
-		t = &Tree{cluster: c, levels: slices.Clone(levels), selector: maps.Clone(nodeSelector), views: map[string]*View{}, offered: map[int]*allocatable{}}
+		t = &Tree{
+			cluster: c, levels: slices.Clone(levels), selector: maps.Clone(nodeSelector),
+			views: map[string]*View{}, offered: map[int]*allocatable{},
+		}
 		t.build()
 		c.trees[string(key)] = t
 	}
