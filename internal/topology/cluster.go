@@ -64,7 +64,8 @@ type Cluster struct {
 	scratch corev1.Node
 }
 
-// record is one counted pod: bound, or a reservation (then shape is set). It is replaced, never changed: transactions keep the old one.
+// record is one counted pod: bound, or a reservation (then shape is set). It is replaced, never changed but for added: transactions keep
+// the old one.
 type record struct {
 	node  *node
 	held  *held
