@@ -55,12 +55,18 @@ func tightest(
 ) (topology.DomainID, topology.NodeID, int) {
 	child, node, best := topology.Nowhere, topology.NodeID(-1), 0
 	for _, c := range t.Children(at) {
-		if fit := dm.view.Fit(c) - closed[c]; better(fit, best, n) {
+		fit := dm.view.Fit(c)
+		if closed != nil {
+			fit -= closed[c]
+		}
+		if better(fit, best, n) {
 			child, best = c, fit
 		}
 	}
-	for _, h := range t.Nodes(at) {
-		if fit := dm.nodeFit(h); better(fit, best, n) {
+	nodes := t.Nodes(at)
+	fits := dm.view.NodeFits(len(nodes))
+	for _, h := range nodes {
+		if fit := int(fits[h]); better(fit, best, n) && (dm.apart == nil || !dm.apart.on[h]) {
 			child, node, best = topology.Nowhere, h, fit
 		}
 	}

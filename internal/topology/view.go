@@ -97,6 +97,13 @@ func (v *View) NodeFit(n NodeID) int {
 	return int(v.fit[n])
 }
 
+// NodeFits is NodeFit of all nodes, by their numbers, of which so many are read. It holds until pods or nodes change.
+func (v *View) NodeFits(read int) []int32 {
+	v.tree.cluster.work += uint64(read)
+	v.refresh()
+	return v.fit
+}
+
 // Biggest is the largest Fit among the domain's children and its own nodes.
 func (v *View) Biggest(d DomainID) int {
 	v.refresh()
