@@ -97,7 +97,7 @@ func updateAndDie(ctx context.Context, name string, c crash.Point) int {
 		})
 	}
 	last := images[len(images)-1]
-	w.until("all workers are of the last generation", func() error {
+	w.until("all workers are of the last generation, and g is Ready", func() error {
 		restart()
 		if u := w.dgd("g").Status.RollingUpdate; u == nil || u.Phase != nvidiav1alpha1.RollingUpdateCompleted {
 			return fmt.Errorf("after a crash at %q the update is %+v", s.Died(), u)
@@ -107,9 +107,11 @@ func updateAndDie(ctx context.Context, name string, c crash.Point) int {
 				return fmt.Errorf("after a crash at %q pod %s has the image %s", s.Died(), pod.Name, image)
 			}
 		}
-		return w.oneGeneration()
+		if err := w.oneGeneration(); err != nil {
+			return err
+		}
+		return w.isReady("g")
 	})
-	w.ready("g")
 	watcher.stop()
 	Expect(releases.Repeated()).To(BeEmpty(), "pods that were released more than once")
 	writes := s.Counted()

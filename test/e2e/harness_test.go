@@ -190,19 +190,22 @@ func (w *world) hasCondition(name, kind string, status metav1.ConditionStatus, r
 // ready waits until a deployment reports that it is Ready, and its pods run, too: what it reports of a pod that was just lost may be a moment old.
 func (w *world) ready(name string) {
 	w.t.Helper()
-	w.until(name+" is Ready and successful", func() error {
-		dgd := w.dgd(name)
-		got := meta.FindStatusCondition(dgd.Status.Conditions, nvidiav1alpha1.ConditionReady)
-		if got == nil || got.Status != metav1.ConditionTrue || dgd.Status.ObservedGeneration != dgd.Generation || dgd.Status.State != nvidiav1alpha1.StateSuccessful {
-			return fmt.Errorf("state %s, Ready: %+v", dgd.Status.State, got)
+	w.until(name+" is Ready and successful", func() error { return w.isReady(name) })
+}
+
+func (w *world) isReady(name string) error {
+	w.t.Helper()
+	dgd := w.dgd(name)
+	got := meta.FindStatusCondition(dgd.Status.Conditions, nvidiav1alpha1.ConditionReady)
+	if got == nil || got.Status != metav1.ConditionTrue || dgd.Status.ObservedGeneration != dgd.Generation || dgd.Status.State != nvidiav1alpha1.StateSuccessful {
+		return fmt.Errorf("state %s, Ready: %+v", dgd.Status.State, got)
+	}
+	for _, pod := range w.all() {
+		if pod.Labels[render.LabelGraph] == render.LabelValue(name) && pod.Status.Phase != corev1.PodRunning {
+			return fmt.Errorf("pod %s is %s", pod.Name, pod.Status.Phase)
 		}
-		for _, pod := range w.all() {
-			if pod.Labels[render.LabelGraph] == render.LabelValue(name) && pod.Status.Phase != corev1.PodRunning {
-				return fmt.Errorf("pod %s is %s", pod.Name, pod.Status.Phase)
-			}
-		}
-		return nil
-	})
+	}
+	return nil
 }
 
 // hasEvent waits for a Warning on an object.

@@ -233,8 +233,8 @@ func refusalOf(o observed, sg *trellisv1alpha1.ScalingGroup) (why string, refuse
 // new revision. A change meanwhile belongs to the same update.
 func rollingUpdateOf(o observed, wanted *render.Graph, now metav1.Time) *nvidiav1beta1.RollingUpdateStatus {
 	before := o.dgd.Status.RollingUpdate
-	rolling, begun := rollingComponents(o, wanted)
 	running := before != nil && before.EndTime == nil && before.StartTime != nil
+	rolling, begun := rollingComponents(o, wanted, running)
 	if len(rolling) == 0 && !running {
 		return before
 	}
@@ -252,8 +252,10 @@ func rollingUpdateOf(o observed, wanted *render.Graph, now metav1.Time) *nvidiav
 	return s
 }
 
-// rollingComponents are those that do not all run the revision wanted of them; begun says that one of their groups knows of it.
-func rollingComponents(o observed, wanted *render.Graph) (rolling map[string]bool, begun bool) {
+// rollingComponents are those that do not all run the revision wanted of them, and while an update is running also those of which as many
+// as are wanted do not serve yet: a return to the revision that was rolled out last is over when what it replaced is back. begun says that
+// one of their groups knows of the revision.
+func rollingComponents(o observed, wanted *render.Graph, running bool) (rolling map[string]bool, begun bool) {
 	rolling = map[string]bool{}
 	revisions := map[string]string{}
 	if wanted != nil {
@@ -266,7 +268,8 @@ func rollingComponents(o observed, wanted *render.Graph) (rolling map[string]boo
 		if revision == "" {
 			revision = sg.Spec.Revision
 		}
-		if sg.Status.Revision != "" && sg.Status.Revision != revision || hasOthers(sg) {
+		if sg.Status.Revision != "" && sg.Status.Revision != revision || hasOthers(sg) ||
+			running && meta.IsStatusConditionFalse(sg.Status.Conditions, trellisv1alpha1.ConditionRolledOut) {
 			rolling[name] = true
 			begun = begun || sg.Spec.Revision == revision
 		}
