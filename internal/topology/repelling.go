@@ -39,7 +39,7 @@ func scopeOf(pod *corev1.Pod) (scope string, repels bool) {
 
 // repels keeps the list of pods that have required anti-affinity.
 func (c *Cluster) repels(id string, r *record, k int) {
-	if r.pod == nil {
+	if r.pod == nil || r.shape != nil && !r.shape.binds && len(r.shape.load.exclusive) == 0 { // without a look at the pod
 		return
 	}
 	scope, repels := scopeOf(r.pod)
