@@ -26,10 +26,18 @@ func (g Demand) bounded() Demand {
 }
 
 // avoids reports whether any replica avoids a host, or a place that a scheduler refused it in.
-func (g Demand) avoids() bool {
-	return len(g.Refused) > 0 || slices.ContainsFunc(g.Components, func(s Component) bool {
-		return slices.ContainsFunc(s.Waiting, func(r Replica) bool { return len(r.Avoid) > 0 })
-	})
+func (g *Demand) avoids() bool {
+	if len(g.Refused) > 0 {
+		return true
+	}
+	for i := range g.Components {
+		for j := range g.Components[i].Waiting {
+			if len(g.Components[i].Waiting[j].Avoid) > 0 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // avoiding is the graph with pods that stay off the hosts which their replica avoids, and off the places that a scheduler refused such

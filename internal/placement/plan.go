@@ -20,10 +20,11 @@ import (
 //
 // The score of the result is the [Score] of the replicas that were placed.
 func PlanGraph(c *topology.Cluster, g Demand, o Options) Result {
-	for _, s := range g.Components {
-		for i := range s.Waiting {
-			for _, pod := range s.Waiting[i].Pods {
-				c.Forget(pod.ID)
+	for si := range g.Components {
+		for ri := range g.Components[si].Waiting {
+			pods := g.Components[si].Waiting[ri].Pods
+			for i := range pods {
+				c.Forget(pods[i].ID)
 			}
 		}
 	}

@@ -51,7 +51,12 @@ func (p *Place) equal(o *Place) bool {
 
 // mixed reports whether components are placed in several trees.
 func (g *Demand) mixed() bool {
-	return slices.ContainsFunc(g.Components, func(s Component) bool { return s.Place != nil })
+	for i := range g.Components {
+		if g.Components[i].Place != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // parts are the demands of one tree each, in the order in which their first components are named. Nothing ties them together.
