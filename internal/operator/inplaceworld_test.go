@@ -168,6 +168,19 @@ func (p *inPlaceWorld) open(pods int) (created int) {
 	return created
 }
 
+// deleted is nil when pods were deleted, and none is there that was created in place.
+func (p *inPlaceWorld) deleted() error {
+	if len(p.all("-")) == 0 {
+		return errors.New("none was deleted")
+	}
+	for _, pod := range p.pods(p.namespace) {
+		if pod.Annotations[render.AnnotationCreation] != "" {
+			return fmt.Errorf("pod %s is there", pod.Name)
+		}
+	}
+	return nil
+}
+
 // dying is an operator all of whose writes fail from the second pod on.
 type dying struct {
 	*podWrites
