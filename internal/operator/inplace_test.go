@@ -66,7 +66,7 @@ var _ = Describe("A gang whose place is known", func() {
 		}
 		Expect(p.c.Create(ctx, p.graph("zone", three()))).To(Succeed())
 		if tried {
-			p.until("pods that were created in place are deleted", func() error { return p.deleted() })
+			p.until("pods that were created in place are deleted", p.deleted)
 		}
 		Expect(p.open(4)).To(Equal(0), "pods that were created in place; %v", p.all("+=~-!"))
 		Expect(p.all("~")).NotTo(BeEmpty(), "patches that release pods")

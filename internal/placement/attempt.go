@@ -140,6 +140,7 @@ func (a *attempt) replicaGroup(si, ri int) *Group {
 // gangOf is one replica as a gang of its own: the first of a single-node component looks ahead to all that will share its domain.
 func (a *attempt) gangOf(si, ri int) *Group { return a.ahead(si, ri, a.replicaGroup(si, ri)) }
 
+// ahead adds to the group of a replica what it looks ahead to, and what it is spread over.
 func (a *attempt) ahead(si, ri int, g *Group) *Group {
 	s := a.p.components[si]
 	if s.one() && len(g.Within) == 0 {

@@ -3,7 +3,7 @@
 
 package topology
 
-// allocatable is what the nodes of each domain offer of one resource together: unknownFree where it is to be added up.
+// allocatable is what the nodes of each domain offer of one resource together: unknownFree where that is not known.
 type allocatable struct {
 	// specs and epoch say of which objects and of which tree it is.
 	specs, epoch uint64

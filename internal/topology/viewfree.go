@@ -14,7 +14,7 @@ func (v *View) Free(d DomainID, i int) int64 {
 	return v.freeIn(d, i)
 }
 
-// unknownFree: the domain is to be added up.
+// unknownFree: the nodes of the domain were not added up.
 const unknownFree = -1
 
 func (v *View) freeIn(d DomainID, i int) int64 {

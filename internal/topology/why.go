@@ -81,10 +81,11 @@ func (v *View) Why(n NodeID) (Exclusion, bool) {
 		return Exclusion{}, false
 	}
 	c := v.tree.cluster
-	if node := c.nodes[n]; !v.admits[n] || v.seen[n] != node.version {
-		return c.why(node, v.shape, v.held)
+	node := c.nodes[n]
+	if v.admits[n] && v.seen[n] == node.version {
+		return c.lacks(node, v.shape, v.held)
 	}
-	return c.lacks(c.nodes[n], v.shape, v.held)
+	return c.why(node, v.shape, v.held)
 }
 
 func (c *Cluster) why(n *node, s *Shape, h *held) (Exclusion, bool) {

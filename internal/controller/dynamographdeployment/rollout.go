@@ -252,9 +252,9 @@ func rollingUpdateOf(o observed, wanted *render.Graph, now metav1.Time) *nvidiav
 	return s
 }
 
-// rollingComponents are those that do not all run the revision wanted of them, and while an update is running also those of which as many
-// as are wanted do not serve yet: a return to the revision that was rolled out last is over when what it replaced is back. begun says that
-// one of their groups knows of the revision.
+// rollingComponents are those that do not all run the revision wanted of them. While an update is running, they are also those that serve
+// fewer replicas than are wanted: a return to the revision that was rolled out last is complete when the replaced replicas serve again.
+// begun reports whether one of their groups has the revision.
 func rollingComponents(o observed, wanted *render.Graph, running bool) (rolling map[string]bool, begun bool) {
 	rolling = map[string]bool{}
 	revisions := map[string]string{}

@@ -92,13 +92,13 @@ func TestRollingUpdateStatus(t *testing.T) {
 	rolledOut(o.groups["a"], false, trellisv1alpha1.ReasonRollingOut, tick().Time)
 	look("a changes")
 	o.groups["a"].Spec.Revision = "2"
-	look("a returns, and what was replaced is not back")
+	look("a returns, and the replaced replicas do not serve yet")
 	finish("a")
-	look("a is back")
+	look("they serve")
 	want := []string{
 		"created: none", "edited: Pending []", "the groups know: InProgress []", "a is done: InProgress [a]", "the object is invalid for a while: as before",
 		"b is done: Completed [a b] after 8m0s", "later: as before",
-		"a changes: InProgress []", "a returns, and what was replaced is not back: as before", "a is back: Completed [a] after 3m0s",
+		"a changes: InProgress []", "a returns, and the replaced replicas do not serve yet: as before", "they serve: Completed [a] after 3m0s",
 	}
 	if diff := cmp.Diff(want, scenario); diff != "" {
 		t.Errorf("what is reported (-want +got):\n%s", diff)
