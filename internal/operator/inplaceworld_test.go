@@ -137,8 +137,8 @@ func three() graphs.Components {
 	return graphs.Components{"A": graphs.Worker(1, 1, 2, ""), "B": graphs.Worker(1, 2, 2, ""), "C": graphs.Worker(1, 1, 2, "")}
 }
 
-// open waits until so many pods exist, none of them has the gate, and all of each replica are in one rack. It returns how many were
-// created in place.
+// open waits until so many pods exist, none of them has the gate, all of each replica are in one rack, and all creates are answered. It
+// returns how many pods were created in place.
 func (p *inPlaceWorld) open(pods int) (created int) {
 	GinkgoHelper()
 	p.until(fmt.Sprintf("%d pods are open, each replica in one rack", pods), func() error {
@@ -162,6 +162,9 @@ func (p *inPlaceWorld) open(pods int) (created int) {
 		}
 		if len(all) != pods {
 			return fmt.Errorf("there are %d pods", len(all))
+		}
+		if begun, answered := p.all("+"), p.all("=!"); len(answered) < len(begun) { // a pod is seen before its create is answered
+			return fmt.Errorf("of the creates %v only %v are answered", begun, answered)
 		}
 		return nil
 	})
