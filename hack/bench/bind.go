@@ -45,11 +45,11 @@ var smokeLive = liveSizes{
 
 // bind: the same pods in several ways through one control plane, at two numbers of racks.
 func bind(ctx context.Context, s sizes, r *report) error {
-	few, err := bindAt(ctx, s.live, s.live.few, r)
+	few, err := bindAt(ctx, s.live, s.live.few, 1, r)
 	if err != nil {
 		return err
 	}
-	many, err := bindAt(ctx, s.live, s.live.many, r)
+	many, err := bindAt(ctx, s.live, s.live.many, 1.7, r)
 	if err != nil {
 		return err
 	}
@@ -63,8 +63,8 @@ func bind(ctx context.Context, s sizes, r *report) error {
 // pinnings are measured alongside the row: they say which pin is best.
 var pinnings = []live.Way{live.Bare, live.ByLabel, live.ByNodeNames, live.ByHostnames}
 
-// bindAt returns the pods per second of every way.
-func bindAt(ctx context.Context, s liveSizes, shape hall.Shape, r *report) (speed map[string]float64, err error) {
+// bindAt returns the pods per second of every way. inTree is the ratio to in-tree PodGroups that packed deployments are to reach.
+func bindAt(ctx context.Context, s liveSizes, shape hall.Shape, inTree float64, r *report) (speed map[string]float64, err error) {
 	c, err := live.Up(ctx, shape, true)
 	if err != nil {
 		return nil, err
@@ -87,8 +87,8 @@ func bindAt(ctx context.Context, s liveSizes, shape hall.Shape, r *report) (spee
 		return nil, err
 	}
 	name := createdToBound(s, shape)
-	r.more(name, "pods/s", speed[live.Packed.Name], speed[live.Plain.Name], live.Plain.Name, 0.9)
-	r.more(name, "pods/s", speed[live.Packed.Name], speed[live.InTree.Name], inTreeName, 1)
+	r.more(name, "pods/s", speed[live.Packed.Name], speed[live.Plain.Name], live.Plain.Name, 1)
+	r.more(name, "pods/s", speed[live.Packed.Name], speed[live.InTree.Name], inTreeName, inTree)
 	r.againstBare(s, shape, speed)
 	text := fmt.Sprintf("Pods/s in %d racks by how bare pods are pinned:", shape.Racks())
 	for _, way := range pinnings {

@@ -45,7 +45,7 @@ var parts = []part{
 	{name: "create", what: "what writing a deployment costs the API server, against the version that stored v1alpha1", live: true,
 		measure: create},
 	{name: "bare", what: "packed deployments against bare pods pinned the same way", live: true, within: "bind", measure: bare},
-	{name: "inplace", what: "gangs created in place, against the other ways", live: true, measure: inPlace},
+	{name: "inplace", what: "one gang on an idle cluster, created in place and gated", live: true, measure: inPlace},
 	{name: "writes", what: "what is written for a graph", live: true, measure: writes},
 	{name: "requests", what: "what single requests cost", live: true, within: "bind", measure: onFew(requests)},
 	{name: "podsize", what: "what the pods of a gang weigh", live: true, measure: onFew(podSize)},

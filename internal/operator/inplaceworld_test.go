@@ -114,7 +114,7 @@ type inPlaceWorld struct {
 func newInPlaceWorld(ctx context.Context, admit func(pod *corev1.Pod, trial bool) error) *inPlaceWorld {
 	GinkgoHelper()
 	p := &inPlaceWorld{podWrites: &podWrites{admit: admit}}
-	p.bare = newBareWith(ctx, p.podWrites.newClient, func(o *Options) { o.InPlace = true })
+	p.bare = newBareWith(ctx, p.podWrites.newClient, nil)
 	p.namespace = newNamespace(p.c)
 	a := &autoscaler{bare: p.bare, namespace: p.namespace}
 	a.install("", &grovev1alpha1.ClusterTopology{ObjectMeta: metav1.ObjectMeta{Name: p.namespace}, Spec: grovev1alpha1.ClusterTopologySpec{

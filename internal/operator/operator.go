@@ -150,7 +150,7 @@ func schedulerOptions(mgr ctrl.Manager, o Options, asker *asker, promises *quota
 
 // newCreations are the replicas that are created in place, and whose groups have an answer; nil where all are created gated.
 func newCreations(o Options) (*scheduler.Creations, chan event.GenericEvent) {
-	if !o.InPlace {
+	if o.GateAllPods {
 		return nil, nil
 	}
 	placed := make(chan event.GenericEvent, 4096)

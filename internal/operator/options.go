@@ -69,10 +69,8 @@ type Options struct {
 	// RequeueAfter, HoldFor, ReserveDomainAfter, ReserveDomainFor and ReserveShare are the scheduler's (see scheduler.Options).
 	RequeueAfter, HoldFor, ReserveDomainAfter, ReserveDomainFor time.Duration
 	ReserveShare                                                float64
-	// InPlace creates a gang whose place is known there, without a gate (docs/architecture.md#how-a-gang-is-placed).
-	InPlace bool
-	// gateAll is the flag that switches InPlace off.
-	gateAll bool
+	// GateAllPods creates every gang gated, also one whose place is known (docs/architecture.md#created-in-place).
+	GateAllPods bool
 	// Capacity is how autoscalers are asked for nodes, and nodeShapes the text of its shapes.
 	Capacity   capacitycontroller.Options
 	nodeShapes []string
@@ -138,8 +136,8 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.DurationVar(&o.ReserveDomainFor, "reserve-domain-for", scheduler.DefaultReserveDomainFor, "how long these hosts are reserved")
 	f.Float64Var(&o.ReserveShare, "reserve-share", scheduler.DefaultReserveShare,
 		"the largest share of a topology's nodes that is reserved, more than 0 and at most 1; a gang that needs more gets no reservation")
-	f.BoolVar(&o.gateAll, "gate-all-pods", true,
-		"create the pods of every gang gated; false: create a gang whose place is known there, without the gate and without a patch")
+	f.BoolVar(&o.GateAllPods, "gate-all-pods", false,
+		"create the pods of every gang gated, also where a gang's place is known and they can be created there without the gate")
 	o.addCapacityFlags(f)
 	o.addFormer(f)
 }
@@ -169,7 +167,6 @@ func (o *Options) Complete() error {
 	if err := o.checkBounds(); err != nil {
 		return err
 	}
-	o.InPlace = !o.gateAll
 	return o.completeCapacity()
 }
 

@@ -43,7 +43,7 @@ func operate(restConfig *rest.Config, namespace string, s *crash.Saboteur) (ende
 		defer close(done)
 		err := operator.Run(ctx, restConfig, operator.Options{
 			MetricsAddress: "0", ProbeAddress: "0", Namespace: namespace, WatchNamespaces: []string{namespace}, QPS: 500, Burst: 1000, Provider: s.Provider,
-			RequeueAfter: 5 * time.Second, HoldFor: scheduler.DefaultHoldFor, NewClient: s.NewClient, InPlace: gateAll == "false",
+			RequeueAfter: 5 * time.Second, HoldFor: scheduler.DefaultHoldFor, NewClient: s.NewClient, GateAllPods: gateAll == "true",
 		})
 		if ctx.Err() == nil {
 			Expect(err).NotTo(HaveOccurred(), "the operator ended")
