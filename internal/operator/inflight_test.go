@@ -4,7 +4,9 @@
 package operator
 
 import (
+	"bytes"
 	"errors"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -22,8 +24,8 @@ import (
 
 // heldBack lets patches of objects of one graph wait on their way to the API server.
 type heldBack struct {
-	// resource of the objects, whose names begin with those of the graph, and the end of the path.
-	resource, graph, end string
+	// matches a request of the graph "held".
+	matches func(*http.Request) bool
 	// seen is closed when the first one waits, and release lets all continue.
 	seen, release chan struct{}
 	once          sync.Once
@@ -33,7 +35,7 @@ func (h *heldBack) newClient(config *rest.Config, o client.Options) (client.Clie
 	through := *o.HTTPClient
 	next := through.Transport
 	through.Transport = roundTripper(func(request *http.Request) (*http.Response, error) {
-		if request.Method == http.MethodPatch && strings.Contains(request.URL.Path, "/"+h.resource+"/"+h.graph+"-") && strings.HasSuffix(request.URL.Path, h.end) {
+		if h.matches(request) {
 			h.once.Do(func() { close(h.seen) })
 			select {
 			case <-h.release:
@@ -47,15 +49,37 @@ func (h *heldBack) newClient(config *rest.Config, o client.Options) (client.Clie
 	return client.New(config, o)
 }
 
+// patchOf matches patches of objects of the graph, whose paths have this end.
+func patchOf(resource, end string) func(*http.Request) bool {
+	return func(request *http.Request) bool {
+		path := request.URL.Path
+		return request.Method == http.MethodPatch && strings.Contains(path, "/"+resource+"/held-") && strings.HasSuffix(path, end)
+	}
+}
+
+// trial matches creates of pods of the graph that store nothing.
+func trial(request *http.Request) bool {
+	if request.Method != http.MethodPost || !strings.HasSuffix(request.URL.Path, "/pods") || !request.URL.Query().Has("dryRun") {
+		return false
+	}
+	body, err := request.GetBody()
+	if err != nil {
+		return false
+	}
+	defer func() { _ = body.Close() }()
+	sent, err := io.ReadAll(body)
+	return err == nil && bytes.Contains(sent, []byte("held-"))
+}
+
 type roundTripper func(*http.Request) (*http.Response, error)
 
 // RoundTrip implements [http.RoundTripper].
 func (f roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }
 
 var _ = Describe("A write of one graph that is on its way for long", func() {
-	DescribeTable("delays no other graph", func(ctx SpecContext, resource, end string) {
-		h := &heldBack{resource: resource, graph: "held", end: end, seen: make(chan struct{}), release: make(chan struct{})}
-		b := newBareWith(ctx, h.newClient, func(o *Options) { o.ownWritesWithin = 24 * time.Hour })
+	DescribeTable("delays no other graph", func(ctx SpecContext, gateAll bool, matches func(*http.Request) bool) {
+		h := &heldBack{matches: matches, seen: make(chan struct{}), release: make(chan struct{})}
+		b := newBareWith(ctx, h.newClient, func(o *Options) { o.ownWritesWithin, o.GateAllPods = 24*time.Hour, gateAll })
 		b.hosts(2)
 		defer close(h.release)
 		namespace := newNamespace(b.c)
@@ -86,7 +110,8 @@ var _ = Describe("A write of one graph that is on its way for long", func() {
 			return errors.New("it has no pod")
 		})
 	},
-		Entry("the status of a scaling group", SpecTimeout(suite.Timeout()), "scalinggroups", "/status"),
-		Entry("the release of a pod", SpecTimeout(suite.Timeout()), "pods", "-0"),
+		Entry("the status of a scaling group", SpecTimeout(suite.Timeout()), false, patchOf("scalinggroups", "/status")),
+		Entry("the release of a pod", SpecTimeout(suite.Timeout()), true, patchOf("pods", "-0")),
+		Entry("the create of a pod that stores nothing", SpecTimeout(suite.Timeout()), false, trial),
 	)
 })
