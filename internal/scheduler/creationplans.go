@@ -179,6 +179,39 @@ func (l *ledger) takeCreations(o *gang.Observation, d *decision) {
 	creations.endMade(d.graph)
 	l.dropCreations(creations.takeEnded(d.graph, false))
 	o.Creations = creations.ofGraph(d.graph)
+	l.endPredecessors(o)
+}
+
+// noteOwn remembers a pod by its name, where a successor of it may be created in place.
+func (l *ledger) noteOwn(pod *corev1.Pod) {
+	if _, _, owned := render.GroupOf(pod); owned && l.options.Creations != nil {
+		l.own[client.ObjectKeyFromObject(pod)] = pod
+	}
+}
+
+// endPredecessors takes in that the pods are gone whose successors are to be created. The API cache shows that before the ledger is told:
+// a gated successor is told after it, one that does not exist yet is planned at once. Without it a replica would not be given the capacity
+// of its predecessor.
+func (l *ledger) endPredecessors(o *gang.Observation) {
+	exist := map[types.UID]bool{}
+	for _, pod := range o.Pods {
+		exist[pod.UID] = true
+	}
+	for group, byOrdinal := range o.Creations {
+		for _, one := range byOrdinal {
+			for _, successor := range one.Pods {
+				pod := l.own[client.ObjectKeyFromObject(successor)]
+				if pod == nil || exist[pod.UID] {
+					continue
+				}
+				if _, of, _ := render.GroupOf(pod); of == group {
+					id := topology.PodID(pod)
+					l.gone(pod, id)
+					l.past[id] = true
+				}
+			}
+		}
+	}
 }
 
 func (l *ledger) dropCreations(ids []string) {

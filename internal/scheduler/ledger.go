@@ -47,6 +47,10 @@ type ledger struct {
 	cluster *topology.Cluster
 	// pods are the released pods.
 	pods releasedPods
+	// own are the pods of scaling groups, by name, as they were last seen; past are the IDs of those that were found gone before their
+	// deletion was seen. Both are empty where no replica is created in place.
+	own  map[types.NamespacedName]*corev1.Pod
+	past map[string]bool
 	// served are the schedulers that were seen at work.
 	served servedSchedulers
 	// holds are the capacity of lost pods, held for their successors.
@@ -71,7 +75,7 @@ func newLedger(o Options, wakeLoop func(), followed func(*corev1.Pod) (types.Nam
 	l := &ledger{
 		options: o, clock: o.Clock, wakeLoop: wakeLoop, followed: followed, binders: b,
 		cluster: gang.NewCluster(b.all()...), pods: newReleasedPods(), served: newServedSchedulers(), holds: newHolds(o.HoldFor),
-		avoided:  avoided{},
+		own: map[types.NamespacedName]*corev1.Pod{}, past: map[string]bool{}, avoided: avoided{},
 		backoffs: backoffs{}, failures: failures{}, waits: waits{}, refusals: refusals{}, refusalsEnded: map[types.NamespacedName]bool{},
 	}
 	l.reserver = newDomainReserver(o, l.cluster)

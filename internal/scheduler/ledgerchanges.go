@@ -49,8 +49,12 @@ func (l *ledger) podChanged(pod *corev1.Pod) {
 	id, now := topology.PodID(pod), l.clock.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.past[id] {
+		return
+	}
 	l.takeOver(pod)
 	l.holds.trackPreempted(pod, now)
+	l.noteOwn(pod)
 	switch {
 	case pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed:
 		l.uncount(pod, id)
@@ -66,8 +70,11 @@ func (l *ledger) podGone(pod *corev1.Pod) {
 	id := topology.PodID(pod)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.uncount(pod, id)
-	l.pods.forget(id)
+	if l.past[id] {
+		delete(l.past, id)
+		return
+	}
+	l.gone(pod, id)
 }
 
 // devicesServed takes in the resources that DeviceClasses serve.

@@ -7,6 +7,7 @@ import (
 	"math"
 
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/topology"
@@ -56,6 +57,15 @@ func (l *ledger) uncount(pod *corev1.Pod, id string) {
 	l.cluster.DeletePod(id)
 	l.victimGone(pod)
 	l.podLeft(pod)
+}
+
+// gone ends all that is known of a pod.
+func (l *ledger) gone(pod *corev1.Pod, id string) {
+	if name := client.ObjectKeyFromObject(pod); l.own[name] != nil && l.own[name].UID == pod.UID {
+		delete(l.own, name)
+	}
+	l.uncount(pod, id)
+	l.pods.forget(id)
 }
 
 // onItsWay reports whether the release of a pod is under way.

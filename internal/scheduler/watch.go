@@ -63,12 +63,20 @@ func (s *Scheduler) watch(ctx context.Context) error {
 	return devices.watch(ctx)
 }
 
-// handle passes an object's old state (nil at first) and new state to set, and its last state to gone.
+// handle passes an object's old state (nil at first) and new state to set, and its last state to gone. When an object is deleted and
+// created again while the watch is cut, the informer reports one update from the old object to the new one.
 func handle[T client.Object](set func(old, now T), gone func(T)) toolscache.ResourceEventHandler {
 	var none T
 	return toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { set(none, obj.(T)) },
-		UpdateFunc: func(old, obj any) { set(old.(T), obj.(T)) },
+		AddFunc: func(obj any) { set(none, obj.(T)) },
+		UpdateFunc: func(before, obj any) {
+			old, now := before.(T), obj.(T)
+			if old.GetUID() != now.GetUID() {
+				gone(old)
+				old = none
+			}
+			set(old, now)
+		},
 		DeleteFunc: func(obj any) {
 			if tombstone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
 				obj = tombstone.Obj

@@ -1,0 +1,75 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// A replica is given the capacity of its predecessor, also when the ledger is told later than the API cache that this one is gone. What it
+// is told then changes nothing.
+func TestSuccessorsTakeTheCapacityOfTheirPredecessors(t *testing.T) {
+	w, o := newCreating(t), planned(1, 2)
+	sg := o.Groups[0]
+	w.s.objects.reader = withGroup{graphs{"g1": o}, sg}
+	w.taken("b0", "b1")
+	w.ask(sg)
+	w.look(o)
+	pods := w.create(sg, w.offerOf(sg))
+	for i, pod := range pods {
+		pod.Spec.NodeName = []string{"a0", "a1"}[i]
+		w.s.ledger.podChanged(pod)
+	}
+	o.Pods = pods
+	w.look(o)
+	o.Pods = nil
+	w.ask(sg)
+	w.look(o)
+	if diff := cmp.Diff(map[string]string{"work-0": "2 pods in a, first g1-work-0-0"}, w.ask(sg)); diff != "" {
+		t.Errorf("answer (-want +got):\n%s", diff)
+	}
+	for _, pod := range pods {
+		w.s.ledger.podChanged(pod)
+		w.s.ledger.podGone(pod)
+	}
+	w.look(o)
+	if diff := cmp.Diff(map[string]string{"a0": "g1-work-0-0", "a1": "g1-work-0-1"}, w.reserved()); diff != "" {
+		t.Errorf("reservations after the events (-want +got):\n%s", diff)
+	}
+	for _, pod := range pods {
+		if node, is := w.s.ledger.cluster.Bound(topology.PodID(pod)); is {
+			t.Errorf("pod %s, which is gone, counts on %s", pod.Name, node)
+		}
+	}
+	if left := len(w.s.ledger.own) + len(w.s.ledger.past); left > 0 {
+		t.Errorf("%d pods that are gone are remembered", left)
+	}
+}
+
+// An object that was deleted and created again while the watch was cut comes as one update.
+func TestRecreatedWithinAnUpdate(t *testing.T) {
+	var told []string
+	events := handle(func(old, now *corev1.Pod) {
+		told = append(told, fmt.Sprintf("set %v %s", old != nil, now.UID))
+	}, func(pod *corev1.Pod) { told = append(told, "gone "+string(pod.UID)) })
+	pod := func(uid types.UID) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: uid}}
+	}
+	events.OnAdd(pod("1"), false)
+	events.OnUpdate(pod("1"), pod("1"))
+	events.OnUpdate(pod("1"), pod("2"))
+	events.OnDelete(toolscache.DeletedFinalStateUnknown{Key: "a", Obj: pod("2")})
+	if diff := cmp.Diff([]string{"set false 1", "set true 1", "gone 1", "set false 2", "gone 2"}, told); diff != "" {
+		t.Errorf("told (-want +got):\n%s", diff)
+	}
+}
