@@ -6,6 +6,8 @@ package operator
 import (
 	"context"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,36 +19,63 @@ import (
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/scheduler"
 	"github.com/trellis-k8s/trellis/internal/whatif"
 )
 
 const (
-	// capacityNodes is the largest cluster that admission looks at: it counts all nodes for each deployment. On a larger one Placed says it
-	// later.
+	// capacityNodes is the largest cluster that admission looks at: it counts all nodes after each change of one. On a larger one Placed says
+	// it later.
 	capacityNodes = 20_000
-	// capacityWithin bounds the reads of one look.
+	// capacityWithin bounds the reads of one count.
 	capacityWithin = time.Second
 )
 
 // capacity says for admission what of a deployment no domain of today's nodes could hold. Nothing is said before the caches of nodes and
 // topologies are there, and when something cannot be read: only what is certain.
 type capacity struct {
-	cached, live client.Reader
-	synced       []func() bool
-	ignored      []string
+	cached  client.Reader
+	synced  []func() bool
+	ignored []string
+	// stale: nodes, topologies or device classes differ from those that the planner counts.
+	stale atomic.Bool
+
+	// mu guards planner, which is replaced when it is stale. Its cost grows with the cluster, that of a question does not.
+	mu      sync.Mutex
+	planner *whatif.Planner
 }
 
 func readCapacity(mgr ctrl.Manager, ignored []string) (*capacity, error) {
-	c := &capacity{cached: mgr.GetCache(), live: mgr.GetAPIReader(), ignored: ignored}
-	for _, object := range []client.Object{&corev1.Node{}, &grovev1alpha1.ClusterTopology{}} {
+	c := &capacity{cached: mgr.GetCache(), ignored: ignored}
+	c.stale.Store(true)
+	for _, object := range []client.Object{&corev1.Node{}, &grovev1alpha1.ClusterTopology{}, &resourcev1.DeviceClass{}} {
 		informer, err := mgr.GetCache().GetInformer(context.Background(), object, cache.BlockUntilSynced(false))
+		if _, isClass := object.(*resourcev1.DeviceClass); isClass && meta.IsNoMatchError(err) {
+			continue // the cluster serves none
+		}
 		if err != nil {
+			return nil, fmt.Errorf("watching %T: %w", object, err)
+		}
+		if _, err := informer.AddEventHandler(c); err != nil {
 			return nil, fmt.Errorf("watching %T: %w", object, err)
 		}
 		c.synced = append(c.synced, informer.HasSynced)
 	}
 	return c, nil
 }
+
+// OnAdd implements [toolscache.ResourceEventHandler].
+func (c *capacity) OnAdd(any, bool) { c.stale.Store(true) }
+
+// OnUpdate implements [toolscache.ResourceEventHandler].
+func (c *capacity) OnUpdate(old, now any) {
+	if node, is := now.(*corev1.Node); !is || !scheduler.SameCapacity(old.(*corev1.Node), node) {
+		c.stale.Store(true)
+	}
+}
+
+// OnDelete implements [toolscache.ResourceEventHandler].
+func (c *capacity) OnDelete(any) { c.stale.Store(true) }
 
 // warn returns a sentence for each gang that would wait for larger domains or hosts.
 func (c *capacity) warn(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
@@ -55,17 +84,33 @@ func (c *capacity) warn(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
 			return nil
 		}
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stale.Swap(false) {
+		var err error
+		if c.planner, err = c.newPlanner(); err != nil {
+			c.stale.Store(true)
+		}
+	}
+	if c.planner == nil {
+		return nil
+	}
+	return c.planner.NeverFits(dgd)
+}
+
+// newPlanner counts the nodes; nil when there are too many.
+func (c *capacity) newPlanner() (*whatif.Planner, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), capacityWithin)
 	defer cancel()
 	nodes, topologies, classes := &corev1.NodeList{}, &grovev1alpha1.ClusterTopologyList{}, &resourcev1.DeviceClassList{}
 	if err := c.cached.List(ctx, nodes, client.UnsafeDisableDeepCopy); err != nil || len(nodes.Items) > capacityNodes {
-		return nil
+		return nil, err
 	}
 	if err := c.cached.List(ctx, topologies, client.UnsafeDisableDeepCopy); err != nil {
-		return nil
+		return nil, err
 	}
-	if err := c.live.List(ctx, classes); err != nil && !meta.IsNoMatchError(err) {
-		return nil // what they serve need not be offered by nodes
+	if err := c.cached.List(ctx, classes, client.UnsafeDisableDeepCopy); err != nil && !meta.IsNoMatchError(err) {
+		return nil, err // what they serve need not be offered by nodes
 	}
 	w := whatif.World{Ignored: c.ignored}
 	for i := range nodes.Items {
@@ -77,5 +122,5 @@ func (c *capacity) warn(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
 	for i := range classes.Items {
 		w.Devices = append(w.Devices, &classes.Items[i])
 	}
-	return whatif.NeverFits(w, dgd)
+	return whatif.NewPlanner(w), nil
 }

@@ -21,7 +21,7 @@ import (
 )
 
 func (l *ledger) nodeChanged(old, node *corev1.Node) {
-	if old != nil && sameCapacity(old, node) {
+	if old != nil && SameCapacity(old, node) {
 		return // a heartbeat
 	}
 	l.mu.Lock()
@@ -30,8 +30,8 @@ func (l *ledger) nodeChanged(old, node *corev1.Node) {
 	l.nodeDiffers(old, node)
 }
 
-// sameCapacity reports whether two states of a node mean the same to the planner.
-func sameCapacity(a, b *corev1.Node) bool {
+// SameCapacity reports whether two states of a node mean the same to the planner.
+func SameCapacity(a, b *corev1.Node) bool {
 	return a.Spec.Unschedulable == b.Spec.Unschedulable && topology.Ready(a) == topology.Ready(b) &&
 		maps.Equal(a.Labels, b.Labels) && equality.Semantic.DeepEqual(a.Spec.Taints, b.Spec.Taints) &&
 		equality.Semantic.DeepEqual(a.Status.Allocatable, b.Status.Allocatable)

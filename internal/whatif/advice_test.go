@@ -254,8 +254,11 @@ func TestNeverFits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w, dgd := newWorld(2), deployment("g", 1)
 			tc.change(&w, dgd)
-			if diff := cmp.Diff(tc.want, NeverFits(w, dgd)); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
+			p := NewPlanner(World{Nodes: w.Nodes, Topologies: w.Topologies, Devices: w.Devices, Ignored: w.Ignored})
+			for range 2 { // a question leaves nothing for the next one
+				if diff := cmp.Diff(tc.want, p.NeverFits(dgd)); diff != "" {
+					t.Errorf("-want +got:\n%s", diff)
+				}
 			}
 		})
 	}

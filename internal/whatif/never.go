@@ -15,8 +15,9 @@ import (
 // NeverFits describes what of a deployment no domain of the world's nodes could hold, even if nothing ran there: one sentence for each
 // cause. It looks at nodes, topologies and what does not count on nodes, and at as many replicas as begin together. A deployment that is
 // not valid is not looked at.
-func NeverFits(w World, dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
-	p := NewPlanner(World{Nodes: w.Nodes, Topologies: w.Topologies, Devices: w.Devices, Ignored: w.Ignored})
+func (p *Planner) NeverFits(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
+	p.Begin()
+	defer p.Rollback()
 	if len(p.Check(dgd)) > 0 {
 		return nil
 	}

@@ -22,11 +22,14 @@ import (
 // which it adopts.
 type found struct{ own, earlier, orphans []*corev1.Pod }
 
-// podsOf lists the pods that name a group. With no UID there is no such group, and all that have an owner are of earlier ones.
+// podsOf lists the pods that name a group, which must not be changed: they are those of the cache. With no UID there is no such group, and
+// all that have an owner are of earlier ones.
 func (r *Reconciler) podsOf(ctx context.Context, name types.NamespacedName, sg *trellisv1alpha1.ScalingGroup) (found, error) {
 	var out found
 	pods := &corev1.PodList{}
-	if err := r.Client.List(ctx, pods, client.InNamespace(name.Namespace), client.MatchingFields{indexPodsByGroup: name.Name}); err != nil {
+	err := r.Client.List(ctx, pods, client.InNamespace(name.Namespace), client.MatchingFields{indexPodsByGroup: name.Name},
+		client.UnsafeDisableDeepCopy)
+	if err != nil {
 		return out, fmt.Errorf("listing the pods of the group: %w", err)
 	}
 	for i := range pods.Items {
