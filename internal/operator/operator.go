@@ -198,7 +198,7 @@ func withOwnWrites(mgr ctrl.Manager, o Options, setUp func(client.Client) error)
 		if err != nil {
 			return fmt.Errorf("connecting to the cluster: %w", err)
 		}
-		return setUp(patient{Client: c, wait: cmp.Or(o.ownWritesWithin, ownWritesWithin)})
+		return setUp(patient{Client: c, wait: cmp.Or(o.ownWritesWithin, ownWritesWithin), deletes: &ownDeletes{}})
 	}
 }
 

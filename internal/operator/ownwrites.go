@@ -5,6 +5,7 @@ package operator
 
 import (
 	"context"
+	"reflect"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,14 +22,34 @@ const ownWritesWithin = 30 * time.Second
 // between: the list does not hold it, and its deletion is reported with its last known state. Every read of the kind would then wait until
 // any other object of it changes; in a quiet cluster that may be never. A read that has waited for long takes what the cache holds: at
 // worst something is written twice, which all writes here bear.
+//
+// It follows deletions itself: see [ownDeletes].
 type patient struct {
 	client.Client
-	wait time.Duration
+	wait    time.Duration
+	deletes *ownDeletes
+}
+
+// Delete implements client.Writer.
+func (p patient) Delete(ctx context.Context, obj client.Object, opts ...client.DeleteOption) error {
+	if !followed(obj) {
+		return p.Client.Delete(ctx, obj, opts...)
+	}
+	err := p.Client.Delete(ctx, obj, append(opts[:len(opts):len(opts)], client.DisableReadYourWritesConsistency)...)
+	if err == nil {
+		p.deletes.add(obj, opts)
+	}
+	return err
 }
 
 // Get implements client.Reader.
 func (p patient) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 	return p.read(ctx, func(ctx context.Context) error {
+		kind := reflect.TypeOf(obj)
+		err := p.deletes.shown(ctx, p.Client, func(one deleted) bool { return one.kind == kind && one.name == key })
+		if err != nil {
+			return err
+		}
 		return p.Client.Get(ctx, key, obj, opts...)
 	}, func() error {
 		return p.Client.Get(ctx, key, obj, append(opts[:len(opts):len(opts)], client.DisableReadYourWritesConsistency)...)
@@ -38,6 +59,11 @@ func (p patient) Get(ctx context.Context, key client.ObjectKey, obj client.Objec
 // List implements client.Reader.
 func (p patient) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
 	return p.read(ctx, func(ctx context.Context) error {
+		kind := itemsOf(list)
+		err := p.deletes.shown(ctx, p.Client, func(one deleted) bool { return one.kind == kind })
+		if err != nil {
+			return err
+		}
 		return p.Client.List(ctx, list, opts...)
 	}, func() error {
 		return p.Client.List(ctx, list, append(opts[:len(opts):len(opts)], client.DisableReadYourWritesConsistency)...)
@@ -54,4 +80,13 @@ func (p patient) read(ctx context.Context, ownWrites func(context.Context) error
 	log.FromContext(ctx).Info("the cache does not show what was written; reading it as it is", "waited", p.wait.String(), "reason",
 		err.Error())
 	return asIs()
+}
+
+// itemsOf is the type of a list's objects; nil when they are not of a type of their own.
+func itemsOf(list client.ObjectList) reflect.Type {
+	items, has := reflect.TypeOf(list).Elem().FieldByName("Items")
+	if !has {
+		return nil
+	}
+	return reflect.PointerTo(items.Type.Elem())
 }

@@ -48,7 +48,7 @@ func TestReadsDoNotWaitForEver(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				begin, upstream := time.Now(), &behind{}
-				c := patient{Client: upstream, wait: ownWritesWithin}
+				c := patient{Client: upstream, wait: ownWritesWithin, deletes: &ownDeletes{}}
 				if err := read(t.Context(), c); err != nil || upstream.stale != 1 || time.Since(begin) != ownWritesWithin {
 					t.Errorf("%v after %s, %d reads as is", err, time.Since(begin), upstream.stale)
 				}
