@@ -11,8 +11,11 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -77,4 +80,26 @@ func disown(managed map[string]cache.Config) toolscache.TransformFunc {
 		}
 		return scheduler.StripPod(obj)
 	}
+}
+
+// newCache makes a cache with options for kinds that the cluster may not serve.
+func newCache(config *rest.Config, o cache.Options) (cache.Cache, error) {
+	o.Mapper = optionalKinds{o.Mapper}
+	return cache.New(config, o)
+}
+
+// optionalKinds knows ResourceClaims in the version that Trellis reads, which Kubernetes serves from 1.34 on. A cache that has options for
+// a kind cannot be made otherwise. Nothing asks it for them before they are served.
+type optionalKinds struct{ meta.RESTMapper }
+
+// RESTMapping implements [meta.RESTMapper].
+func (m optionalKinds) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
+	claims := resourcev1.SchemeGroupVersion.WithKind("ResourceClaim")
+	mapping, err := m.RESTMapper.RESTMapping(kind, versions...)
+	if meta.IsNoMatchError(err) && kind == claims.GroupKind() {
+		return &meta.RESTMapping{
+			Resource: resourcev1.SchemeGroupVersion.WithResource("resourceclaims"), GroupVersionKind: claims, Scope: meta.RESTScopeNamespace,
+		}, nil
+	}
+	return mapping, err
 }

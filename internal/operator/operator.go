@@ -228,6 +228,7 @@ func managerOptions(o Options, certificate *webhook.Certificate) ctrl.Options {
 	return ctrl.Options{
 		Scheme:                        NewScheme(),
 		Cache:                         cacheOptions(o.WatchNamespaces),
+		NewCache:                      newCache,
 		Metrics:                       metricsOptions(o, certificate),
 		LeaderElection:                o.LeaderElect,
 		LeaderElectionID:              leaderElectionID,

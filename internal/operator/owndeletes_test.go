@@ -94,7 +94,7 @@ func TestReadsWaitForOwnDeletes(t *testing.T) {
 				}
 				begin := time.Now()
 				go func() {
-					time.Sleep(late)
+					<-time.After(late)
 					upstream.set(tc.becomes)
 				}()
 				if err := tc.read(t.Context(), c); err != nil {
@@ -103,7 +103,7 @@ func TestReadsWaitForOwnDeletes(t *testing.T) {
 				if took := time.Since(begin).Round(time.Second); took != tc.want {
 					t.Errorf("the read took %s, want %s", took, tc.want)
 				}
-				time.Sleep(time.Minute)
+				<-time.After(time.Minute)
 				begin = time.Now()
 				if err := tc.read(t.Context(), c); err != nil || time.Since(begin) > 0 {
 					t.Errorf("the next read took %s: %v", time.Since(begin), err)

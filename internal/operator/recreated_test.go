@@ -49,7 +49,13 @@ func newBare(ctx context.Context) *bare {
 
 func newBareWith(ctx context.Context, newClient client.NewClientFunc, change func(*Options)) *bare {
 	GinkgoHelper()
-	config := rest.CopyConfig(shared)
+	return newBareOn(ctx, shared, newClient, change)
+}
+
+// newBareOn is the same on another API server.
+func newBareOn(ctx context.Context, config *rest.Config, newClient client.NewClientFunc, change func(*Options)) *bare {
+	GinkgoHelper()
+	config = rest.CopyConfig(config)
 	c, err := client.New(config, client.Options{Scheme: NewScheme()})
 	Expect(err).NotTo(HaveOccurred())
 	b := &bare{ctx: ctx, config: config, c: c, newClient: newClient, change: change}

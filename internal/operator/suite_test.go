@@ -40,9 +40,12 @@ var _ = BeforeSuite(func() {
 })
 
 // launch starts an API server with the definitions of a folder, and what converts their objects.
-func launch(definitions string) *rest.Config {
+func launch(definitions string, apis ...string) *rest.Config {
 	GinkgoHelper()
 	env := &envtest.Environment{}
+	if len(apis) > 0 {
+		env.ControlPlane.GetAPIServer().Configure().Append("runtime-config", apis...)
+	}
 	config, err := apiserver.Launch(env)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(env.Stop)
