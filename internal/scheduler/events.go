@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/gang"
@@ -53,10 +54,14 @@ func (s *Scheduler) report(dgd *nvidiav1beta1.DynamoGraphDeployment, events []ev
 	}
 }
 
-// announce reports what waits on the pods that wait, since that is where users look; the graph's status says it too.
-func (s *Scheduler) announce(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, pods []*corev1.Pod, result gang.Result) {
-	first := gang.FirstPods(pods)
-	logged := false
+// announce reports what waits on the pods that wait, since that is where users look; the graph's status says it too. A result that is not
+// new is announced for the replicas that had no pod yet, because they were refused before they were created.
+func (s *Scheduler) announce(
+	ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, pods []*corev1.Pod, result gang.Result, isNew bool,
+) {
+	name := client.ObjectKeyFromObject(dgd)
+	first, late, later := gang.FirstPods(pods), s.unannounced[name], map[gang.Key]bool{}
+	logged := !isNew
 	for _, w := range result.Waiting {
 		if w.Code == gang.CodeCreating {
 			continue
@@ -66,9 +71,17 @@ func (s *Scheduler) announce(ctx context.Context, dgd *nvidiav1beta1.DynamoGraph
 			logger(ctx, dgd).Info("waiting", "service", w.Component, "replica", w.Ordinal, "reason", w.Code, "message", w.Message, "replicas",
 				len(result.Waiting))
 		}
-		if pod := first[gang.Key{Component: render.LabelValue(w.Component), Ordinal: w.Ordinal}]; pod != nil {
+		key := gang.Key{Component: render.LabelValue(w.Component), Ordinal: w.Ordinal}
+		switch pod := first[key]; {
+		case !isNew && !late[key]:
+		case pod == nil:
+			later[key] = true
+		default:
 			s.recorder.Eventf(pod, dgd, eventType(w), w.Code, "Place", "%s", w.Message)
 		}
+	}
+	if s.unannounced[name] = later; len(later) == 0 {
+		delete(s.unannounced, name)
 	}
 }
 

@@ -42,8 +42,8 @@ func (s *Scheduler) schedule(ctx context.Context, dgd *nvidiav1beta1.DynamoGraph
 		s.writers.release(ctx, g)
 	}
 	s.answer(ctx, dgd, d)
-	if s.results.set(name, d.result) {
-		s.announce(ctx, dgd, o.Pods, d.result)
+	if isNew := s.results.set(name, d.result); isNew || len(s.unannounced[name]) > 0 {
+		s.announce(ctx, dgd, o.Pods, d.result, isNew)
 	}
 }
 

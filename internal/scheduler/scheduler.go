@@ -34,6 +34,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/provider"
 	"github.com/trellis-k8s/trellis/internal/turns"
 )
@@ -50,9 +51,11 @@ type Scheduler struct {
 	ledger *ledger
 	queue  *queue
 	// line are the graphs that are due and not looked at yet; the loop alone reads and writes it.
-	line     turns.Line
-	writers  *writers
-	gathered gathered
+	line turns.Line
+	// unannounced are the waiting replicas of which no pod existed when their result was announced; the loop alone reads and writes it.
+	unannounced map[types.NamespacedName]map[gang.Key]bool
+	writers     *writers
+	gathered    gathered
 	// treesDropped is when the cluster cache last dropped the trees that nothing uses; the loop alone reads and writes it.
 	treesDropped time.Time
 }
@@ -68,6 +71,7 @@ func New(c cache.Cache, providers *provider.Registry, recorder events.EventRecor
 	}
 	s := &Scheduler{
 		objects: objects{reader: c}, cache: c, providers: providers, recorder: recorder, results: results, options: o, queue: newQueue(),
+		unannounced: map[types.NamespacedName]map[gang.Key]bool{},
 	}
 	s.ledger = newLedger(o, s.queue.wake, s.objects.followed)
 	s.writers = newWriters(s.ledger, s.queue, o.Clock, func() { s.providers.Suspect() })
@@ -121,6 +125,7 @@ func (s *Scheduler) forgetGraph(name types.NamespacedName) {
 	s.queue.drop(name)
 	s.line.Remove(name.Namespace, name.Name)
 	s.results.drop(name)
+	delete(s.unannounced, name)
 	s.providers.Forget(name)
 	s.queue.wakeUp(s.ledger.graphGone(name))
 }

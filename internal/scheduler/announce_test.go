@@ -1,0 +1,50 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/render"
+)
+
+// A gang that was refused before its pods were created is announced on the first of them as soon as it exists, and once.
+func TestAnnouncedOnPodsThatAreCreatedLater(t *testing.T) {
+	b, o := newBench(t, Options{}), asking(1, 2, 0)
+	for _, pod := range o.Pods {
+		metav1.SetMetaDataLabel(&pod.ObjectMeta, render.LabelComponent, "work")
+	}
+	result := gang.Result{Waiting: []gang.Waiting{{Component: "work", Code: "InsufficientCapacity", Message: "too little"}}}
+	events := func(pods []*corev1.Pod, isNew bool) (n int) {
+		b.s.announce(t.Context(), o.DGD, pods, result, isNew)
+		for {
+			select {
+			case text := <-b.said.Events:
+				if !strings.Contains(text, "too little") {
+					t.Errorf("event %q", text)
+				}
+				n++
+			default:
+				return n
+			}
+		}
+	}
+	for i, step := range []struct {
+		pods  []*corev1.Pod
+		isNew bool
+		want  int
+	}{{nil, true, 0}, {nil, false, 0}, {o.Pods, false, 1}, {o.Pods, false, 0}, {o.Pods, true, 1}, {o.Pods, false, 0}} {
+		if got := events(step.pods, step.isNew); got != step.want {
+			t.Errorf("step %d: %d events, want %d", i, got, step.want)
+		}
+	}
+	if len(b.s.unannounced) > 0 {
+		t.Errorf("left to announce: %v", b.s.unannounced)
+	}
+}
