@@ -11,6 +11,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -54,10 +55,12 @@ func (d *ownDeletes) add(obj client.Object, opts []client.DeleteOption) {
 	d.pending[deleted{reflect.TypeOf(obj), client.ObjectKeyFromObject(obj), uid}] = struct{}{}
 }
 
-func (d *ownDeletes) remove(one deleted) {
+func (d *ownDeletes) remove(all ...deleted) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	delete(d.pending, one)
+	for _, one := range all {
+		delete(d.pending, one)
+	}
 }
 
 // of lists what was deleted and a read concerns.
@@ -75,7 +78,8 @@ func (d *ownDeletes) of(concerns func(deleted) bool) (out []deleted) {
 // shown waits until the cache shows the deletions that a read concerns: the object is gone, another one has its name, or it is being
 // deleted. What the cache did not show in time is not waited for again.
 func (d *ownDeletes) shown(ctx context.Context, cached client.Reader, concerns func(deleted) bool) error {
-	for _, one := range d.of(concerns) {
+	waiting := d.of(concerns)
+	for i, one := range waiting {
 		for {
 			shown, err := one.shown(ctx, cached)
 			if err != nil {
@@ -87,7 +91,7 @@ func (d *ownDeletes) shown(ctx context.Context, cached client.Reader, concerns f
 			}
 			select {
 			case <-ctx.Done():
-				d.remove(one)
+				d.remove(waiting[i:]...)
 				return fmt.Errorf("the deletion of %s: %w", one.name, ctx.Err())
 			case <-time.After(looksEvery):
 			}
@@ -105,8 +109,12 @@ func (one deleted) shown(ctx context.Context, cached client.Reader) (bool, error
 	return err == nil && (obj.GetUID() != one.uid || obj.GetDeletionTimestamp() != nil), err
 }
 
-// followed reports whether the deletions of a kind of objects are followed here: those that are read from the cache.
+// followed reports whether the deletions of a kind of objects are followed here: of those that have a type of their own, which are read
+// from the cache.
 func followed(obj client.Object) bool {
-	_, is := obj.(*unstructured.Unstructured)
-	return !is
+	switch obj.(type) {
+	case *unstructured.Unstructured, *metav1.PartialObjectMetadata:
+		return false
+	}
+	return true
 }

@@ -73,6 +73,7 @@ func TestReadsWaitForOwnDeletes(t *testing.T) {
 		"it is being deleted":                {leaving, list, late},
 		"it is gone, for a get":              {nil, get("p"), late},
 		"it is never shown":                  {pod("1"), list, ownWritesWithin},
+		"two are never shown":                {pod("1"), list, ownWritesWithin},
 		"another kind":                       {nil, func(ctx context.Context, c client.Client) error { return c.List(ctx, &corev1.ServiceList{}) }, 0},
 		"another name":                       {nil, get("q"), 0},
 		"no UID says which one was deleted":  {pod("1"), list, 0},
@@ -84,6 +85,12 @@ func TestReadsWaitForOwnDeletes(t *testing.T) {
 				c := patient{Client: upstream, wait: ownWritesWithin, deletes: &ownDeletes{}}
 				victim, opts := pod("1"), []client.DeleteOption(nil)
 				switch name {
+				case "two are never shown":
+					another := pod("1")
+					another.Name = "q"
+					if err := c.Delete(t.Context(), another); err != nil {
+						t.Fatal(err)
+					}
 				case "no UID says which one was deleted":
 					victim = pod("")
 				case "the precondition says which it was":
