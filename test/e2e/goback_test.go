@@ -19,6 +19,7 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -56,6 +57,7 @@ var _ = Describe("The way back to a release that knows v1alpha1 only", func() {
 		w.applyText(onlyInBeta)
 		w.ready("packed")
 		w.ready("newer")
+		w.garbageCollectorWatches()
 		before, pods := w.asV1alpha1("packed", "newer"), w.uids()
 
 		By("the definitions are refused as long as something may be stored as v1beta1")
@@ -90,6 +92,20 @@ var _ = Describe("The way back to a release that knows v1alpha1 only", func() {
 		w.runEarlier()
 	}, SpecTimeout(suite.Timeout()))
 })
+
+// garbageCollectorWatches waits until the garbage collector has deployments in its graph, in which it looks for definitions every 30 s. Until
+// then it asks for the owners of scaling groups by their versions, and takes a version that was just removed for deployments that are gone.
+// A dependent is deleted only when it is in the graph.
+func (w *world) garbageCollectorWatches() {
+	w.t.Helper()
+	owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "marker"}}
+	w.create(owner)
+	dependent := w.graphOf("marker", "zone", services{"Worker": worker(0, 1, 8, "rack")})
+	dependent.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID}}
+	w.create(dependent)
+	w.must(w.c.Delete(w.t.Context(), owner))
+	w.isGone(dependent, "marker")
+}
 
 // runBlock runs the commands of a page that contain a text.
 func (w *world) runBlock(page, contains string) {
