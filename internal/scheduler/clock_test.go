@@ -41,7 +41,7 @@ func TestDelaysAreMeasuredByTheMonotonicClock(t *testing.T) {
 	pod.Spec.SchedulingGates, pod.Annotations = nil, map[string]string{render.AnnotationGang: "g2-gang"}
 	b.s.ledger.pods.setParted(string(pod.UID), "elsewhere", now)
 	b.s.ledger.pods.change(string(pod.UID), func(r *released) {
-		r.objected.set(true, "", now)
+		r.objected.set("no", "", now)
 		r.anywhere = now
 	})
 	b.track(pod)

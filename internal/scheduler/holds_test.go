@@ -208,12 +208,12 @@ func TestBackoffs(t *testing.T) {
 
 func TestWhatStandsAgainstAPodKeepsItsTime(t *testing.T) {
 	u := newReleasedPods()
-	setStuck := func(stands bool, node string, now time.Time) {
-		u.change("p", func(r *released) { r.stuck.set(stands, node, now) })
+	setStuck := func(said, node string, now time.Time) {
+		u.change("p", func(r *released) { r.stuck.set(said, node, now) })
 	}
-	setStuck(true, "", begin)
-	setStuck(true, "n", begin.Add(time.Minute))
-	u.change("p", func(r *released) { r.objected.set(true, "", begin.Add(time.Second)) })
+	setStuck("no", "", begin)
+	setStuck("no", "n", begin.Add(time.Minute))
+	u.change("p", func(r *released) { r.objected.set("no", "", begin.Add(time.Second)) })
 	if r := u.of("p"); !r.stuck.since.Equal(begin) || r.stuck.node != "n" || !r.objected.since.Equal(begin.Add(time.Second)) {
 		t.Errorf("stuck since %+v, objected to since %+v", r.stuck, r.objected)
 	}
@@ -222,7 +222,7 @@ func TestWhatStandsAgainstAPodKeepsItsTime(t *testing.T) {
 	if r := u.of("p"); !r.stuck.since.Equal(begin.Add(time.Hour)) || u.byID["other"] != nil {
 		t.Errorf("stuck are %+v", u.byID)
 	}
-	setStuck(false, "", begin)
+	setStuck("", "", begin)
 	if r := u.of("p"); r.stuck.stands() || r.objected.since.IsZero() {
 		t.Error("one of both ended, and the other one with it, or none")
 	}

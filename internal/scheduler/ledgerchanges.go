@@ -153,9 +153,9 @@ func (l *ledger) objected(o gang.Observation) {
 	defer l.mu.Unlock()
 	now := l.clock.Now()
 	for _, pod := range o.Pods {
-		_, objected := o.Objections[pod.UID]
+		said := objectionTo(o, pod)
 		if id := topology.PodID(pod); l.pods.byID[id] != nil {
-			l.pods.change(id, func(r *released) { r.objected.set(objected, pod.Status.NominatedNodeName, now) })
+			l.pods.change(id, func(r *released) { r.objected.set(said, pod.Status.NominatedNodeName, now) })
 		}
 	}
 }

@@ -4,6 +4,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,19 +18,22 @@ import (
 )
 
 // learnRefusals notes, of the gangs that are evicted now, where a scheduler refused pods of them, and adds to the reason which places are
-// left out. A place is refused once, however many pods wait for it.
+// left out. A place is refused once, however many pods wait for it. Nothing is learnt of a gang whose scheduler has not tried again since
+// pods left that had to: in 1.37 the kube-scheduler does not try a pod group again whose first possible placement lacked something else.
+// Its capacity is held, so that it gets the same place.
 func (l *ledger) learnRefusals(o gang.Observation, gangs map[string]eviction, evicted map[string]bool) {
-	bound := map[string][]string{}
+	bound, former := map[string][]string{}, map[string]bool{}
 	for _, pod := range o.Pods {
+		of, record := pod.Annotations[render.AnnotationGang], l.pods.of(topology.PodID(pod))
 		if pod.Spec.NodeName != "" {
-			of := pod.Annotations[render.AnnotationGang]
 			bound[of] = append(bound[of], pod.Spec.NodeName)
 		}
+		former[of] = former[of] || record.former()
 	}
 	round := lesson{graph: client.ObjectKeyFromObject(o.DGD), places: map[string]bool{}}
 	for _, pod := range o.Pods {
 		of := pod.Annotations[render.AnnotationGang]
-		if !evicted[of] || !gangs[of].refused() {
+		if !evicted[of] || !gangs[of].refused() || former[of] {
 			continue
 		}
 		said := l.refusalOf(o, pod)
@@ -38,14 +42,17 @@ func (l *ledger) learnRefusals(o gang.Observation, gangs map[string]eviction, ev
 			l.learn(&round, tried, limit.Text(said, maxRefusalText))
 		}
 	}
-	if len(round.names) == 0 {
-		return
-	}
 	for of := range evicted {
-		if e := gangs[of]; e.refused() {
+		e := gangs[of]
+		switch {
+		case !e.refused():
+			continue
+		case former[of]:
+			e.why += "; its scheduler has not tried again since the pods left that had to"
+		case len(round.names) > 0:
 			e.why += "; left out for such pods: " + limit.Join(round.names, len(round.names), 5, ", ")
-			gangs[of] = e
 		}
+		gangs[of] = e
 	}
 }
 
@@ -96,6 +103,14 @@ func (l *ledger) refusalOf(o gang.Observation, pod *corev1.Pod) string {
 	}
 	if objection := o.Objections[pod.UID]; !objection.Passing {
 		return objection.Message
+	}
+	return ""
+}
+
+// objectionTo is what the provider's scheduler holds against a pod; "" for nothing.
+func objectionTo(o gang.Observation, pod *corev1.Pod) string {
+	if objection, objected := o.Objections[pod.UID]; objected {
+		return cmp.Or(objection.Message, "no reason given")
 	}
 	return ""
 }

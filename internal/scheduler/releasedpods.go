@@ -48,6 +48,9 @@ type against struct {
 	since, first time.Time
 	// node is where other pods have to leave for it; "" when none have to.
 	node string
+	// said is the scheduler's message. former: a pod that had to leave has left since it was written, so it is about an earlier state.
+	said   string
+	former bool
 }
 
 type parted struct {
@@ -63,16 +66,16 @@ type idle struct {
 
 func (a *against) stands() bool { return !a.first.IsZero() }
 
-// set notes or ends what stands against a pod; a state that is known keeps its times.
-func (a *against) set(stands bool, node string, now time.Time) {
-	if !stands {
+// set notes or ends what stands against a pod; "" is nothing. A state that is known keeps its times.
+func (a *against) set(said, node string, now time.Time) {
+	if said == "" {
 		*a = against{}
 		return
 	}
 	if !a.stands() {
 		a.since, a.first = now, now
 	}
-	a.node = node
+	a.node, a.said, a.former = node, said, a.former && said == a.said
 }
 
 // visible ends what is followed of a release that the API shows by now.
@@ -94,6 +97,9 @@ func (r *released) consented(now time.Time) {
 
 // refused reports whether something stands against the pod.
 func (r *released) refused() bool { return r.stuck.stands() || r.objected.stands() }
+
+// former reports whether what stands against the pod is about a state before a pod left that had to.
+func (r *released) former() bool { return r.stuck.former || !r.stuck.stands() && r.objected.former }
 
 // refusedSince is when what stands against the pod began; false when nothing does.
 func (r *released) refusedSince() (first time.Time, refused bool) {
@@ -154,8 +160,11 @@ func (p *releasedPods) follow(pod *corev1.Pod, id string, now time.Time) {
 		if pod.Spec.NodeName != "" || !render.GateClosed(pod) || pod.DeletionTimestamp != nil {
 			r.visible()
 		}
-		waits, refused := gang.WaitsForScheduler(pod), gang.WhyUnschedulable(pod) != ""
-		if r.stuck.set(waits && refused, pod.Status.NominatedNodeName, now); !waits || refused {
+		waits, said := gang.WaitsForScheduler(pod), gang.WhyUnschedulable(pod)
+		if !waits {
+			said = ""
+		}
+		if r.stuck.set(said, pod.Status.NominatedNodeName, now); !waits || said != "" {
 			r.notIdle()
 			return
 		}
@@ -234,7 +243,7 @@ func (p *releasedPods) left(node string, isVictim func(first time.Time) bool, no
 	for _, r := range p.refused {
 		for _, one := range []*against{&r.stuck, &r.objected} {
 			if one.stands() && one.node == node && isVictim(one.first) {
-				one.since = now
+				one.since, one.former = now, true
 			}
 		}
 	}

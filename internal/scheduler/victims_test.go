@@ -148,6 +148,43 @@ func TestTimeToBeBoundBeginsWhenTheLastVictimHasLeft(t *testing.T) {
 	}
 }
 
+// A scheduler that has not tried a gang again since the last victim left says nothing about its place as it is now: nothing is learnt, and the
+// gang gets the same place. A later message is about that place.
+func TestNothingIsLearntBeforeTheSchedulerTriesAgain(t *testing.T) {
+	for name, tc := range map[string]struct {
+		later string
+		want  string
+		n     int
+	}{
+		"not tried again":             {"", "; its scheduler has not tried again since the pods left that had to", 0},
+		"refused again for something": {"0/4 nodes are available: 4 cannot allocate all claims", "; left out for such pods: host a0", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, all, placer, o := preempting(t)
+			b.pass(time.Minute)
+			b.s.podGone(onNode("on-a0", "a0", begin, 10*time.Minute))
+			b.pass(DefaultRequeueAfter / 2)
+			released := o.Pods[0].DeepCopy()
+			released.Spec.NodeSelector = map[string]string{"z": "z", "r": "a"}
+			released.Spec.Affinity = pinned(gang.Release{Pod: released, Pin: gang.Pin{Node: "a0"}}).Spec.Affinity
+			if tc.later != "" {
+				released.Status.Conditions[0].Message = tc.later
+			}
+			all.set(b, released)
+			b.pass(DefaultRequeueAfter)
+			if !b.s.requeueStuck(t.Context(), all["g1"]) || len(placer.taken) != 1 {
+				t.Fatalf("requeued: %v, want the pod", placer.taken)
+			}
+			if said := <-b.said.Events; !strings.HasSuffix(strings.TrimSpace(said), tc.want) {
+				t.Errorf("said: %s, want %s", said, tc.want)
+			}
+			if n := b.s.ledger.placesLeftOut(b.clock.Now()); n != tc.n {
+				t.Errorf("%d places are left out, want %d", n, tc.n)
+			}
+		})
+	}
+}
+
 // A host becomes free while a gang waits for others to leave: it is requeued at once, and the host is its own, although another graph waits, too.
 func TestFreeCapacityEndsTheWaitForVictims(t *testing.T) {
 	b, all, placer, _ := preempting(t)
