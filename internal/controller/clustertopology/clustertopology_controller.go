@@ -141,10 +141,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // report writes the status when it changed; of a change that can wait it returns for how long, see [pace].
 func (r *Reconciler) report(ctx context.Context, ct *grovev1alpha1.ClusterTopology, status grovev1alpha1.ClusterTopologyStatus) (
 	again time.Duration, err error) {
+	name := client.ObjectKeyFromObject(ct)
 	if equality.Semantic.DeepEqual(ct.Status, status) {
+		r.written.Settled(name)
 		return 0, nil
 	}
-	name := client.ObjectKeyFromObject(ct)
 	if again = r.written.Left(name); again > 0 && ct.Status.ObservedGeneration == status.ObservedGeneration &&
 		!pace.Turned(ct.Status.Conditions, status.Conditions) {
 		return again, nil

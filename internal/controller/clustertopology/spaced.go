@@ -28,6 +28,7 @@ func spaced(concerns handler.MapFunc) handler.EventHandler {
 			if left == 0 {
 				last.Wrote(request.NamespacedName)
 			}
+			last.Settled(request.NamespacedName) // each topology waits on its own, however many there are
 			to.AddAfter(request, left)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/controller/pace"
 )
 
 // entries counts what the maps hold in a struct, and in the structs in it, by field.
@@ -52,7 +53,7 @@ func TestNothingIsRememberedOfWhatIsGone(t *testing.T) {
 	}
 	keys.sshKeys.Range(func(key, value any) bool { r.sshKeys.Store(key, value); return true })
 	r.written.Wrote(name)
-	r.written.Begun(name)
+	r.written.First(name, pace.Interval)
 	r.uncached.add(dgd, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g"}})
 	for _, field := range []string{".written.last", ".written.begun", ".uncached.of", "sshKeys"} {
 		if got := count(); got[field] != 1 {

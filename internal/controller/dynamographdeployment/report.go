@@ -27,16 +27,17 @@ import (
 // again, in another reconcile.
 func (r *Reconciler) report(ctx context.Context, o observed, status nvidiav1beta1.DynamoGraphDeploymentStatus) (again time.Duration,
 	err error) {
-	if equality.Semantic.DeepEqual(o.dgd.Status, status) {
-		return 0, nil
-	}
 	name := client.ObjectKeyFromObject(o.dgd)
-	if beginning(&o.dgd.Status, &status) {
-		if again = r.written.Begun(name); again > 0 {
-			return again, nil
-		}
+	switch before := &o.dgd.Status; {
+	case equality.Semantic.DeepEqual(*before, status):
+		r.written.Settled(name)
+		return 0, nil
+	case beginning(before, &status):
+		again = r.written.First(name, pace.Interval)
+	case canWait(before, &status):
+		again = r.written.Left(name)
 	}
-	if again = r.written.Left(name); again > 0 && canWait(&o.dgd.Status, &status) {
+	if again > 0 {
 		return again, nil
 	}
 	changed := o.dgd.DeepCopy()

@@ -4,6 +4,7 @@
 package pace
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -41,13 +42,13 @@ func TestWrites(t *testing.T) {
 }
 
 // The first status waits for an interval from the first look, once.
-func TestBegun(t *testing.T) {
+func TestFirst(t *testing.T) {
 	at := time.Unix(1000, 0)
 	w := &Writes{Now: func() time.Time { return at }}
 	a := types.NamespacedName{Namespace: "ns", Name: "a"}
 	left := func(want time.Duration) {
 		t.Helper()
-		if got := w.Begun(a); got != want {
+		if got := w.First(a, Interval); got != want {
 			t.Errorf("%s left, want %s", got, want)
 		}
 	}
@@ -65,6 +66,46 @@ func TestBegun(t *testing.T) {
 			t.Error("an object is remembered whose first status is written, or that is gone")
 		}
 		left(Interval)
+	}
+}
+
+// Where many objects wait, each waits longer, up to a bound. One that has nothing to write any more, is written or gone does not count.
+func TestManyWait(t *testing.T) {
+	at := time.Unix(1000, 0)
+	w := &Writes{Now: func() time.Time { return at }}
+	name := func(i int) types.NamespacedName { return types.NamespacedName{Namespace: "ns", Name: fmt.Sprint(i)} }
+	begin := func(from, to int) (last time.Duration) {
+		for i := from; i < to; i++ {
+			last = w.First(name(i), Interval)
+		}
+		return last
+	}
+	for _, step := range []struct {
+		objects int
+		want    time.Duration
+	}{
+		{Rate, Interval}, {2 * Rate, 2 * Interval}, {Longest * Rate, Longest * Interval}, {10 * Longest * Rate, Longest * Interval},
+	} {
+		if got := begin(len(w.waiting), step.objects); got != step.want {
+			t.Errorf("the last of %d waits for %s, want %s", step.objects, got, step.want)
+		}
+	}
+	for i, end := range []func(types.NamespacedName){w.Wrote, w.Forget, w.Settled} {
+		for n := range len(w.waiting) / (3 - i) {
+			end(name(n + i*10*Longest*Rate/3))
+		}
+	}
+	if len(w.waiting) > 1 {
+		t.Errorf("%d objects wait of which none has anything to write", len(w.waiting))
+	}
+	one := name(-1)
+	w.Wrote(one)
+	if got := w.Left(one); got != Interval {
+		t.Errorf("when the others have been written, a change waits for %s, want %s", got, Interval)
+	}
+	at = at.Add(Interval)
+	if got := w.Left(one); got != 0 || len(w.waiting) > 1 {
+		t.Errorf("a change whose time has come waits for %s among %d", got, len(w.waiting))
 	}
 }
 

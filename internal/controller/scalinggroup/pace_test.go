@@ -54,6 +54,35 @@ func TestCanWait(t *testing.T) {
 	}
 }
 
+// TestBeginning: the first status waits unless someone acts on it.
+func TestBeginning(t *testing.T) {
+	type status = trellisv1alpha1.ScalingGroupStatus
+	now := status{ObservedGeneration: 1, Replicas: 4, ReadyReplicas: 3, Conditions: []metav1.Condition{
+		{Type: trellisv1alpha1.ConditionPodsInSync, Status: metav1.ConditionTrue},
+		{Type: trellisv1alpha1.ConditionRolledOut, Status: metav1.ConditionTrue},
+	}}
+	tests := map[string]struct {
+		change func(before, now *status)
+		want   bool
+	}{
+		"its pods start":      {func(_, _ *status) {}, true},
+		"all serve":           {func(_, now *status) { now.ReadyReplicas = 4 }, false},
+		"a pod is refused":    {func(_, now *status) { now.Conditions[0].Status = metav1.ConditionFalse }, false},
+		"it has others' pods": {func(_, now *status) { now.Conditions[1].Status = metav1.ConditionFalse }, false},
+		"a replica failed":    {func(_, now *status) { now.FailedReplicas = []trellisv1alpha1.FailedReplica{{Replica: 1}} }, false},
+		"it has a status":     {func(before, now *status) { *before = *now }, false},
+	}
+	for name, tc := range tests {
+		sg := &trellisv1alpha1.ScalingGroup{}
+		sg.Spec.Replicas = 4
+		now := now.DeepCopy()
+		tc.change(&sg.Status, now)
+		if got := beginning(sg, now); got != tc.want {
+			t.Errorf("%s: %t, want %t", name, got, tc.want)
+		}
+	}
+}
+
 // TestReportIsPaced: of changes within a second the first is written, and the last; what someone acts on is written at once.
 func TestReportIsPaced(t *testing.T) {
 	scheme := runtime.NewScheme()
@@ -79,7 +108,7 @@ func TestReportIsPaced(t *testing.T) {
 			t.Fatal(err)
 		}
 		status := *stored.Status.DeepCopy()
-		status.Replicas, status.ReadyReplicas = 4, ready
+		status.ObservedGeneration, status.Replicas, status.ReadyReplicas = 1, 4, ready
 		again, err := r.report(t.Context(), stored, status)
 		if err != nil {
 			t.Fatal(err)
@@ -88,6 +117,10 @@ func TestReportIsPaced(t *testing.T) {
 			t.Errorf("%d ready: %d writes and again in %s, want %d and %s", ready, written, again, wantWritten, wantAgain)
 		}
 	}
+	report(0, 0, firstAfter)
+	at = at.Add(firstAfter / 2)
+	report(1, 0, firstAfter/2)
+	at = at.Add(firstAfter / 2)
 	report(1, 1, 0)
 	at = at.Add(pace.Interval / 4)
 	report(2, 1, pace.Interval*3/4)

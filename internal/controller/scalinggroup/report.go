@@ -5,23 +5,34 @@ package scalinggroup
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/controller/pace"
 )
 
+// firstAfter is when the first status of a group is written that can wait: before that of its deployment, which counts by it.
+const firstAfter = pace.Interval / 2
+
 // report writes the status when it changed. Progress that can wait is written after again, in another reconcile.
 func (r *Reconciler) report(ctx context.Context, sg *trellisv1alpha1.ScalingGroup,
 	status trellisv1alpha1.ScalingGroupStatus) (again time.Duration, err error) {
-	if equality.Semantic.DeepEqual(sg.Status, status) {
-		return 0, nil
-	}
 	name := client.ObjectKeyFromObject(sg)
-	if again = r.written.Left(name); again > 0 && canWait(sg, &status) {
+	switch {
+	case equality.Semantic.DeepEqual(sg.Status, status):
+		r.written.Settled(name)
+		return 0, nil
+	case beginning(sg, &status):
+		again = r.written.First(name, firstAfter)
+	case canWait(sg, &status):
+		again = r.written.Left(name)
+	}
+	if again > 0 {
 		return again, nil
 	}
 	changed := sg.DeepCopy()
@@ -42,4 +53,11 @@ func canWait(sg *trellisv1alpha1.ScalingGroup, now *trellisv1alpha1.ScalingGroup
 	return before.ObservedGeneration == now.ObservedGeneration && before.Revision == now.Revision && before.Restart == now.Restart &&
 		serve(before) == serve(now) && current(before) == current(now) && !pace.Turned(before.Conditions, now.Conditions) &&
 		equality.Semantic.DeepEqual(before.FailedReplicas, now.FailedReplicas) && inPlace(before) == inPlace(now)
+}
+
+// beginning: the group has no status yet, and so far all goes as it should: some replicas do not serve yet, and nothing is False.
+func beginning(sg *trellisv1alpha1.ScalingGroup, now *trellisv1alpha1.ScalingGroupStatus) bool {
+	return sg.Status.ObservedGeneration == 0 && len(sg.Status.Conditions) == 0 && len(now.FailedReplicas) == 0 &&
+		now.ReadyReplicas < sg.Spec.Replicas &&
+		!slices.ContainsFunc(now.Conditions, func(c metav1.Condition) bool { return c.Status == metav1.ConditionFalse })
 }
