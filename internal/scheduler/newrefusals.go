@@ -19,8 +19,8 @@ import (
 
 // learnRefusals notes, of the gangs that are evicted now, where a scheduler refused pods of them, and adds to the reason which places are
 // left out. A place is refused once, however many pods wait for it. Nothing is learnt of a gang whose scheduler has not tried again since
-// pods left that had to: in 1.37 the kube-scheduler does not try a pod group again whose first possible placement lacked something else.
-// Its capacity is held, so that it gets the same place.
+// the pods that had to leave are gone: after a preemption the kube-scheduler 1.37 tries a pod group again only if the first placement that
+// it tried lacked resources. The gang's capacity is held, so that it gets the same place.
 func (l *ledger) learnRefusals(o gang.Observation, gangs map[string]eviction, evicted map[string]bool) {
 	bound, former := map[string][]string{}, map[string]bool{}
 	for _, pod := range o.Pods {
@@ -48,7 +48,7 @@ func (l *ledger) learnRefusals(o gang.Observation, gangs map[string]eviction, ev
 		case !e.refused():
 			continue
 		case former[of]:
-			e.why += "; its scheduler has not tried again since the pods left that had to"
+			e.why += "; its scheduler has not tried again since the pods that had to leave are gone"
 		case len(round.names) > 0:
 			e.why += "; left out for such pods: " + limit.Join(round.names, len(round.names), 5, ", ")
 		}

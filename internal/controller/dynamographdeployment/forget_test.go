@@ -55,7 +55,7 @@ func TestNothingIsRememberedOfWhatIsGone(t *testing.T) {
 	r.written.Wrote(name)
 	r.written.First(name, pace.Interval)
 	r.uncached.add(dgd, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g"}})
-	for _, field := range []string{".written.last", ".written.begun", ".uncached.of", "sshKeys"} {
+	for _, field := range []string{".written.last", ".written.begun", ".written.waiting", ".uncached.of", "sshKeys"} {
 		if got := count(); got[field] != 1 {
 			t.Errorf("%s is not what is counted: %v", field, got)
 		}

@@ -15,7 +15,7 @@
 // goes through until then only the end is written.
 //
 // Where many objects have something to write that waits, each waits longer, so that they write [Rate] statuses a second together; none
-// waits longer than [Longest]. A thousand deployments that start at once do not take from their pods' creation what the API server has.
+// waits longer than [Longest]. When many deployments start at once, their pods are created first, and their progress is written less often.
 package pace
 
 import (
