@@ -71,7 +71,7 @@ func (s *search) reserve(u *unit) {
 		if len(x.own) == 0 {
 			return
 		}
-		pin := labelsOf(s.tree, x.domain)
+		pin := s.tree.Labels(x.domain)
 		for _, d := range x.own {
 			for i, p := range d.pods {
 				s.cluster.Reserve(p.ID, d.hosts[i], d.view, p.Shape, pin)

@@ -122,7 +122,7 @@ func (c *cost) preemption() *Preemption { return &Preemption{Gangs: c.gangs, Pod
 // reserve books the gang's hosts alongside the pods that still have to leave them.
 func (r *freeing) reserve(p *planner) {
 	r.unit.all(func(x *unit) {
-		pin := labelsOf(p.tree, x.domain)
+		pin := p.tree.Labels(x.domain)
 		for _, d := range x.own {
 			for i, pod := range d.pods {
 				p.cluster.AssumePinned(pod.ID, p.cluster.NodeName(d.hosts[i]), pod.Shape, pin)

@@ -49,16 +49,19 @@ func tightness(c *topology.Cluster, levels topology.Levels, nodes []string) floa
 
 // domainsOf counts the domains of the last level that hold nodes.
 func domainsOf(c *topology.Cluster, levels topology.Levels, nodes []string) int {
-	var seen []topology.Path
+	var seen []map[string]string // the labels of a node of each domain
 	var loose []string
 	for _, node := range nodes {
-		switch path := levels.PathOf(c.NodeLabels(node)); {
-		case len(path) < len(levels):
+		labels := c.NodeLabels(node)
+		known := func(of map[string]string) bool { return levels.Share(of, labels) }
+		switch n := len(seen); {
+		case !levels.In(labels):
 			if !slices.Contains(loose, node) {
 				loose = append(loose, node)
 			}
-		case !slices.ContainsFunc(seen, path.Equal):
-			seen = append(seen, path)
+		case n > 0 && known(seen[n-1]): // pods of a domain follow each other
+		case !slices.ContainsFunc(seen, known):
+			seen = append(seen, labels)
 		}
 	}
 	return len(seen) + len(loose)

@@ -31,18 +31,7 @@ func (g *Demand) PlaceOf(component string) Place {
 // Labels are those that only nodes of the place in a domain carry: the whole path, and the node selector. Another place may have a domain
 // of the same path.
 func (p Place) Labels(domain topology.Path) map[string]string {
-	labels := p.Levels.Selector(domain)
-	if len(p.NodeSelector) == 0 {
-		return labels
-	}
-	out := maps.Clone(p.NodeSelector)
-	maps.Copy(out, labels)
-	return out
-}
-
-// labelsOf are the labels that only nodes of a domain carry.
-func labelsOf(t *topology.Tree, d topology.DomainID) map[string]string {
-	return Place{t.Levels(), t.NodeSelector()}.Labels(t.Path(d))
+	return p.Levels.Labels(domain, p.NodeSelector)
 }
 
 func (p *Place) equal(o *Place) bool {

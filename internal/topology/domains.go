@@ -27,6 +27,15 @@ func (t *Tree) Find(p Path) (DomainID, bool) {
 // Path returns the path of a domain. It must not be changed.
 func (t *Tree) Path(d DomainID) Path { return t.domains[d].path }
 
+// Labels are those that only nodes of the domain carry: the whole path, and the node selector. Only read them.
+func (t *Tree) Labels(d DomainID) map[string]string {
+	at := &t.domains[d]
+	if at.labels == nil {
+		at.labels = t.levels.Labels(at.path, t.selector)
+	}
+	return at.labels
+}
+
 // LevelOf returns the level of a domain; NoLevel for the root.
 func (t *Tree) LevelOf(d DomainID) int { return len(t.domains[d].path) - 1 }
 

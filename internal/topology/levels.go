@@ -4,6 +4,7 @@
 package topology
 
 import (
+	"maps"
 	"slices"
 	"strings"
 )
@@ -47,6 +48,26 @@ func (ls Levels) PathOf(labels map[string]string) Path {
 	return path
 }
 
+// In reports whether a node with these labels is in a domain of the narrowest level: whether it has them all.
+func (ls Levels) In(labels map[string]string) bool {
+	for _, l := range ls {
+		if labels[l.Key] == "" {
+			return false
+		}
+	}
+	return true
+}
+
+// Share reports whether nodes with these labels, which are [Levels.In] domains of the narrowest level, are in the same one.
+func (ls Levels) Share(a, b map[string]string) bool {
+	for _, l := range ls {
+		if a[l.Key] != b[l.Key] {
+			return false
+		}
+	}
+	return true
+}
+
 // Selector returns the node labels that a pod pinned to the path must ask for: every level of the path, not the last one only,
 // because a rack name need not be unique across zones.
 func (ls Levels) Selector(p Path) map[string]string {
@@ -55,6 +76,17 @@ func (ls Levels) Selector(p Path) map[string]string {
 		selector[ls[i].Key] = p[i]
 	}
 	return selector
+}
+
+// Labels are those that only nodes of a domain carry among the nodes of a selector: the selector, and the whole path.
+func (ls Levels) Labels(domain Path, selector map[string]string) map[string]string {
+	labels := ls.Selector(domain)
+	if len(selector) == 0 {
+		return labels
+	}
+	out := maps.Clone(selector)
+	maps.Copy(out, labels)
+	return out
 }
 
 // Name is what messages call a level; NoLevel is the cluster.

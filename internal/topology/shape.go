@@ -94,8 +94,14 @@ var counting = resource.PodResourcesOptions{
 
 // RequestsOf are the requests of a pod, as the kube-scheduler counts them, in name order: thousandths for cpu, otherwise the plain value.
 func RequestsOf(pod *corev1.Pod) []Request {
+	options := counting
+	options.UseStatusResources = statusHasResources(pod)
+	return requestsBy(pod, options)
+}
+
+func requestsBy(pod *corev1.Pod, options resource.PodResourcesOptions) []Request {
 	var requests []Request
-	for name, quantity := range resource.PodRequests(pod, counting) {
+	for name, quantity := range resource.PodRequests(pod, options) {
 		amount := quantity.Value()
 		if name == corev1.ResourceCPU {
 			amount = quantity.MilliValue()
@@ -106,6 +112,15 @@ func RequestsOf(pod *corev1.Pod) []Request {
 	}
 	slices.SortFunc(requests, func(a, b Request) int { return strings.Compare(a.Name, b.Name) })
 	return requests
+}
+
+// statusHasResources reports whether the status of a pod can change what it requests. Where it cannot, as of any pod that has not started, the
+// helper need not count it three times.
+func statusHasResources(pod *corev1.Pod) bool {
+	inStatus := func(c corev1.ContainerStatus) bool { return c.AllocatedResources != nil || c.Resources != nil }
+	status := &pod.Status
+	return status.Resources != nil || resource.IsPodResizeInfeasible(pod) ||
+		slices.ContainsFunc(status.ContainerStatuses, inStatus) || slices.ContainsFunc(status.InitContainerStatuses, inStatus)
 }
 
 func portsOf(pod *corev1.Pod) []hostPort {

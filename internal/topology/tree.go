@@ -49,6 +49,8 @@ type domain struct {
 	nodes    []NodeID
 	// size counts the nodes in here and below; a domain without any is dead.
 	size int
+	// labels are made when they are asked for.
+	labels map[string]string
 }
 
 // Tree returns the tree of these levels over the nodes that the selector takes (nil: all). Trees are kept and shared by content.
