@@ -114,8 +114,8 @@ func requestsBy(pod *corev1.Pod, options resource.PodResourcesOptions) []Request
 	return requests
 }
 
-// statusHasResources reports whether the status of a pod can change what it requests. Where it cannot, as of any pod that has not started, the
-// helper need not count it three times.
+// statusHasResources reports whether the status of a pod can change what it requests. Where it cannot, as of any pod that has not
+// started, the helper need not count it three times.
 func statusHasResources(pod *corev1.Pod) bool {
 	inStatus := func(c corev1.ContainerStatus) bool { return c.AllocatedResources != nil || c.Resources != nil }
 	status := &pod.Status
