@@ -227,19 +227,15 @@ func (l *ledger) takeOver(pod *corev1.Pod) {
 		return
 	}
 	id := string(gang.PlannedUID(name, pod.Name))
-	node, reserved := l.cluster.Reserved(id)
-	if !reserved || !l.options.Creations.takenOver(pod) {
-		return
-	}
-	l.cluster.Forget(id)
-	if gang.Leaving(pod) {
+	if _, reserved := l.cluster.Reserved(id); !reserved || !l.options.Creations.takenOver(pod) {
 		return
 	}
 	own := topology.PodID(pod)
-	if _, bound := l.cluster.Bound(own); bound {
+	if _, bound := l.cluster.Bound(own); bound || gang.Leaving(pod) {
+		l.cluster.Forget(id)
 		return
 	}
-	l.cluster.AssumePinned(own, node, topology.ShapeOf(pod), pod.Spec.NodeSelector)
+	l.cluster.HandOver(id, pod)
 	l.pods.change(own, func(r *released) { r.at = l.clock.Now() })
 }
 

@@ -67,6 +67,44 @@ func TestPodIDPrefersUID(t *testing.T) {
 	}
 }
 
+// A pod that was created as planned has the planned shape, whatever it is pinned to, and one that takes something else has its own.
+func TestReservationsAreHandedOver(t *testing.T) {
+	whole := ShapeOf(makePod("s", "", amounts{gpu: "8"}))
+	pinned := func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"r": "1"} }
+	for name, tc := range map[string]struct {
+		pod      *corev1.Pod
+		planned  bool
+		wantFree int
+	}{
+		"as planned":          {makePod("p", "", amounts{gpu: "8"}, pinned), true, 0},
+		"it takes less":       {makePod("p", "", amounts{gpu: "4"}, pinned), false, 1},
+		"it takes a port too": {makePod("p", "", amounts{gpu: "8"}, pinned, takesPorts(80, 1)), false, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := NewCluster()
+			c.SetNode(makeNode("A", at("a", "1"), amounts{gpu: "8"}))
+			c.HandOver("planned", tc.pod)
+			if _, reserved := c.Reserved("ns/p"); reserved {
+				t.Error("it has a reservation that no one had")
+			}
+			c.Assume("planned", "A", whole)
+			c.HandOver("planned", tc.pod)
+			_, former := c.Reserved("planned")
+			if node, _ := c.Reserved("ns/p"); node != "A" || former {
+				t.Errorf("reserved on %q, and for the planned pod: %v", node, former)
+			}
+			c.Reservations(func(_, _ string, s *Shape) {
+				if got := s.Key() == whole.Key(); got != tc.planned {
+					t.Errorf("it has the planned shape: %v, want %v", got, tc.planned)
+				}
+			})
+			if got := fit(c, zoneRack, ShapeOf(makePod("q", "", amounts{gpu: "4"})), "a", "1"); got != tc.wantFree {
+				t.Errorf("%d pods of half a host fit, want %d", got, tc.wantFree)
+			}
+		})
+	}
+}
+
 // TestReservationSwap: the scheduler may bind any of several alike pods to any of their hosts; the capacity stays counted once per host.
 func TestReservationSwap(t *testing.T) {
 	whole, half := ShapeOf(makePod("s", "", amounts{gpu: "8"})), ShapeOf(makePod("s", "", amounts{gpu: "4"}))

@@ -100,6 +100,22 @@ func (c *Cluster) AssumePinned(id, node string, s *Shape, pin map[string]string)
 	c.putPod(id, &record{node: c.ensure(node), held: h, shape: s.unruled(), pod: s.pod, pin: pin})
 }
 
+// HandOver gives the reservation of a planned pod to the pod that was created for it, which is pinned by its node selector. It keeps the
+// planned shape, without the pins: by their shapes reservations are compared, and change places. Only a pod that takes something else of
+// its node than planned gets a shape of its own.
+func (c *Cluster) HandOver(planned string, pod *corev1.Pod) {
+	r, ok := c.pods[planned]
+	if !ok || r.shape == nil {
+		return
+	}
+	if s := ShapeOf(pod); s.load.key() != r.shape.load.key() {
+		c.AssumePinned(PodID(pod), r.node.name, s, pod.Spec.NodeSelector)
+	} else {
+		c.putPod(PodID(pod), &record{node: r.node, held: r.held, shape: r.shape, pod: pod, pin: pod.Spec.NodeSelector})
+	}
+	c.Forget(planned)
+}
+
 // Forget drops a reservation; a bound pod stays counted.
 func (c *Cluster) Forget(id string) {
 	if r, ok := c.pods[id]; ok && r.shape != nil {
