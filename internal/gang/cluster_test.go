@@ -78,6 +78,27 @@ func TestReservationsAreRebuiltFromPins(t *testing.T) {
 	}
 }
 
+// Pods that an earlier leader released may be bound to any host of their rack, as those that are planned there later: these are alike, and
+// none is pinned to its host.
+func TestGangsAfterARestartShareARack(t *testing.T) {
+	c := NewCluster()
+	for _, name := range []string{"b0", "b1", "b2"} {
+		c.SetNode(host(name, "b", 1))
+	}
+	Reserve(c, releasedAsking("b"))
+	later := asking(1)
+	later.Pods[0].UID = "later"
+	releases := releasesOf(c, later)
+	if len(releases) != 1 {
+		t.Fatalf("%d pods of the later gang are released, want 1", len(releases))
+	}
+	for _, release := range releases {
+		if release.Pin.Labels["r"] != "b" || release.Pin.Node != "" {
+			t.Errorf("it is pinned to host %q in rack %q, want any host in b", release.Pin.Node, release.Pin.Labels["r"])
+		}
+	}
+}
+
 func TestGangNames(t *testing.T) {
 	plan := func(o Observation) []Release {
 		c := NewCluster()

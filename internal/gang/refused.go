@@ -30,11 +30,8 @@ func TriedFor(groups []*trellisv1alpha1.ScalingGroup, pod *corev1.Pod) (Tried, b
 	if sg == nil {
 		return Tried{}, false
 	}
-	t := Tried{Shape: topology.ShapeOf(regated(sg, pod)).Key(), Hosts: hostsNamed(pod)}
-	if sg.Spec.Topology != nil {
-		t.Place = placement.Place{Levels: LevelsOf(sg.Spec.Topology), NodeSelector: sg.Spec.Topology.NodeSelector}
-		t.Domain = t.Levels.PathOf(pod.Spec.NodeSelector)
-	}
+	t := Tried{Shape: topology.ShapeOf(regated(sg, pod)).Key(), Hosts: hostsNamed(pod), Place: placeOf(sg)}
+	t.Domain = t.Levels.PathOf(pod.Spec.NodeSelector)
 	return t, len(t.Hosts) > 0 || len(t.Domain) > 0
 }
 

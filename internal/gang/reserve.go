@@ -6,18 +6,20 @@ package gang
 import (
 	corev1 "k8s.io/api/core/v1"
 
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
 // Reserve reserves capacity for the graph's released, unbound pods that have none. A pod pinned to a host sits there; for pods pinned by
-// labels the planner looks for capacity in their domain, which the kube-scheduler will find as well. Idle pods get none.
+// labels the planner looks for capacity in their domain, which the kube-scheduler will find as well. These count as they were before their
+// release, without the pins, so that gangs planned into the same domain are alike and not pinned to hosts. Idle pods get none.
 func Reserve(c *topology.Cluster, o Observation) {
 	byGroup := podsByGroup(o.Pods)
 	for _, sg := range o.Groups {
-		levels := LevelsOf(sg.Spec.Topology)
-		for path, pods := range unreserved(c, o, levels, byGroup[string(sg.UID)]) {
-			reserve(c, levels, parsePath(path), pods)
+		place := placeOf(sg)
+		for path, pods := range unreserved(c, o, place.Levels, byGroup[string(sg.UID)]) {
+			reserve(c, sg, place, parsePath(path), pods)
 		}
 	}
 }
@@ -38,24 +40,32 @@ func unreserved(c *topology.Cluster, o Observation, levels topology.Levels, pods
 	return out
 }
 
-func reserve(c *topology.Cluster, levels topology.Levels, path topology.Path, pods []*corev1.Pod) {
+// placeOf is the topology that a group's pods are placed in, as frozen when its graph was admitted.
+func placeOf(sg *trellisv1alpha1.ScalingGroup) placement.Place {
+	if t := sg.Spec.Topology; t != nil {
+		return placement.Place{Levels: LevelsOf(t), NodeSelector: t.NodeSelector}
+	}
+	return placement.Place{}
+}
+
+func reserve(c *topology.Cluster, sg *trellisv1alpha1.ScalingGroup, place placement.Place, path topology.Path, pods []*corev1.Pod) {
 	var free []placement.Pod
 	for _, pod := range pods {
-		id, shape := topology.PodID(pod), topology.ShapeOf(pod)
+		id := topology.PodID(pod)
 		if host := PinnedHost(pod); host != "" {
-			c.AssumePinned(id, host, shape, pod.Spec.NodeSelector)
+			c.AssumePinned(id, host, topology.ShapeOf(pod), pod.Spec.NodeSelector)
 			continue
 		}
-		free = append(free, placement.Pod{ID: id, Name: pod.Name, Shape: shape})
+		free = append(free, placement.Pod{ID: id, Name: pod.Name, Shape: topology.ShapeOf(regated(sg, pod))})
 	}
 	if len(free) == 0 {
 		return
 	}
-	if _, ok := placement.Locate(c, path, levels, free); ok {
+	if _, ok := placement.Locate(c, path, place, free); ok {
 		return
 	}
 	for _, pod := range free { // not all fit any more: reserve for those that do; the rest will be requeued
-		placement.Locate(c, path, levels, []placement.Pod{pod})
+		placement.Locate(c, path, place, []placement.Pod{pod})
 	}
 }
 

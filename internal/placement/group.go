@@ -44,8 +44,8 @@ func PlanGroup(c *topology.Cluster, levels topology.Levels, nodeSelector map[str
 
 // Locate finds capacity for released pods that are pinned to a path by label only, as after a restart, and reserves it. It returns the node
 // per pod ID; when the pods do not all fit, nothing is reserved.
-func Locate(c *topology.Cluster, within topology.Path, levels topology.Levels, pods []Pod) (map[string]string, bool) {
-	t := c.Tree(levels, nil)
+func Locate(c *topology.Cluster, within topology.Path, place Place, pods []Pod) (map[string]string, bool) {
+	t := c.Tree(place.Levels, place.NodeSelector)
 	g := &Group{Required: topology.NoLevel, Preferred: topology.NoLevel, Within: within, Pods: pods}
 	u, s := prepare(t, g), newSearch(c, t, Options{})
 	if !s.place(u, topology.Root) {

@@ -89,7 +89,7 @@ func TestLocate(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			c := clusterOf(ls, "a1 a/r1 8", "b1 b/r1 8", "b2 b/r1 8")
-			got, ok := Locate(c, tc.within, ls, tc.pods)
+			got, ok := Locate(c, tc.within, Place{Levels: ls}, tc.pods)
 			if ok != (tc.want != nil) {
 				t.Fatalf("found %v, want %v", ok, tc.want != nil)
 			}

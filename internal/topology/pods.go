@@ -108,8 +108,8 @@ func (c *Cluster) HandOver(planned string, pod *corev1.Pod) {
 	if !ok || r.shape == nil {
 		return
 	}
-	if s := ShapeOf(pod); s.load.key() != r.shape.load.key() {
-		c.AssumePinned(PodID(pod), r.node.name, s, pod.Spec.NodeSelector)
+	if l := loadOf(pod); l.key() != r.shape.load.key() {
+		c.AssumePinned(PodID(pod), r.node.name, ShapeOf(pod), pod.Spec.NodeSelector)
 	} else {
 		c.putPod(PodID(pod), &record{node: r.node, held: r.held, shape: r.shape, pod: pod, pin: pod.Spec.NodeSelector})
 	}
