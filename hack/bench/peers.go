@@ -46,7 +46,7 @@ func (u under) way() live.Way { return live.PackedUnder(u.provider, u.name) }
 var underAll = []under{
 	{provider: specs.Gates.Name, name: "Gates"},
 	{provider: specs.PodGroup.Name, name: "PodGroup"},
-	{specs.KAI.Name, "KAI", 3, peers.Programs(peers.Needed(sandbox.KAI)...)},
+	{specs.KAI.Name, "KAI", 3.5, peers.Programs(peers.Needed(sandbox.KAI)...)},
 	{specs.Grove.Name, "Grove with KAI", 10, peers.Programs(peers.Needed(sandbox.Grove)...)},
 }
 
