@@ -119,10 +119,13 @@ var (
 	override = oneOf(object{"apiVersion": "grove.io/v1alpha1", "value": object{"x": number("1")}}, object{"apiVersion": "g", "target": "t", "value": object{}})
 	free     = oneOf(object{"x": number("1.0")}, object{}, object{"kvTransferPolicy": object{"domain": "rack", "labelKey": "a/b"}},
 		object{"kvTransferPolicy": object{"domain": "rack", "clusterTopologyName": "c", "enforcement": "preferred", "preferredWeight": number("0.50")}, "y": nil})
-	volumes   = named([]string{"v", "w", "Claim_1", "cache"}, 3, fields(map[string]generator{"emptyDir": oneOf(object{})}))
+	volumes = named([]string{"v", "w", "Claim_1", "cache"}, 3, fields(map[string]generator{"emptyDir": oneOf(object{})}))
+	// claims of a container: the API server stores none of a name twice.
+	claims = oneOf([]any{}, []any{object{"name": "x"}}, []any{object{"name": "x", "request": "r"}}, []any{object{"name": "x"}, object{"name": "y"}},
+		[]any{object{"name": "y"}, object{"name": "x", "request": "r"}})
 	container = map[string]generator{
 		"image": oneOf("i", "j"), "command": oneOf([]any{"c"}), "args": oneOf([]any{"a", "b"}), "env": anyEnvs, "envFrom": secrets,
-		"resources":     fields(map[string]generator{"requests": amounts, "limits": amounts, "claims": list(2, oneOf(object{"name": "x"}, object{"name": "x", "request": "r"}, object{"name": "y"}))}),
+		"resources":     fields(map[string]generator{"requests": amounts, "limits": amounts, "claims": claims}),
 		"livenessProbe": probe, "readinessProbe": probe, "startupProbe": probe,
 		"volumeMounts": list(2, oneOf(object{"name": "v", "mountPath": "/v"}, object{"name": "w", "mountPath": "/m", "readOnly": true})),
 	}
@@ -151,7 +154,7 @@ func alphaService() generator {
 	return fields(map[string]generator{
 		"annotations": texts, "labels": texts, "serviceName": oneOf("x"), "componentType": oneOf("frontend", "worker", "worker", "prefill", "decode", "main", ""),
 		"subComponentType": oneOf("prefill", "decode", "other", ""), "dynamoNamespace": oneOf("ns"), "globalDynamoNamespace": oneOf(true, false),
-		"resources":   fields(map[string]generator{"requests": item, "limits": item, "claims": list(2, oneOf(object{"name": "x"}, object{"name": "x", "request": "r"}, object{"name": "y"}))}),
+		"resources":   fields(map[string]generator{"requests": item, "limits": item, "claims": claims}),
 		"autoscaling": free, "envs": anyEnvs, "envFromSecret": oneOf("s1", "s2", ""), "volumeMounts": mounts,
 		"ingress": oneOf(object{"enabled": true, "host": "h"}, object{}), "modelRef": oneOf(object{"name": "m"}),
 		"sharedMemory":     oneOf(object{"size": "8Gi"}, object{"disabled": true}, object{"disabled": true, "size": "0"}, object{"disabled": false, "size": number("5")}),
