@@ -9,8 +9,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
@@ -46,5 +48,35 @@ func TestAnnouncedOnPodsThatAreCreatedLater(t *testing.T) {
 	}
 	if len(b.s.unannounced) > 0 {
 		t.Errorf("left to announce: %v", b.s.unannounced)
+	}
+}
+
+// That a replica waits for admission is announced once, until it waits for something else.
+func TestAdmissionIsAnnouncedOnce(t *testing.T) {
+	b, o := newBench(t, Options{}), asking(1, 2, 0)
+	for _, pod := range o.Pods {
+		metav1.SetMetaDataLabel(&pod.ObjectMeta, render.LabelComponent, "work")
+	}
+	for i, step := range []struct {
+		code string
+		want int
+	}{
+		{gang.CodeWaitingForAdmission, 1}, {gang.CodeWaitingForAdmission, 0}, {placement.CodeInsufficientCapacity, 1},
+		{placement.CodeInsufficientCapacity, 1}, {gang.CodeWaitingForAdmission, 1}, {"", 0}, {gang.CodeWaitingForAdmission, 1},
+	} {
+		result := gang.Result{}
+		if step.code != "" {
+			result.Waiting = []gang.Waiting{{Component: "work", Code: step.code, Message: "it waits"}}
+		}
+		b.s.announce(t.Context(), o.DGD, o.Pods, result, true)
+		if got := len(b.said.Events); got != step.want {
+			t.Errorf("step %d: %d events, want %d", i, got, step.want)
+		}
+		for len(b.said.Events) > 0 {
+			<-b.said.Events
+		}
+	}
+	if b.s.forgetGraph(client.ObjectKeyFromObject(o.DGD)); len(b.s.awaiting) > 0 {
+		t.Errorf("kept for a graph that is gone: %v", b.s.awaiting)
 	}
 }

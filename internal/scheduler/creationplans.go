@@ -5,14 +5,12 @@ package scheduler
 
 import (
 	"cmp"
-	"context"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/render"
@@ -20,14 +18,6 @@ import (
 )
 
 // This file is the loop's side of Creations: what the ledger reads of them before a plan, and what it decides about them.
-
-// plannedCreation is one replica that is to be created in place, as planned.
-type plannedCreation struct {
-	key      gang.Key
-	gang     string
-	domain   topology.Path
-	releases []gang.Release
-}
 
 // ofGraph are the creations of a graph as a plan sees them.
 func (b *Creations) ofGraph(graph types.NamespacedName) gang.Creations {
@@ -264,29 +254,4 @@ func undecided(r *gang.Request, planned *placement.Result, unmade []placement.Re
 		}
 	}
 	return out
-}
-
-// offer makes the places of gangs known that are to be created there, after the placeholders on their hosts are deleted.
-func (w *writers) offer(
-	ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, creations *Creations, placed []plannedCreation,
-	clear func(context.Context, types.UID, []string),
-) {
-	graph := client.ObjectKeyFromObject(dgd)
-	byGang := map[string][]gang.Release{}
-	for _, one := range placed {
-		byGang[one.gang] = append(byGang[one.gang], one.releases...)
-	}
-	for name, releases := range byGang {
-		if clear == nil {
-			creations.offer(graph, name)
-			continue
-		}
-		hosts := w.ledger.hostsOf(releases)
-		w.slots <- struct{}{}
-		go func() {
-			defer func() { <-w.slots }()
-			clear(ctx, dgd.UID, hosts)
-			creations.offer(graph, name)
-		}()
-	}
 }

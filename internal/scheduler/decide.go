@@ -13,8 +13,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/limit"
 	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/quota"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // decide plans and reserves what it decides.
@@ -155,49 +157,48 @@ func (l *ledger) plan(ctx context.Context, o gang.Observation, r *gang.Request, 
 	})
 }
 
-// place decides the releases of replicas that the planner has found capacity for, and reports what is remarkable about them.
-func (l *ledger) place(ctx context.Context, o gang.Observation, r *gang.Request, planned *placement.Result,
-	placed []placement.ReplicaResult, d *decision) {
-	base, baseReported := r.BaseName(planned), false
-	_, again := l.failures[d.graph] // what is tried again was reported and measured before
-	for _, replica := range placed {
-		d.countPlaced(o, r, replica)
-		if !again {
-			l.observePlaced(o, r, replica)
-			if p := replica.Preempts; p != nil && (!replica.Base || !baseReported) {
-				baseReported = baseReported || replica.Base
-				d.reportPreemption(ctx, o.DGD, replica)
-			}
-			d.reportMove(ctx, o.DGD, replica, r.Moved(l.cluster, replica))
-		}
-		releases := r.Releases(l.cluster, replica, base)
-		if r.Creation(replica) != nil {
-			d.creations = append(d.creations, plannedCreation{
-				key: gang.Key{Component: replica.Component, Ordinal: replica.Ordinal}, gang: releases[0].Pin.Gang, domain: releases[0].Domain,
-				releases: releases,
-			})
-			continue
-		}
-		for _, release := range releases {
-			l.pods.begin(release, l.clock.Now())
-			d.releases = append(d.releases, release)
-		}
+// failureOf returns the failures of a graph, forgotten when nothing of it is to be released any more.
+func (l *ledger) failureOf(o gang.Observation, r *gang.Request) backoff {
+	name := client.ObjectKeyFromObject(o.DGD)
+	if !r.HasWaiting() && !slices.ContainsFunc(o.Pods, l.onItsWay) {
+		delete(l.failures, name)
 	}
+	return l.failures[name]
 }
 
-// countPlaced counts a replica as placed, or, when releases of its graph fail repeatedly, as waiting until one works.
-func (d *decision) countPlaced(o gang.Observation, r *gang.Request, replica placement.ReplicaResult) {
-	surplus := r.Surplus(replica.Component, replica.Ordinal)
-	switch {
-	case replica.Preempts != nil && o.Failing == "" && !surplus:
-		d.result.Waiting = append(d.result.Waiting, gang.Waiting{
-			Component: replica.Component, Ordinal: replica.Ordinal, Code: gang.CodePreempting, Message: gang.Preempts(replica),
-		})
-	case o.Failing == "" && !surplus:
-		d.result.Placed++
-	case o.Failing != "" && !surplus:
-		d.result.Waiting = append(d.result.Waiting, gang.Waiting{
-			Component: replica.Component, Ordinal: replica.Ordinal, Code: gang.CodeReleaseRefused, Message: o.Failing,
-		})
+// endRefused has gangs requeued of which a part is released, when the release of the rest has been refused for long: what is bound of them
+// would keep its capacity for good.
+func (l *ledger) endRefused(r *gang.Request, failed backoff, d *decision) {
+	now := l.clock.Now()
+	if !failed.repeated() || now.Sub(failed.since) < servedPatience*l.options.RequeueAfter {
+		return
 	}
+	for _, half := range r.Halves() {
+		d.evict(half, eviction{reason: gang.CodeReleaseRefused, why: failed.message})
+		failed.since = now
+	}
+	l.failures[d.graph] = failed
 }
+
+// scored is the part of a graph that its score is about: without what is repeatedly not released, or each try would say something new.
+func (l *ledger) scored(o gang.Observation) gang.Observation {
+	if l.failures[client.ObjectKeyFromObject(o.DGD)].repeated() {
+		o.Pods = slices.DeleteFunc(slices.Clone(o.Pods), render.GateClosed)
+	}
+	return o
+}
+
+// noteUncounted adds to a result what is not counted of the devices and the volumes that pods of a graph ask for.
+func (l *ledger) noteUncounted(o gang.Observation, r *gang.Result) {
+	if l.binders.claims.Unknown() != "" {
+		r.Uncounted = gang.UncountedOf(l.cluster, o)
+	}
+	r.UncountedClaims = gang.WhyUncounted(o, l.binders.claims.Uncounted)
+	r.UncountedVolumes = gang.WhyUncounted(o, func(pod *corev1.Pod) string {
+		list := l.binders.volumes.Unknown(pod)
+		return limit.Join(list, len(list), maxUnknown, ", ")
+	})
+}
+
+// maxUnknown is how many objects that are not known a message names.
+const maxUnknown = 3

@@ -16,6 +16,8 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/placement"
+	"github.com/trellis-k8s/trellis/internal/provider"
+	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
 // decision is what a look at a graph comes to.
@@ -103,4 +105,33 @@ func earlier(a, b time.Time) time.Time {
 // logger names the graph in each line.
 func logger(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) logr.Logger {
 	return log.FromContext(ctx).WithValues("graph", client.ObjectKeyFromObject(dgd))
+}
+
+// gangRelease is one gang that is being released.
+type gangRelease struct {
+	gang   gang.Members
+	placer provider.Placer
+	pods   []gang.Release
+	// begun: a pod of the gang is released already.
+	begun bool
+	// hosts are where the planner has the pods go. clear, if any, deletes the placeholders there.
+	hosts []string
+	clear func(ctx context.Context, graph types.UID, hosts []string)
+}
+
+// plannedCreation is one replica that is to be created in place, as planned.
+type plannedCreation struct {
+	key      gang.Key
+	gang     string
+	domain   topology.Path
+	releases []gang.Release
+}
+
+// promised is what of a graph is planned before Kueue admits it: its place is reserved, and nothing of it is released
+// (docs/quotas.md#a-place-before-admission).
+type promised struct {
+	// workloads are those of the pods, by pod ID.
+	workloads map[string]string
+	// kept are the replicas that were planned, and are not released.
+	kept []placement.ReplicaResult
 }

@@ -21,20 +21,6 @@ import (
 // EventDomainReserved means that hosts of a domain are reserved for a gang.
 const EventDomainReserved = "DomainReserved"
 
-// domainReservation is hosts of one domain that are reserved for a waiting graph: newcomers stay off them, so that a large gang is not
-// starved by small ones that take every host as it becomes free. They are hosts that the gang can use, as many as it needs, and at most a
-// share of the topology's nodes. What runs there stays and, when it is lost, returns there. Graphs of a higher priority, and older ones of
-// the same, may use them. The turn ends when the gang is placed, or after ReserveDomainFor.
-type domainReservation struct {
-	graph    types.NamespacedName
-	priority int32
-	created  time.Time
-	levels   topology.Levels
-	domain   topology.Path
-	nodes    []string
-	until    time.Time
-}
-
 // reserveDomain starts, renews, reports or ends the domain reservation of a graph that has just been planned.
 func (r *domainReserver) reserveDomain(
 	ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, request *gang.Request, planned *placement.Result, d *decision,

@@ -5,48 +5,14 @@ package scheduler
 
 import (
 	"context"
-	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/gang"
-	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/render"
 )
-
-// Reasons of events about where a replica is placed.
-const (
-	// EventPreempting means that a gang gets capacity which others have to free.
-	EventPreempting = "Preempting"
-	// EventMoved means that a replica that was lost returns, whole, in another domain than it had been in.
-	EventMoved = "ReplicaMoved"
-)
-
-// reportPreemption reports who has to free capacity for a replica, or for the base gang it is of.
-func (d *decision) reportPreemption(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, replica placement.ReplicaResult) {
-	name := "the base gang"
-	if !replica.Base {
-		name = fmt.Sprintf("%s-%d", replica.Component, replica.Ordinal)
-	}
-	preemptionsPlanned.Inc()
-	who := gang.Victims(replica.Preempts)
-	logger(ctx, dgd).Info("preempting", "replica", name, "domain", replica.Domain.String(), "pods", replica.Preempts.Pods, "of", who)
-	d.report(EventPreempting, "%s goes to %s, where pods of lower priority have to free capacity: %d of %s",
-		name, gang.OrCluster(replica.Domain), replica.Preempts.Pods, who)
-}
-
-// reportMove reports that a replica is recreated elsewhere, and why; "" when it does not.
-func (d *decision) reportMove(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, replica placement.ReplicaResult, move string) {
-	if move == "" {
-		return
-	}
-	name := fmt.Sprintf("%s-%d", replica.Component, replica.Ordinal)
-	replicasMoved.Inc()
-	logger(ctx, dgd).Info("moving a replica as a unit", "replica", name, "move", move)
-	d.report(EventMoved, "%s moves as a unit %s", name, move)
-}
 
 func (s *Scheduler) report(dgd *nvidiav1beta1.DynamoGraphDeployment, events []event) {
 	for _, e := range events {
@@ -55,13 +21,14 @@ func (s *Scheduler) report(dgd *nvidiav1beta1.DynamoGraphDeployment, events []ev
 }
 
 // announce reports what waits on the pods that wait, since that is where users look; the graph's status says it too. A result that is not
-// new is announced for the replicas that had no pod yet, because they were refused before they were created.
+// new is announced for the replicas that had no pod yet, because they were refused before they were created. That a replica waits for
+// admission is announced once, however often the result changes meanwhile: its owner reports the progress.
 func (s *Scheduler) announce(
 	ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, pods []*corev1.Pod, result gang.Result, isNew bool,
 ) {
 	name := client.ObjectKeyFromObject(dgd)
 	first, late, later := gang.FirstPods(pods), s.unannounced[name], map[gang.Key]bool{}
-	logged := !isNew
+	logged, awaiting, awaits := !isNew, s.awaiting[name], map[gang.Key]bool{}
 	for _, w := range result.Waiting {
 		if w.Code == gang.CodeCreating {
 			continue
@@ -73,12 +40,20 @@ func (s *Scheduler) announce(
 		}
 		key := gang.Key{Component: render.LabelValue(w.Component), Ordinal: w.Ordinal}
 		switch pod := first[key]; {
+		case w.Code == gang.CodeWaitingForAdmission && awaiting[key]:
+			awaits[key] = true
 		case !isNew && !late[key]:
 		case pod == nil:
 			later[key] = true
 		default:
 			s.recorder.Eventf(pod, dgd, eventType(w), w.Code, "Place", "%s", w.Message)
+			if w.Code == gang.CodeWaitingForAdmission {
+				awaits[key] = true
+			}
 		}
+	}
+	if s.awaiting[name] = awaits; len(awaits) == 0 {
+		delete(s.awaiting, name)
 	}
 	if s.unannounced[name] = later; len(later) == 0 {
 		delete(s.unannounced, name)

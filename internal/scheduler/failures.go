@@ -4,15 +4,11 @@
 package scheduler
 
 import (
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/limit"
-	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // lastRetry is the longest pause before a release that failed is tried again; the first one is retryAfter.
@@ -47,35 +43,4 @@ func (b backoff) why() string {
 		return b.message
 	}
 	return ""
-}
-
-// failureOf returns the failures of a graph, forgotten when nothing of it is to be released any more.
-func (l *ledger) failureOf(o gang.Observation, r *gang.Request) backoff {
-	name := client.ObjectKeyFromObject(o.DGD)
-	if !r.HasWaiting() && !slices.ContainsFunc(o.Pods, l.onItsWay) {
-		delete(l.failures, name)
-	}
-	return l.failures[name]
-}
-
-// endRefused has gangs requeued of which a part is released, when the release of the rest has been refused for long: what is bound of them
-// would keep its capacity for good.
-func (l *ledger) endRefused(r *gang.Request, failed backoff, d *decision) {
-	now := l.clock.Now()
-	if !failed.repeated() || now.Sub(failed.since) < servedPatience*l.options.RequeueAfter {
-		return
-	}
-	for _, half := range r.Halves() {
-		d.evict(half, eviction{reason: gang.CodeReleaseRefused, why: failed.message})
-		failed.since = now
-	}
-	l.failures[d.graph] = failed
-}
-
-// scored is the part of a graph that its score is about: without what is repeatedly not released, or each try would say something new.
-func (l *ledger) scored(o gang.Observation) gang.Observation {
-	if l.failures[client.ObjectKeyFromObject(o.DGD)].repeated() {
-		o.Pods = slices.DeleteFunc(slices.Clone(o.Pods), render.GateClosed)
-	}
-	return o
 }

@@ -9,16 +9,17 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/placement"
 )
 
 // What is read from the scheduler's state when metrics are gathered.
@@ -53,9 +54,6 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 // gatherEvery is how often the cluster is counted at most; who asks more often gets the last answer.
 const gatherEvery = 10 * time.Second
 
-// running is the loop that leads, if any. There is one in a process; tests that start another one see the last.
-var running atomic.Pointer[Scheduler]
-
 // gatherer hands out the metrics of the running loop. On a standby there are none.
 type gatherer struct{}
 
@@ -74,13 +72,6 @@ func (*gatherer) Collect(out chan<- prometheus.Metric) {
 	if s := running.Load(); s != nil {
 		s.gathered.collect(s, out)
 	}
-}
-
-// gathered is the last answer.
-type gathered struct {
-	mu      sync.Mutex
-	at      time.Time
-	metrics []prometheus.Metric
 }
 
 func (g *gathered) collect(s *Scheduler, out chan<- prometheus.Metric) {
@@ -177,4 +168,39 @@ func (r *readings) levels(ctx context.Context, s *Scheduler) {
 	for level, count := range domains {
 		r.gauge(levelDomains, float64(count), level)
 	}
+}
+
+// Collectors are the metrics of the scheduler.
+func Collectors() []prometheus.Collector {
+	return []prometheus.Collector{
+		planSeconds, timeToPlacement, releaseToBound, placementScore, replicasPlaced, replicasRefused, gangEvictions, gangRequeues,
+		preemptionsPlanned, replicasMoved, domainReserved, graphsWaiting, &gatherer{},
+	}
+}
+
+// init registers all, and makes the counters by reason known at 0: a rate needs a first value.
+func init() {
+	metrics.Registry.MustRegister(Collectors()...)
+	for _, reason := range waitReasons {
+		if reason != gang.CodeCreating && reason != gang.CodeWaitingForAdmission {
+			replicasRefused.WithLabelValues(reason)
+		}
+	}
+	for _, reason := range []string{ReasonUnschedulable, gang.CodeSchedulerRefuses, ReasonVictimsStayed, ReasonElsewhere,
+		gang.CodeReleaseRefused, ReasonStaleObjects} {
+		gangEvictions.WithLabelValues(reason)
+	}
+	for _, reason := range []string{ReasonEvicted, ReasonPreempted, ReasonReplaced} {
+		gangRequeues.WithLabelValues(reason)
+	}
+	timeToPlacement.WithLabelValues(classes.label(""))
+}
+
+// waitReasons are the reasons of a gang that waits.
+var waitReasons = []string{
+	placement.CodeInsufficientCapacity, placement.CodeNeverFits, placement.CodeNoDomain, placement.CodeDomainGone,
+	placement.CodeBudgetExhausted, placement.CodeBaseGangWaits,
+	placement.CodeAnchorConflict, placement.CodeLevelGone, gang.CodeRequeued, gang.CodeProviderNotReady, gang.CodeSchedulerRefuses,
+	gang.CodeSchedulingBlocked, gang.CodeReleaseRefused,
+	gang.CodePreempting, gang.CodePodsNotEnding, gang.CodeRefusedEverywhere, gang.CodeWaitingForAdmission, gang.CodeCreating,
 }

@@ -4,31 +4,22 @@
 package scheduler
 
 import (
-	"context"
-	"slices"
 	"sync"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/gang"
-	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
-
-// maxFreed is how many nodes are compared with what the waiting graphs ask for. When more have changed, all of these are planned again.
-const maxFreed = 32
 
 // ledger is all that the scheduler keeps in memory of the cluster, and what decides by it. What is decided is in the ledger before the API
 // shows it.
 //
 // Events change the ledger and return the graphs that they concern. It knows neither the queue nor the API server nor the writers: what
-// has to be read it is given, as functions. Its methods in this file and in ledgerchanges.go take the lock; all others are called with the
-// lock held.
+// has to be read it is given, as functions. Its methods in ledgerchanges.go and ledgerqueries.go take the lock; all others are called with
+// the lock held.
 type ledger struct {
 	options Options
 	clock   clock.Clock
@@ -82,156 +73,4 @@ func newLedger(o Options, wakeLoop func(), followed func(*corev1.Pod) (types.Nam
 	l.cluster.OnFreed = wakeLoop
 	l.cluster.Ignore(topology.IgnoredResources(o.IgnoredResources))
 	return l
-}
-
-// decideNow reads a graph and decides, both under the lock. The API cache sees every event before the cluster cache does, so what is read
-// while the cluster cache stands still is not older than it. An older list would show pods as waiting, or as bound nowhere, that the
-// cluster cache has on a node already, and they would be given capacity a second time.
-//
-// again: the graph was decided about since this operator started. decided is told the decision under the same lock, so that no change of
-// the cluster comes in between.
-func (l *ledger) decideNow(
-	ctx context.Context, observe func() (gang.Observation, error), again bool, decided func(*decision),
-) (gang.Observation, decision, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	o, err := observe()
-	if err != nil {
-		return o, decision{}, err
-	}
-	d := l.decide(ctx, o)
-	if len(d.evicted) == 0 {
-		l.trackParted(o, &d)
-		d.result.Score, d.result.Cliques = gang.Score(l.cluster, l.scored(o)), gang.CliquesOf(l.cluster, o)
-		l.noteUncounted(o, &d.result)
-		l.followWaits(o, &d.result, again)
-	}
-	decided(&d)
-	return o, d, nil
-}
-
-// stuckGangs are the gangs of a graph that have a pod stuck for too long, by name, and why they are evicted
-// (docs/providers.md#when-a-gang-is-not-bound). A look too early asks for the next one: a look at an earlier time, wanted for something
-// else, stands for all that were asked for.
-func (l *ledger) stuckGangs(o gang.Observation) (gangs map[string]eviction, w wake) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	gangs, name, now := map[string]eviction{}, client.ObjectKeyFromObject(o.DGD), l.clock.Now()
-	for _, pod := range o.Pods {
-		due, e := l.requeueAt(o, pod)
-		switch {
-		case e.why == "":
-		case now.Before(due): // those that have to leave may do so before
-			w.at(name, earlier(due, now.Add(l.options.RequeueAfter)))
-		default:
-			gangs[pod.Annotations[render.AnnotationGang]] = e
-			if e.reason == ReasonVictimsStayed {
-				node, _ := l.victimsOf(pod)
-				l.avoided.add(name, gang.Of(pod), node)
-			}
-		}
-	}
-	return gangs, w
-}
-
-// keepTrees drops the trees of levels that are not in use. Each takes memory by the number of nodes, and is kept up to date with every one
-// of them. What is in use is read under the lock, so that no tree is dropped that is made meanwhile.
-func (l *ledger) keepTrees(inUse func() (func(topology.Levels, map[string]string) bool, error)) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	keep, err := inUse()
-	if err == nil {
-		l.cluster.KeepTrees(keep)
-	}
-	return err
-}
-
-// eachFreed tells of the nodes on which capacity has become free since the last time, by the cluster cache's own word, and which waiting
-// graphs may be placed for it. It returns false, and tells of none, when there are too many to compare.
-func (l *ledger) eachFreed(tell func(node string, mayUse func(types.NamespacedName, waiting) bool)) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	freed, holders := l.cluster.Freed(), l.holds.graphs()
-	if len(freed) > maxFreed {
-		return false
-	}
-	for _, node := range freed {
-		tell(node, func(name types.NamespacedName, w waiting) bool { return l.mayUse(holders[name], w, node) })
-	}
-	return true
-}
-
-// mayUseAny reports whether a waiting graph may be placed after a change of one of the nodes.
-func (l *ledger) mayUseAny(name types.NamespacedName, w waiting, nodes []string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	holds := l.holds.has(name)
-	return slices.ContainsFunc(nodes, func(node string) bool { return l.mayUse(holds, w, node) })
-}
-
-// waitsByReason counts the gangs that wait, and returns since when the first gang of each graph has been waiting for anything but
-// admission.
-func (l *ledger) waitsByReason(now time.Time) (counts map[string]int, first map[types.NamespacedName]time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	counts, first = map[string]int{}, map[types.NamespacedName]time.Time{}
-	for name, gangs := range l.waits {
-		since := now
-		for _, one := range gangs {
-			counts[one.reason]++
-			if one.reason != gang.CodeWaitingForAdmission {
-				since = earlier(since, one.since)
-			}
-		}
-		first[name] = since
-	}
-	return counts, first
-}
-
-// placesLeftOut counts the places that are left out now, because a scheduler refused a gang there.
-func (l *ledger) placesLeftOut(now time.Time) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.refusals.leftOut(now)
-}
-
-// capacityOf counts one resource by level. Planning waits meanwhile, hence one resource at a time.
-func (l *ledger) capacityOf(resource string, profiles []grovev1alpha1.ClusterTopology) topology.CapacityByLevel {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	var trees []*topology.Tree
-	for i := range profiles {
-		if profiles[i].DeletionTimestamp == nil {
-			trees = append(trees, l.cluster.Tree(gang.LevelsOfProfile(&profiles[i]), profiles[i].Spec.NodeSelector))
-		}
-	}
-	return l.cluster.CapacityByLevel(resource, trees...)
-}
-
-// hostsOf are the hosts that the planner has pods go to, in order.
-func (l *ledger) hostsOf(pods []gang.Release) []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	var hosts []string
-	for _, r := range pods {
-		if host, reserved := l.cluster.Reserved(topology.PodID(r.Pod)); reserved {
-			hosts = append(hosts, host)
-		}
-	}
-	slices.Sort(hosts)
-	return slices.Compact(hosts)
-}
-
-// hostsFor lists hosts, by their label, that have room for a pod of a shape: at most so many, the first ones by name.
-func (l *ledger) hostsFor(shape *topology.Shape, most int) []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	var hosts []string
-	for _, name := range l.cluster.NodeNames() {
-		host := l.cluster.NodeLabels(name)[corev1.LabelHostname]
-		if _, closed := l.cluster.Why(name, shape); !closed && host != "" && len(hosts) < most {
-			hosts = append(hosts, host)
-		}
-	}
-	return hosts
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // locking are the files whose methods of the ledger take its lock.
-var locking = []string{"ledger.go", "ledgerchanges.go"}
+var locking = []string{"ledgerqueries.go", "ledgerchanges.go"}
 
 // namesOf are the names that a tree mentions, those of fields and methods with their dot.
 func namesOf(n ast.Node) (names []string) {

@@ -6,12 +6,9 @@ package scheduler
 import (
 	"cmp"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
-
-	"github.com/trellis-k8s/trellis/internal/gang"
-	"github.com/trellis-k8s/trellis/internal/placement"
 )
 
 // No metric carries the name of an object: their number must not grow with use. What is read from the cluster when metrics are gathered is
@@ -88,41 +85,6 @@ const (
 	ReasonReplaced  = "Replaced"
 )
 
-// waitReasons are the reasons of a gang that waits.
-var waitReasons = []string{
-	placement.CodeInsufficientCapacity, placement.CodeNeverFits, placement.CodeNoDomain, placement.CodeDomainGone,
-	placement.CodeBudgetExhausted, placement.CodeBaseGangWaits,
-	placement.CodeAnchorConflict, placement.CodeLevelGone, gang.CodeRequeued, gang.CodeProviderNotReady, gang.CodeSchedulerRefuses,
-	gang.CodeSchedulingBlocked, gang.CodeReleaseRefused,
-	gang.CodePreempting, gang.CodePodsNotEnding, gang.CodeRefusedEverywhere, gang.CodeWaitingForAdmission, gang.CodeCreating,
-}
-
-// Collectors are the metrics of the scheduler.
-func Collectors() []prometheus.Collector {
-	return []prometheus.Collector{
-		planSeconds, timeToPlacement, releaseToBound, placementScore, replicasPlaced, replicasRefused, gangEvictions, gangRequeues,
-		preemptionsPlanned, replicasMoved, domainReserved, graphsWaiting, &gatherer{},
-	}
-}
-
-// init registers all, and makes the counters by reason known at 0: a rate needs a first value.
-func init() {
-	metrics.Registry.MustRegister(Collectors()...)
-	for _, reason := range waitReasons {
-		if reason != gang.CodeCreating && reason != gang.CodeWaitingForAdmission {
-			replicasRefused.WithLabelValues(reason)
-		}
-	}
-	for _, reason := range []string{ReasonUnschedulable, gang.CodeSchedulerRefuses, ReasonVictimsStayed, ReasonElsewhere,
-		gang.CodeReleaseRefused, ReasonStaleObjects} {
-		gangEvictions.WithLabelValues(reason)
-	}
-	for _, reason := range []string{ReasonEvicted, ReasonPreempted, ReasonReplaced} {
-		gangRequeues.WithLabelValues(reason)
-	}
-	timeToPlacement.WithLabelValues(classes.label(""))
-}
-
 // maxClasses is how many priority classes have a series of their own.
 const maxClasses = 16
 
@@ -144,4 +106,11 @@ func (c *classLabels) label(name string) string {
 		return name
 	}
 	return "other"
+}
+
+// gathered is the last answer.
+type gathered struct {
+	mu      sync.Mutex
+	at      time.Time
+	metrics []prometheus.Metric
 }

@@ -6,6 +6,7 @@ package scheduler
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/limit"
+	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
@@ -167,4 +169,69 @@ func (l *ledger) refusesMost(graph types.NamespacedName, t gang.Tried, path topo
 		}
 	})
 	return refused*wholeShare >= hosts
+}
+
+// refused notes one refusal, and leaves the place out for twice as long as the last time.
+func (l *ledger) refused(graph types.NamespacedName, shape string, now refusal) {
+	if l.refusals[graph] == nil {
+		l.refusals[graph] = map[string][]refusal{}
+	}
+	list, at := l.refusals[graph][shape], l.clock.Now()
+	for i := range list {
+		if list[i].within(&now) && !list[i].forgotten(at) {
+			now.times = max(now.times, list[i].times)
+		}
+	}
+	list = slices.DeleteFunc(list, func(one refusal) bool { return one.place.Equal(now.place) })
+	out := doubled(l.options.RequeueAfter, lastRefusal, now.times)
+	if now.times > 0 {
+		out = max(out, l.untilTheNext(graph, at))
+	}
+	now.until = at.Add(out)
+	now.times++
+	if len(list) >= maxRefusals {
+		least := slices.MinFunc(list, func(a, b refusal) int { return a.times - b.times })
+		list = slices.DeleteFunc(list, func(one refusal) bool { return one.place.Equal(least.place) })
+	}
+	l.refusals[graph][shape] = append(list, now)
+}
+
+// untilTheNext is about how long it takes until the next place of a graph is refused, too, and its pause after that is over: a place that
+// is used again before would have the graph go back and forth, and never say that it is refused everywhere.
+func (l *ledger) untilTheNext(graph types.NamespacedName, now time.Time) time.Duration {
+	times := l.backoffs.times(graph, now)
+	return 2*l.options.RequeueAfter + doubled(firstBackoff, lastBackoff, times) + doubled(firstBackoff, lastBackoff, times+1)
+}
+
+// noteRefusals has replicas say that a scheduler refused them wherever they have capacity, place by place. trial is what a plan without
+// refusals answers to them: where that has no capacity either, its numbers are those that count.
+func (l *ledger) noteRefusals(r *gang.Request, trial map[gang.Key]placement.ReplicaResult, waiting []gang.Waiting, d *decision) {
+	now := l.clock.Now()
+	for i := range waiting {
+		w := &waiting[i]
+		key := gang.Key{Component: w.Component, Ordinal: w.Ordinal}
+		again, asked := trial[key]
+		switch {
+		case w.Refusal == nil || !asked:
+		case again.Refusal != nil:
+			w.Code, w.Message, w.Refusal = again.Refusal.Code, again.Refusal.Message(), again.Refusal
+		default:
+			said := cmp.Or(l.refusals.said(d.graph, r.ShapesOf(key), now), l.refusals.said(d.graph, nil, now))
+			w.Code, w.Refusal = gang.CodeRefusedEverywhere, nil
+			w.Message = limit.Text("it has capacity only where a scheduler refused it: "+said, limit.Condition)
+		}
+	}
+	if next := l.refusals.nextEnd(d.graph, now); len(waiting) > 0 && !next.IsZero() {
+		d.lookAt(next)
+	}
+}
+
+// capacityFor reports whether a plan without refusals places a replica that is refused with them.
+func capacityFor(trial map[gang.Key]placement.ReplicaResult) bool {
+	for _, one := range trial {
+		if one.Refusal == nil {
+			return true
+		}
+	}
+	return false
 }

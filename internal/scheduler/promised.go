@@ -19,15 +19,6 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// promised is what of a graph is planned before Kueue admits it: its place is reserved, and nothing of it is released
-// (docs/quotas.md#a-place-before-admission).
-type promised struct {
-	// workloads are those of the pods, by pod ID.
-	workloads map[string]string
-	// kept are the replicas that were planned, and are not released.
-	kept []placement.ReplicaResult
-}
-
 // promise shows the pods of an observation as they will be once Kueue has admitted the Workloads that wait for their place alone.
 func (l *ledger) promise(o *gang.Observation, graph types.NamespacedName) promised {
 	p, promises := promised{workloads: map[string]string{}}, l.options.Promises.Of(graph)

@@ -4,20 +4,14 @@
 package scheduler
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/trellis-k8s/trellis/internal/gang"
-	"github.com/trellis-k8s/trellis/internal/limit"
 	"github.com/trellis-k8s/trellis/internal/placement"
-	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -70,38 +64,6 @@ func (r *refusal) within(other *refusal) bool {
 
 // forgotten reports whether the place is like any other again.
 func (r *refusal) forgotten(now time.Time) bool { return now.Sub(r.until) >= lastRefusal }
-
-// refused notes one refusal, and leaves the place out for twice as long as the last time.
-func (l *ledger) refused(graph types.NamespacedName, shape string, now refusal) {
-	if l.refusals[graph] == nil {
-		l.refusals[graph] = map[string][]refusal{}
-	}
-	list, at := l.refusals[graph][shape], l.clock.Now()
-	for i := range list {
-		if list[i].within(&now) && !list[i].forgotten(at) {
-			now.times = max(now.times, list[i].times)
-		}
-	}
-	list = slices.DeleteFunc(list, func(one refusal) bool { return one.place.Equal(now.place) })
-	out := doubled(l.options.RequeueAfter, lastRefusal, now.times)
-	if now.times > 0 {
-		out = max(out, l.untilTheNext(graph, at))
-	}
-	now.until = at.Add(out)
-	now.times++
-	if len(list) >= maxRefusals {
-		least := slices.MinFunc(list, func(a, b refusal) int { return a.times - b.times })
-		list = slices.DeleteFunc(list, func(one refusal) bool { return one.place.Equal(least.place) })
-	}
-	l.refusals[graph][shape] = append(list, now)
-}
-
-// untilTheNext is about how long it takes until the next place of a graph is refused, too, and its pause after that is over: a place that
-// is used again before would have the graph go back and forth, and never say that it is refused everywhere.
-func (l *ledger) untilTheNext(graph types.NamespacedName, now time.Time) time.Duration {
-	times := l.backoffs.times(graph, now)
-	return 2*l.options.RequeueAfter + doubled(firstBackoff, lastBackoff, times) + doubled(firstBackoff, lastBackoff, times+1)
-}
 
 // dropWithin forgets the hosts of a domain: it is refused as a domain.
 func (r refusals) dropWithin(graph types.NamespacedName, shape string, path topology.Path) {
@@ -174,117 +136,4 @@ func (r refusals) said(graph types.NamespacedName, shapes map[string]bool, now t
 	}
 	slices.Sort(lines)
 	return strings.Join(slices.Compact(lines), "; ")
-}
-
-// nodeDiffers forgets the refusals that a change of a node may be the end of, and has their graphs evaluated again: for a host any change,
-// and for a domain a node that came to it or takes pods that it did not take before. Among many nodes one changes all the time. old is nil
-// for a new node, and now for one that is gone.
-func (l *ledger) nodeDiffers(old, now *corev1.Node) {
-	l.endRefusals(func(_ types.NamespacedName, one *refusal) bool {
-		was, is := coversNode(one.place, old), coversNode(one.place, now)
-		if one.place.Host != "" {
-			return was || is
-		}
-		return is && (!was || takesMore(old, now))
-	}, true)
-}
-
-func coversNode(place topology.Refused, node *corev1.Node) bool {
-	return node != nil && place.Covers(node.Name, node.Labels)
-}
-
-// takesMore reports whether a node may take pods that it did not take before.
-func takesMore(old, now *corev1.Node) bool {
-	if old.Spec.Unschedulable && !now.Spec.Unschedulable || !topology.Ready(old) && topology.Ready(now) {
-		return true
-	}
-	for i := range old.Spec.Taints {
-		if !slices.ContainsFunc(now.Spec.Taints, func(t corev1.Taint) bool {
-			return t.MatchTaint(&old.Spec.Taints[i]) && t.Value == old.Spec.Taints[i].Value
-		}) {
-			return true
-		}
-	}
-	for name, amount := range now.Status.Allocatable {
-		if had := old.Status.Allocatable[name]; amount.Cmp(had) > 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// podLeft ends the time that a host is left out for other graphs than the pod's own. It comes last from then on: pods that come and go are
-// no sign that the scheduler would not refuse the gang again. In a domain they come and go all the time: it is left out until its time is
-// over.
-func (l *ledger) podLeft(pod *corev1.Pod) {
-	if len(l.refusals) == 0 || pod.Spec.NodeName == "" {
-		return
-	}
-	l.endRefusals(func(graph types.NamespacedName, one *refusal) bool {
-		own := pod.Namespace == graph.Namespace && pod.Labels[render.LabelGraph] == render.LabelValue(graph.Name)
-		return !own && one.place.Host == pod.Spec.NodeName
-	}, false)
-}
-
-// endRefusals ends refusals and has their graphs evaluated again. Those that are not forgotten come last from then on.
-func (l *ledger) endRefusals(ends func(types.NamespacedName, *refusal) bool, forget bool) {
-	now := l.clock.Now()
-	for graph, shapes := range l.refusals {
-		for shape, list := range shapes {
-			ended := false
-			for i := range list {
-				if one := &list[i]; (forget || now.Before(one.until)) && ends(graph, one) {
-					one.until, ended = earlier(one.until, now), true
-				}
-			}
-			if !ended {
-				continue
-			}
-			if forget {
-				l.refusals.set(graph, shape, slices.DeleteFunc(list, func(one refusal) bool { return ends(graph, &one) }))
-			}
-			l.refusalsEnded[graph] = true
-			l.wakeLoop()
-		}
-	}
-}
-
-// endedRefusals are the graphs to look at again, because places may be used again that were left out for them.
-func (l *ledger) endedRefusals() []types.NamespacedName {
-	graphs := slices.Collect(maps.Keys(l.refusalsEnded))
-	clear(l.refusalsEnded)
-	return graphs
-}
-
-// capacityFor reports whether a plan without refusals places a replica that is refused with them.
-func capacityFor(trial map[gang.Key]placement.ReplicaResult) bool {
-	for _, one := range trial {
-		if one.Refusal == nil {
-			return true
-		}
-	}
-	return false
-}
-
-// noteRefusals has replicas say that a scheduler refused them wherever they have capacity, place by place. trial is what a plan without
-// refusals answers to them: where that has no capacity either, its numbers are those that count.
-func (l *ledger) noteRefusals(r *gang.Request, trial map[gang.Key]placement.ReplicaResult, waiting []gang.Waiting, d *decision) {
-	now := l.clock.Now()
-	for i := range waiting {
-		w := &waiting[i]
-		key := gang.Key{Component: w.Component, Ordinal: w.Ordinal}
-		again, asked := trial[key]
-		switch {
-		case w.Refusal == nil || !asked:
-		case again.Refusal != nil:
-			w.Code, w.Message, w.Refusal = again.Refusal.Code, again.Refusal.Message(), again.Refusal
-		default:
-			said := cmp.Or(l.refusals.said(d.graph, r.ShapesOf(key), now), l.refusals.said(d.graph, nil, now))
-			w.Code, w.Refusal = gang.CodeRefusedEverywhere, nil
-			w.Message = limit.Text("it has capacity only where a scheduler refused it: "+said, limit.Condition)
-		}
-	}
-	if next := l.refusals.nextEnd(d.graph, now); len(waiting) > 0 && !next.IsZero() {
-		d.lookAt(next)
-	}
 }

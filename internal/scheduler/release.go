@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/provider"
 	"github.com/trellis-k8s/trellis/internal/render"
@@ -23,18 +24,6 @@ import (
 
 // maxWrites is how many patches are under way at once.
 const maxWrites = 32
-
-// gangRelease is one gang that is being released.
-type gangRelease struct {
-	gang   gang.Members
-	placer provider.Placer
-	pods   []gang.Release
-	// begun: a pod of the gang is released already.
-	begun bool
-	// hosts are where the planner has the pods go. clear, if any, deletes the placeholders there.
-	hosts []string
-	clear func(ctx context.Context, graph types.UID, hosts []string)
-}
 
 // gangsOf sorts releases by gang.
 func gangsOf(o gang.Observation, releases []gang.Release, placer provider.Placer) []*gangRelease {
@@ -195,4 +184,29 @@ func (w *writers) formFailed(ctx context.Context, g *gangRelease, err error) {
 		}
 	}
 	w.tryAgain(g, err)
+}
+
+// offer makes the places of gangs known that are to be created there, after the placeholders on their hosts are deleted.
+func (w *writers) offer(
+	ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, creations *Creations, placed []plannedCreation,
+	clear func(context.Context, types.UID, []string),
+) {
+	graph := client.ObjectKeyFromObject(dgd)
+	byGang := map[string][]gang.Release{}
+	for _, one := range placed {
+		byGang[one.gang] = append(byGang[one.gang], one.releases...)
+	}
+	for name, releases := range byGang {
+		if clear == nil {
+			creations.offer(graph, name)
+			continue
+		}
+		hosts := w.ledger.hostsOf(releases)
+		w.slots <- struct{}{}
+		go func() {
+			defer func() { <-w.slots }()
+			clear(ctx, dgd.UID, hosts)
+			creations.offer(graph, name)
+		}()
+	}
 }

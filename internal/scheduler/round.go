@@ -112,3 +112,13 @@ func (s *Scheduler) stillMayUse(name types.NamespacedName) bool {
 	s.queue.addAt(name, s.options.Clock.Now().Add(refreshAfter))
 	return false
 }
+
+func (s *Scheduler) forgetGraph(name types.NamespacedName) {
+	s.queue.drop(name)
+	s.line.Remove(name.Namespace, name.Name)
+	s.results.drop(name)
+	delete(s.unannounced, name)
+	delete(s.awaiting, name)
+	s.providers.Forget(name)
+	s.queue.wakeUp(s.ledger.graphGone(name))
+}

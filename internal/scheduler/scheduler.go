@@ -25,14 +25,13 @@ package scheduler
 
 import (
 	"cmp"
-	"context"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/provider"
@@ -54,8 +53,10 @@ type Scheduler struct {
 	line turns.Line
 	// unannounced are the waiting replicas of which no pod existed when their result was announced; the loop alone reads and writes it.
 	unannounced map[types.NamespacedName]map[gang.Key]bool
-	writers     *writers
-	gathered    gathered
+	// awaiting are the replicas that were announced as waiting for admission; the loop alone reads and writes it.
+	awaiting map[types.NamespacedName]map[gang.Key]bool
+	writers  *writers
+	gathered gathered
 	// treesDropped is when the cluster cache last dropped the trees that nothing uses; the loop alone reads and writes it.
 	treesDropped time.Time
 }
@@ -71,7 +72,7 @@ func New(c cache.Cache, providers *provider.Registry, recorder events.EventRecor
 	}
 	s := &Scheduler{
 		objects: objects{reader: c}, cache: c, providers: providers, recorder: recorder, results: results, options: o, queue: newQueue(),
-		unannounced: map[types.NamespacedName]map[gang.Key]bool{},
+		unannounced: map[types.NamespacedName]map[gang.Key]bool{}, awaiting: map[types.NamespacedName]map[gang.Key]bool{},
 	}
 	s.ledger = newLedger(o, s.queue.wake, s.objects.followed)
 	s.writers = newWriters(s.ledger, s.queue, o.Clock, func() { s.providers.Suspect() })
@@ -87,52 +88,5 @@ func New(c cache.Cache, providers *provider.Registry, recorder events.EventRecor
 	return s
 }
 
-// NeedLeaderElection says yes: only one loop may release pods.
-func (s *Scheduler) NeedLeaderElection() bool { return true }
-
-// Start runs the loop until ctx ends. It plans nothing before it has seen every node and pod.
-func (s *Scheduler) Start(ctx context.Context) error {
-	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithName("scheduler"))
-	if err := s.watch(ctx); err != nil {
-		return err
-	}
-	if err := s.recoverAll(ctx); err != nil {
-		return err
-	}
-	running.Store(s)
-	defer running.CompareAndSwap(s, nil)
-	for {
-		s.wakeFreed()
-		due, next := s.queue.take(s.options.Clock.Now())
-		next = min(next, s.expireHolds())
-		s.round(ctx, due)
-		if ctx.Err() == nil && (len(due) > 0 || s.line.Len() > 0) {
-			continue
-		}
-		timer := s.options.Clock.NewTimer(next)
-		select {
-		case <-ctx.Done():
-			s.writers.finish()
-			return nil
-		case <-s.queue.signal:
-		case <-timer.C():
-		}
-		timer.Stop()
-	}
-}
-
-func (s *Scheduler) forgetGraph(name types.NamespacedName) {
-	s.queue.drop(name)
-	s.line.Remove(name.Namespace, name.Name)
-	s.results.drop(name)
-	delete(s.unannounced, name)
-	s.providers.Forget(name)
-	s.queue.wakeUp(s.ledger.graphGone(name))
-}
-
-// expireHolds frees what was held too long and reports when the next hold ends.
-func (s *Scheduler) expireHolds() time.Duration {
-	next, w := s.ledger.expire()
-	s.queue.wakeUp(w)
-	return next
-}
+// running is the loop that leads, if any. There is one in a process; tests that start another one see the last.
+var running atomic.Pointer[Scheduler]

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/render"
@@ -81,38 +80,6 @@ func (l *ledger) notEnding(pods []*corev1.Pod, d *decision) map[string]string {
 		}
 	}
 	return out
-}
-
-// avoided are hosts that others have not left in time for a gang, by graph and replica (see [gang.Of]). The replica is placed elsewhere
-// while there is other capacity, until nothing on the host is leaving any more.
-type avoided map[types.NamespacedName]map[string][]string
-
-func (a avoided) add(graph types.NamespacedName, replica, node string) {
-	if a[graph] == nil {
-		a[graph] = map[string][]string{}
-	}
-	if !slices.Contains(a[graph][replica], node) {
-		a[graph][replica] = append(a[graph][replica], node)
-	}
-}
-
-// has reports whether a replica avoids a host.
-func (a avoided) has(graph types.NamespacedName, replica, node string) bool {
-	return slices.Contains(a[graph][replica], node)
-}
-
-// of returns the hosts that replicas of a graph avoid now, and forgets the others.
-func (a avoided) of(graph types.NamespacedName, c *topology.Cluster) map[string][]string {
-	for replica, nodes := range a[graph] {
-		nodes = slices.DeleteFunc(nodes, func(node string) bool { return len(c.LeavingOn(node)) == 0 })
-		if a[graph][replica] = nodes; len(nodes) == 0 {
-			delete(a[graph], replica)
-		}
-	}
-	if len(a[graph]) == 0 {
-		delete(a, graph)
-	}
-	return a[graph]
 }
 
 // findElsewhere looks for free capacity for the gangs that wait for others to leave. The first one that has some now is requeued at once,

@@ -4,17 +4,11 @@
 package scheduler
 
 import (
-	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/gang"
-	"github.com/trellis-k8s/trellis/internal/placement"
-	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // waits are the gangs that wait to be placed, by graph, from one look at the graph to the next.
@@ -54,107 +48,4 @@ func (w wait) from(created, now time.Time) time.Time {
 		return earlier(w.since, created)
 	}
 	return w.since
-}
-
-// followWaits takes over what a look at a graph came to, and counts what is new in it. again: it was looked at before, since this operator
-// started.
-func (l *ledger) followWaits(o gang.Observation, result *gang.Result, again bool) {
-	name := client.ObjectKeyFromObject(o.DGD)
-	before := l.waits[name]
-	if len(result.Waiting) == 0 {
-		delete(l.waits, name)
-		return
-	}
-	created, groups, now := createdBy(o.Pods), groupsByComponent(o.Groups), make(map[gang.Key]wait, len(result.Waiting))
-	for _, w := range result.Waiting {
-		key := gang.Key{Component: w.Component, Ordinal: w.Ordinal}
-		was, known := before[key]
-		if !known {
-			was.since = l.clock.Now()
-			if again { // else it may have waited before this operator started
-				l.countRequeue(name, groups[w.Component], w.Ordinal)
-			}
-		}
-		if w.Code != gang.CodeCreating && w.Code != gang.CodeWaitingForAdmission && w.Code != was.reason {
-			replicasRefused.WithLabelValues(w.Code).Inc()
-		}
-		now[key] = was.next(w.Code, created[gang.Key{Component: render.LabelValue(w.Component), Ordinal: w.Ordinal}], l.clock.Now())
-	}
-	l.waits[name] = now
-}
-
-// createdBy is when the first pod of each replica was created, by component label and ordinal.
-func createdBy(pods []*corev1.Pod) map[gang.Key]time.Time {
-	created := map[gang.Key]time.Time{}
-	for _, pod := range pods {
-		ordinal, _, ok := render.ReplicaOf(pod)
-		if !ok || gang.Leaving(pod) || pod.CreationTimestamp.IsZero() {
-			continue
-		}
-		key := gang.Key{Component: pod.Labels[render.LabelComponent], Ordinal: int(ordinal)}
-		if first, known := created[key]; !known || pod.CreationTimestamp.Time.Before(first) {
-			created[key] = pod.CreationTimestamp.Time
-		}
-	}
-	return created
-}
-
-// placedGroup is a scaling group with the replicas that were placed before.
-type placedGroup struct {
-	*trellisv1alpha1.ScalingGroup
-	placed map[int32]bool
-}
-
-func groupsByComponent(groups []*trellisv1alpha1.ScalingGroup) map[string]placedGroup {
-	out := map[string]placedGroup{}
-	for _, sg := range groups {
-		placed := map[int32]bool{}
-		for _, p := range gang.Placements(&sg.Status) {
-			placed[p.Replica] = true
-		}
-		out[sg.Spec.Service] = placedGroup{sg, placed}
-	}
-	return out
-}
-
-// countRequeue counts a gang that begins to wait, if it was placed before.
-func (l *ledger) countRequeue(name types.NamespacedName, sg placedGroup, ordinal int) {
-	if !sg.placed[int32(ordinal)] {
-		return
-	}
-	reason := ReasonReplaced
-	if l.holds.wasPreempted(fmt.Sprintf("%s/%s-%d", sg.Namespace, sg.Name, ordinal)) {
-		reason = ReasonPreempted
-	} else if l.backoffs.times(name, l.clock.Now()) > 0 {
-		reason = ReasonEvicted
-	}
-	gangRequeues.WithLabelValues(reason).Inc()
-}
-
-// observePlaced counts a replica that was just placed, and how long it waited.
-func (l *ledger) observePlaced(o gang.Observation, r *gang.Request, replica placement.ReplicaResult) {
-	replicasPlaced.Inc()
-	now := l.clock.Now()
-	was, waited := l.waits[client.ObjectKeyFromObject(o.DGD)][gang.Key{Component: replica.Component, Ordinal: replica.Ordinal}]
-	if !waited {
-		was.since = now
-	}
-	since, class := was.from(time.Time{}, now), ""
-	for _, planned := range replica.Pods {
-		pod := r.Gated[planned.ID]
-		if pod == nil {
-			continue
-		}
-		class = pod.Spec.PriorityClassName
-		since = earlier(since, was.from(pod.CreationTimestamp.Time, now))
-	}
-	took := max(0, now.Sub(since)) // a pod is of a later time than now where the clock was set back meanwhile
-	timeToPlacement.WithLabelValues(classes.label(class)).Observe(took.Seconds())
-}
-
-// observeBound counts how long a released pod took to be bound.
-func (l *ledger) observeBound(id string) {
-	if took, known := l.pods.bound(id, l.clock.Now()); known {
-		releaseToBound.Observe(took.Seconds())
-	}
 }

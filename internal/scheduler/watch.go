@@ -8,11 +8,15 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
@@ -63,31 +67,6 @@ func (s *Scheduler) watch(ctx context.Context) error {
 	return devices.watch(ctx)
 }
 
-// handle passes an object's old state (nil at first) and new state to set, and its last state to gone. When an object is deleted and
-// created again while the watch is cut, the informer reports one update from the old object to the new one.
-func handle[T client.Object](set func(old, now T), gone func(T)) toolscache.ResourceEventHandler {
-	var none T
-	return toolscache.ResourceEventHandlerFuncs{
-		AddFunc: func(obj any) { set(none, obj.(T)) },
-		UpdateFunc: func(before, obj any) {
-			old, now := before.(T), obj.(T)
-			if old.GetUID() != now.GetUID() {
-				gone(old)
-				old = none
-			}
-			set(old, now)
-		},
-		DeleteFunc: func(obj any) {
-			if tombstone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
-				obj = tombstone.Obj
-			}
-			if object, ok := obj.(T); ok {
-				gone(object)
-			}
-		},
-	}
-}
-
 func each[T client.Object](set func(T)) func(old, now T) { return func(_, now T) { set(now) } }
 
 // podSet takes in a pod's new state. Its own event has its graph looked at.
@@ -128,3 +107,48 @@ func (s *Scheduler) topologySet(old, now *grovev1alpha1.ClusterTopology) {
 		s.queue.wakeWaiting()
 	}
 }
+
+// watchBinders follows the objects that binders read. It returns once their first lists have been delivered, or did not come in time.
+func (s *Scheduler) watchBinders(ctx context.Context) error {
+	ofVolumes := handle(
+		func(_, now client.Object) { s.queue.wakeUp(s.ledger.volumeSet(now)) },
+		func(gone client.Object) { s.queue.wakeUp(s.ledger.volumeGone(gone)) },
+	)
+	namespace := handle(
+		func(_, now *corev1.Namespace) { s.queue.wakeUp(s.ledger.namespaceSet(now)) },
+		s.ledger.namespaceGone,
+	)
+	kinds := []struct {
+		object  client.Object
+		handler toolscache.ResourceEventHandler
+	}{
+		{&corev1.Namespace{}, namespace},
+		{&corev1.PersistentVolumeClaim{}, ofVolumes}, {&corev1.PersistentVolume{}, ofVolumes}, {&storagev1.StorageClass{}, ofVolumes},
+		{&storagev1.CSINode{}, ofVolumes}, {&storagev1.CSIDriver{}, ofVolumes}, {&storagev1.CSIStorageCapacity{}, ofVolumes},
+	}
+	var synced []toolscache.InformerSynced
+	for _, kind := range kinds {
+		informer, err := s.cache.GetInformer(ctx, kind.object, cache.BlockUntilSynced(false))
+		if err != nil {
+			return fmt.Errorf("watching %T: %w", kind.object, err)
+		}
+		registration, err := informer.AddEventHandler(kind.handler)
+		if err != nil {
+			return fmt.Errorf("watching %T: %w", kind.object, err)
+		}
+		synced = append(synced, registration.HasSynced)
+	}
+	s.ledger.bindersKnown(func() bool {
+		return !slices.ContainsFunc(synced, func(synced toolscache.InformerSynced) bool { return !synced() })
+	})
+	first, enough := context.WithTimeout(ctx, bindersWithin)
+	defer enough()
+	if !toolscache.WaitForCacheSync(first.Done(), synced...) && ctx.Err() == nil {
+		log.FromContext(ctx).Info("namespaces, volumes and their claims cannot be read yet; what they say of pods is not counted")
+	}
+	return nil
+}
+
+// bindersWithin bounds the wait for the first lists of the objects that binders read. Without the right to read them, or until they come,
+// what they would say is not counted.
+const bindersWithin = 10 * time.Second
