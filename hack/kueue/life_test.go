@@ -146,6 +146,9 @@ func (l *life) step() string {
 		return fmt.Sprintf("%s/%s is restarted", t.namespace, name)
 	default:
 		replicas := l.random.IntN(4)
+		if t.dgd(name).Spec.Services["Worker"].Multinode == nil {
+			replicas = min(replicas, hostsPerRack) // replicas of one pod share a rack: more of them would have quota and no place
+		}
 		t.scale(name, "Worker", replicas)
 		return fmt.Sprintf("%s/%s has %d replicas", t.namespace, name, replicas)
 	}

@@ -162,9 +162,12 @@ func (t *team) settled() error {
 		}
 		members[name] = append(members[name], pods[i])
 	}
-	used := int64(0)
-	for _, w := range t.workloads() {
-		if err := agrees(w, members[w.Name]); err != nil {
+	used, all, lacking := int64(0), t.workloads(), map[string]bool{}
+	for _, w := range all {
+		lacking[w.Labels[render.LabelGraph]] = lacking[w.Labels[render.LabelGraph]] || !w.Admitted()
+	}
+	for _, w := range all {
+		if err := agrees(w, members[w.Name], lacking[w.Labels[render.LabelGraph]]); err != nil {
 			return err
 		}
 		if w.Admitted() {
@@ -178,14 +181,16 @@ func (t *team) settled() error {
 	return errors.Join(t.complete(), t.uses(used))
 }
 
-// agrees describes how the pods of a Workload are not as its quota has it.
-func agrees(w *quota.Workload, pods []corev1.Pod) error {
+// agrees describes how the pods of a Workload are not as its quota has it. Where another Workload of the deployment lacks quota, first
+// replicas without GPUs may wait for it: a component that was scaled from 0 asks alone.
+func agrees(w *quota.Workload, pods []corev1.Pod, lacking bool) error {
 	if w.DeletionTimestamp != nil || w.Finished() || len(pods) == 0 {
 		return fmt.Errorf("Workload %s ends, is Finished: %v, or has no pods: %d", w.Name, w.Finished(), len(pods))
 	}
 	for i := range pods {
 		held, runs := quota.Held(&pods[i]), pods[i].Status.Phase == corev1.PodRunning && pods[i].Spec.NodeName != ""
-		if w.Admitted() && (held || !runs) || !w.Admitted() && !held {
+		waits := lacking && !held && requested(w) == 0
+		if w.Admitted() && (held || !runs) && !waits || !w.Admitted() && !held {
 			return fmt.Errorf("Workload %s is admitted: %v; pod %s has Kueue's gate: %v, runs: %v", w.Name, w.Admitted(), pods[i].Name, held, runs)
 		}
 	}

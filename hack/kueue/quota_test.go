@@ -39,7 +39,7 @@ var _ = Describe("A deployment in a queue of the real Kueue", Serial, func() {
 		t.ready("g")
 		t.says("g", reserved, metav1.ConditionTrue, "QuotaReserved", "all 2 Workloads have quota in queue q")
 		t.settle()
-		Expect(t.uses(32)).To(Succeed())
+		t.until("the quota of all replicas is in use", func() error { return t.uses(32) })
 		for replica := range 2 {
 			t.inOneRack(t.podsOf("g", "Worker")[2*replica : 2*replica+2])
 		}
@@ -58,7 +58,7 @@ var _ = Describe("A deployment in a queue of the real Kueue", Serial, func() {
 		By("scaling all to 0")
 		t.scale("g", "Worker", 0)
 		t.says("g", reserved, metav1.ConditionTrue, "QuotaReserved", "has quota for 2 more pods than it has")
-		Expect(t.uses(16)).To(Succeed(), "the first replicas have one Workload")
+		t.until("the first replicas have one Workload", func() error { return t.uses(16) })
 		t.scale("g", "Frontend", 0)
 		t.until("nothing has quota", func() error { return t.uses(0) })
 		t.scale("g", "Worker", 1)
@@ -81,7 +81,7 @@ var _ = Describe("A deployment in a queue of the real Kueue", Serial, func() {
 			}
 			return t.settled()
 		})
-		Expect(t.uses(32)).To(Succeed())
+		t.until("the quota of all replicas is in use", func() error { return t.uses(32) })
 
 		By("updating: no second quota is needed")
 		t.patch("g", `{"metadata":{"annotations":{"nvidia.com/deployment-rolling-update-max-surge":"0"}}}`)
@@ -93,7 +93,7 @@ var _ = Describe("A deployment in a queue of the real Kueue", Serial, func() {
 			return t.settled()
 		})
 		t.ready("g")
-		Expect(t.uses(32)).To(Succeed())
+		t.until("the quota of all replicas is in use", func() error { return t.uses(32) })
 	}, SpecTimeout(suite.Timeout()))
 
 	It("is updated within its quota where there is none for a surplus replica", func(ctx SpecContext) {
@@ -110,7 +110,7 @@ var _ = Describe("A deployment in a queue of the real Kueue", Serial, func() {
 			return t.settled()
 		})
 		t.ready("g")
-		Expect(t.uses(16)).To(Succeed())
+		t.until("the quota of all replicas is in use", func() error { return t.uses(16) })
 	}, SpecTimeout(suite.Timeout()))
 
 	It("has several components updated in step within their quota", func(ctx SpecContext) {
@@ -128,7 +128,7 @@ var _ = Describe("A deployment in a queue of the real Kueue", Serial, func() {
 			return t.settled()
 		})
 		t.ready("g")
-		Expect(t.uses(32)).To(Succeed())
+		t.until("the quota of all replicas is in use", func() error { return t.uses(32) })
 	}, SpecTimeout(suite.Timeout()))
 
 	It("stays inactive where an administrator has deactivated its Workload", func(ctx SpecContext) {
@@ -189,7 +189,7 @@ var _ = Describe("A deployment in a queue of the real Kueue", Serial, func() {
 		a, b := h.newTeam("a", 16), h.newTeam("b", 16)
 		a.create(a.graph("lent", workers(2)))
 		a.ready("lent")
-		Expect(a.uses(32)).To(Succeed(), "one replica is on what team b has not used")
+		a.until("one replica is on what team b has not used", func() error { return a.uses(32) })
 		b.create(b.graph("own", workers(1)))
 		b.ready("own")
 		a.says("lent", reserved, metav1.ConditionFalse, "QuotaPending", "1 of 2 Workloads")

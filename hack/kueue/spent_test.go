@@ -21,10 +21,11 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// spent is what the programs of the sandbox took since they were started: their CPU time, and the writes that the API server was asked for.
+// spent is what the programs of the sandbox took since they were started: their CPU time, and the writes that the API server was asked for,
+// by resource and verb.
 type spent struct {
 	cpu    map[string]time.Duration
-	writes int64
+	writes map[string]int64
 }
 
 // spentSoFar looks at all processes of the sandbox, which are marked with its directory in their environment.
@@ -56,10 +57,14 @@ func cpuOf(process string) time.Duration {
 	return time.Duration(user+system) * 10 * time.Millisecond
 }
 
-var writeCounter = regexp.MustCompile(`(?m)^apiserver_request_total\{([^}]*verb="(?:APPLY|POST|PUT|PATCH|DELETE)"[^}]*)\} (\S+)$`)
+var (
+	writeCounter = regexp.MustCompile(`(?m)^apiserver_request_total\{([^}]*verb="(APPLY|POST|PUT|PATCH|DELETE)"[^}]*)\} (\S+)$`)
+	ofResource   = regexp.MustCompile(`resource="([^"]*)"`)
+	subresource  = regexp.MustCompile(`subresource="([^"]+)"`)
+)
 
 // writesSoFar are the writes that the API server was asked for. Leases and nodes are left out: these are renewed whatever is deployed.
-func writesSoFar(ctx context.Context) (sum int64) {
+func writesSoFar(ctx context.Context) map[string]int64 {
 	GinkgoHelper()
 	config, err := cluster.RESTConfig()
 	Expect(err).NotTo(HaveOccurred())
@@ -67,20 +72,29 @@ func writesSoFar(ctx context.Context) (sum int64) {
 	Expect(err).NotTo(HaveOccurred())
 	text, err := clients.RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
 	Expect(err).NotTo(HaveOccurred())
+	writes := map[string]int64{}
 	for _, m := range writeCounter.FindAllStringSubmatch(string(text), -1) {
-		if strings.Contains(m[1], `resource="leases"`) || strings.Contains(m[1], `resource="nodes"`) {
+		resource := ofResource.FindStringSubmatch(m[1])
+		if resource == nil || resource[1] == "leases" || resource[1] == "nodes" {
 			continue
 		}
-		n, err := strconv.ParseFloat(m[2], 64)
+		what := resource[1]
+		if sub := subresource.FindStringSubmatch(m[1]); sub != nil {
+			what += "/" + sub[1]
+		}
+		n, err := strconv.ParseFloat(m[3], 64)
 		Expect(err).NotTo(HaveOccurred())
-		sum += int64(n)
+		writes[what+" "+m[2]] += int64(n)
 	}
-	return sum
+	return writes
 }
 
 // since is what was spent after another look.
 func (s spent) since(before spent) spent {
-	out := spent{cpu: map[string]time.Duration{}, writes: s.writes - before.writes}
+	out := spent{cpu: map[string]time.Duration{}, writes: map[string]int64{}}
+	for what, n := range s.writes {
+		out.writes[what] = n - before.writes[what]
+	}
 	for name, cpu := range s.cpu {
 		out.cpu[name] = cpu - before.cpu[name]
 	}
@@ -95,14 +109,26 @@ func (s spent) all() (sum time.Duration) {
 	return sum
 }
 
-// String lists what was spent for each gang, the programs that took most first.
+// String lists what was spent for each gang, what took most first.
 func (s spent) String() string {
-	names := slices.SortedFunc(maps.Keys(s.cpu), func(a, b string) int { return cmp.Or(cmp.Compare(s.cpu[b], s.cpu[a]), cmp.Compare(a, b)) })
-	var parts []string
-	for _, name := range names {
+	var programs, requests []string
+	for _, name := range mostFirst(s.cpu) {
 		if ms := s.cpu[name].Milliseconds() / costGangs; ms > 0 {
-			parts = append(parts, fmt.Sprintf("%s %d", name, ms))
+			programs = append(programs, fmt.Sprintf("%s %d", name, ms))
 		}
 	}
-	return fmt.Sprintf("for each gang %d ms of CPU (%s) and %.1f writes", s.all().Milliseconds()/costGangs, strings.Join(parts, ", "), float64(s.writes)/costGangs)
+	all := int64(0)
+	for _, what := range mostFirst(s.writes) {
+		all += s.writes[what]
+		if s.writes[what] > 0 {
+			requests = append(requests, fmt.Sprintf("%s %.1f", what, float64(s.writes[what])/costGangs))
+		}
+	}
+	return fmt.Sprintf("for each gang %d ms of CPU (%s) and %.1f writes (%s)", s.all().Milliseconds()/costGangs, strings.Join(programs, ", "),
+		float64(all)/costGangs, strings.Join(requests, ", "))
+}
+
+// mostFirst are the keys in the order of their values, the largest first.
+func mostFirst[N cmp.Ordered](of map[string]N) []string {
+	return slices.SortedFunc(maps.Keys(of), func(a, b string) int { return cmp.Or(cmp.Compare(of[b], of[a]), cmp.Compare(a, b)) })
 }

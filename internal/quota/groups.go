@@ -91,22 +91,43 @@ type Base struct {
 }
 
 // BaseOf puts the base together from all scaling groups of a deployment.
-func BaseOf(groups []*trellisv1alpha1.ScalingGroup) Base {
-	var b Base
+func BaseOf(groups []*trellisv1alpha1.ScalingGroup) Base { return baseOf(groups, rolesOf, inBase) }
+
+// baseOf is a base with the share of each group in replicas.
+func baseOf(groups []*trellisv1alpha1.ScalingGroup, roles func(*trellisv1alpha1.ScalingGroup) []role,
+	share func(*trellisv1alpha1.ScalingGroup) int32) Base {
+	b := Base{Name: baseName(groups)}
 	for _, sg := range groups {
-		if b.Name == "" {
-			b.Name = withHash(sg.Spec.Graph+"-base", ownerOf(sg))
-		}
-		replicas := inBase(sg)
+		replicas := share(sg)
 		if replicas == 0 {
 			continue
 		}
-		for _, r := range rolesOf(sg) {
+		for _, r := range roles(sg) {
 			b.PodSets = append(b.PodSets, PodSet{Name: r.name, Count: r.count * replicas, Template: r.template})
 		}
 	}
 	sortPodSets(b.PodSets)
 	return b
+}
+
+// rolesInBase is how many podsets the base has.
+func rolesInBase(groups []*trellisv1alpha1.ScalingGroup) (n int) {
+	for _, sg := range groups {
+		for i := range sg.Spec.Roles {
+			if inBase(sg) > 0 && sg.Spec.Roles[i].Count > 0 {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// baseName is the name of the Workload of the first replicas; "" where there is no group.
+func baseName(groups []*trellisv1alpha1.ScalingGroup) string {
+	if len(groups) == 0 {
+		return ""
+	}
+	return withHash(groups[0].Spec.Graph+"-base", ownerOf(groups[0]))
 }
 
 func podsOf(sets []PodSet) (n int32) {

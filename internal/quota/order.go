@@ -5,11 +5,15 @@ package quota
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // annotationFollows is on Workloads that Trellis keeps inactive until that of the first replicas has quota. One that Kueue, or an
@@ -66,23 +70,53 @@ func (w *Workload) hold() {
 	w.Spec.Active = ptr.To(false)
 }
 
-// follow are the Workloads that must not have quota before that of the first replicas has: Kueue admits Workloads in no order that Trellis
-// could rely on, and a replica that has quota while the first ones have none is placed by no one. It keeps from them what they need. Once
-// pods of the deployment run, each replica waits alone. members are the pods of each Workload.
-func (o *Observation) follow(members map[string][]*corev1.Pod) map[string]bool {
-	base := BaseOf(o.Groups).Name
-	stored := BaseAmong(o.Workloads, o.Groups)
-	if o.Queue() == "" || len(members[base]) == 0 || stored != nil && stored.holdsQuota() || slices.ContainsFunc(o.Pods, begun) {
+// follow are the Workloads that must not have quota before those of the first replicas have: Kueue admits Workloads in no order that
+// Trellis could rely on, and a replica that has quota while the first ones have none is placed by no one. It keeps from them what they
+// need. The base comes first, then first replicas that have a Workload of their own. Once pods of the deployment run, each replica waits
+// alone. members are the pods of each Workload.
+func (o *Observation) follow(of Base, members map[string][]*corev1.Pod) map[string]bool {
+	if o.Queue() == "" || slices.ContainsFunc(o.Pods, begun) {
 		return nil
 	}
+	first := o.first()
+	switch {
+	case len(members[of.Name]) > 0 && !o.hasQuota(of.Name):
+		first = map[string]bool{}
+	case !slices.ContainsFunc(slices.Collect(maps.Keys(first)), func(name string) bool { return !o.hasQuota(name) }):
+		return nil
+	}
+	first[of.Name] = true
 	out := map[string]bool{}
 	for name := range members {
-		out[name] = name != base
+		out[name] = !first[name]
 	}
 	for _, w := range o.Workloads {
-		out[w.Name] = w.Name != base
+		out[w.Name] = !first[w.Name]
 	}
 	return out
+}
+
+func (o *Observation) hasQuota(name string) bool {
+	w := named(o.Workloads, name)
+	return w != nil && w.holdsQuota()
+}
+
+// first are the Workloads of the pods of the first minAvailable replicas of all components.
+func (o *Observation) first() map[string]bool {
+	names := map[string]bool{}
+	for _, sg := range o.Groups {
+		pods := membersOf(sg, o.Pods)
+		ordinals := gang.Ordinals(sg, pods)
+		slices.Sort(ordinals)
+		ordinals = ordinals[:min(len(ordinals), int(inBase(sg)))]
+		for _, pod := range pods {
+			ordinal, _, ok := render.ReplicaOf(pod)
+			if name := WorkloadOf(pod); ok && name != "" && pod.DeletionTimestamp == nil && slices.Contains(ordinals, int(ordinal)) {
+				names[name] = true
+			}
+		}
+	}
+	return names
 }
 
 // begun reports whether a pod was released, or never held.

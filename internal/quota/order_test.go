@@ -75,6 +75,44 @@ func TestFirstReplicasFirst(t *testing.T) {
 	}
 }
 
+// Kueue has a moment to decide about the first replicas. What follows them is created after its decision, and then needs no activation.
+func TestKueueDecidesFirst(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(w *world)
+		// want are the Workloads that are created then, and active those of all that are active.
+		want, active []string
+	}{
+		"it has not yet": {func(*world) {}, nil, []string{"g-base"}},
+		"it gives quota": {func(w *world) { set(w.workloads[0], workloadReserved, metav1.ConditionTrue, "") },
+			[]string{"+g-work-1 work-mainx1", "+g-work-2 work-mainx1"}, []string{"g-base", "g-work-1", "g-work-2"}},
+		"it has none": {func(w *world) { set(w.workloads[0], workloadReserved, metav1.ConditionFalse, "none") },
+			[]string{"+g-work-1 work-mainx1", "+g-work-2 work-mainx1"}, []string{"g-base"}},
+		"it says nothing": {func(w *world) { w.now = noon.Add(firstWord) },
+			[]string{"+g-work-1 work-mainx1", "+g-work-2 work-mainx1"}, []string{"g-base"}},
+		"its creation is in the future": {func(w *world) { w.now = noon.Add(-time.Hour) },
+			[]string{"+g-work-1 work-mainx1", "+g-work-2 work-mainx1"}, []string{"g-base"}},
+		"another client deactivates it": {func(w *world) { w.workloads[0].Spec.Active = new(bool) },
+			[]string{"+g-work-1 work-mainx1", "+g-work-2 work-mainx1"}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, group("work", 3, 1, "8"))
+			w.make(w.groups[0], 0, 1, 2)
+			first, next := w.look()
+			if diff := cmp.Diff([]string{"+g-base work-mainx1"}, first); diff != "" || !next.Equal(noon.Add(firstWord)) {
+				t.Fatalf("the next look is at %v; first (-want +got):\n%s", next, diff)
+			}
+			tc.change(w)
+			then, _ := w.look()
+			if diff := cmp.Diff(tc.want, then); diff != "" {
+				t.Error(diff)
+			}
+			if diff := cmp.Diff(tc.active, w.active()); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
 // A deployment that lost all its quota gets it back in order: what follows gives up what it has.
 func TestFirstReplicasFirstOnceMore(t *testing.T) {
 	w := newWorld(t, group("work", 2, 1, "8"))
@@ -136,5 +174,105 @@ func TestActivatedByAnother(t *testing.T) {
 				t.Errorf("deactivated: %+v", s)
 			}
 		})
+	}
+}
+
+// Whether Kueue has yet to answer is told apart from its refusal.
+func TestUndecided(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(w *world)
+		want   bool
+	}{
+		"Kueue has not answered": {func(*world) {}, true},
+		"it has no quota":        {func(w *world) { set(w.workloads[0], workloadReserved, metav1.ConditionFalse, "none") }, false},
+		"it waits for checks":    {func(w *world) { set(w.workloads[0], workloadReserved, metav1.ConditionTrue, "") }, false},
+		"it is deactivated":      {func(w *world) { w.workloads[0].Spec.Active = new(bool) }, false},
+		"the others are created": {func(w *world) { set(w.workloads[0], workloadAdmitted, metav1.ConditionTrue, "") }, true},
+		"there is none yet":      {func(w *world) { w.workloads = nil }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, group("work", 2, 1, "8"))
+			w.make(w.groups[0], 0, 1)
+			w.look()
+			tc.change(w)
+			o := w.observation()
+			if got := o.Report(); got.Undecided != tc.want || got.Reserved {
+				t.Errorf("reported %+v, want undecided: %v", got, tc.want)
+			}
+		})
+	}
+}
+
+// A base that is created anew has no quota for replicas that have a Workload of their own: nothing would use it.
+func TestBaseWithoutReplicasThatAreAlone(t *testing.T) {
+	front, work := group("front", 1, 1, "1"), group("work", 0, 1, "8")
+	w := newWorld(t, front, work)
+	w.make(front, 0)
+	w.expect("at first", "+g-base front-mainx1")
+	work.Spec.Replicas = 2
+	w.make(work, 0, 1)
+	set(w.workloads[0], workloadReserved, metav1.ConditionTrue, "")
+	w.expect("scaled out", "+g-work-0 work-mainx1", "+g-work-1 work-mainx1")
+	w.gone(front, 0)
+	w.workloads = w.workloads[1:]
+	w.make(front, 0)
+	w.expect("the first replicas were lost", "+g-base front-mainx1")
+	w.gone(work, 1)
+	w.gone(front, 0)
+	w.workloads = w.workloads[:1]
+	w.make(front, 0)
+	w.make(work, 1)
+	w.expect("with another replica", "+g-base front-mainx1 work-mainx1")
+}
+
+// A Workload that was inactive waits for quota again; Kueue keeps the condition that it was evicted.
+func TestActiveAgain(t *testing.T) {
+	w := newWorld(t, group("work", 1, 1, "8"))
+	w.make(w.groups[0], 0)
+	w.step()
+	set(w.workloads[0], workloadReserved, metav1.ConditionFalse, "8 more needed")
+	set(w.workloads[0], workloadEvicted, metav1.ConditionTrue, "The workload is deactivated")
+	w.workloads[0].Status.Conditions[1].Reason = reasonDeactivated
+	o := w.observation()
+	if got := o.Report().Message; !strings.HasSuffix(got, ": 8 more needed") {
+		t.Error(got)
+	}
+	w.workloads[0].Status.Conditions[1].Reason = "Preempted"
+	if got := o.Report().Message; !strings.HasSuffix(got, ": The workload is deactivated") {
+		t.Error(got)
+	}
+}
+
+// First replicas that ask alone, since their component was scaled from 0, have quota before the replicas after them.
+func TestFirstReplicasThatAreAlone(t *testing.T) {
+	front, work := group("front", 1, 1, "1"), group("work", 0, 1, "8")
+	w := newWorld(t, front, work)
+	w.make(front, 0)
+	w.step()
+	work.Spec.Replicas = 2
+	w.make(work, 0, 1)
+	set(w.workloads[0], workloadReserved, metav1.ConditionTrue, "")
+	w.step()
+	if diff := cmp.Diff([]string{"g-base", "g-work-0"}, w.active()); diff != "" {
+		t.Errorf("at first (-want +got):\n%s", diff)
+	}
+	second := w.workloads[2]
+	second.Spec.Active = nil
+	set(second, workloadReserved, metav1.ConditionTrue, "")
+	delete(second.Annotations, annotationFollows)
+	w.step()
+	if diff := cmp.Diff([]string{"g-base", "g-work-0"}, w.active()); diff != "" {
+		t.Errorf("another was faster (-want +got):\n%s", diff)
+	}
+	set(w.workloads[1], workloadReserved, metav1.ConditionTrue, "")
+	w.step()
+	if diff := cmp.Diff([]string{"g-base", "g-work-0", "g-work-1"}, w.active()); diff != "" {
+		t.Errorf("the first ones have quota (-want +got):\n%s", diff)
+	}
+	w.pods[0].Spec.SchedulingGates = nil
+	w.workloads[1].Status.Conditions = nil
+	w.step()
+	if diff := cmp.Diff([]string{"g-base", "g-work-0", "g-work-1"}, w.active()); diff != "" {
+		t.Errorf("each waits alone (-want +got):\n%s", diff)
 	}
 }

@@ -55,8 +55,9 @@ type Steps struct {
 	Hold, Resume []*Workload
 	// Unmark are Workloads that Trellis had ask for no quota, and that another client has activated.
 	Unmark []*Workload
-	// Ask are Workloads that gave their quota back and ask for it again. Next is when the next one does; the zero time for none.
-	Ask  []*Workload
+	// Ask are Workloads that gave their quota back and ask for it again.
+	Ask []*Workload
+	// Next is when the next one asks, or is created, if nothing else changes; the zero time for none.
 	Next time.Time
 }
 
@@ -69,10 +70,11 @@ func Plan(o Observation) Steps {
 			members[name] = append(members[name], pod)
 		}
 	}
-	kept, follow := o.kept(), o.follow(members)
-	exists := map[string]bool{}
+	a := o.asks()
+	kept, follow := o.kept(a), o.follow(a.base, members)
+	exists := map[string]*Workload{}
 	for _, w := range o.Workloads {
-		exists[w.Name] = true
+		exists[w.Name] = w
 		if w.DeletionTimestamp == nil {
 			used := len(members[w.Name]) > 0 || kept[w.Name]
 			s.change(w, used, follow[w.Name], o.Now)
@@ -81,16 +83,58 @@ func Plan(o Observation) Steps {
 	if o.Queue() == "" || o.Refused() != nil {
 		return s
 	}
-	for _, name := range slices.Sorted(maps.Keys(members)) {
-		if sets := o.podSetsFor(name, members[name]); !exists[name] && len(sets) > 0 {
-			w := o.workload(name, sets, members[name])
-			if follow[name] {
-				w.hold()
-			}
-			s.Create = append(s.Create, w)
-		}
-	}
+	s.create(o, a, exists, follow, members)
 	return s
+}
+
+// firstWord is how long Kueue has to decide about the first replicas before the Workloads that follow theirs are created, inactive. Mostly
+// it gives quota at once, and they are created active. Kueue looks less and less often at pods whose Workload does not exist, so it is
+// short.
+const firstWord = 2 * time.Second
+
+// create decides which Workloads that pods name and that do not exist are created now.
+func (s *Steps) create(o Observation, a asks, exists map[string]*Workload, follow map[string]bool, members map[string][]*corev1.Pod) {
+	base := exists[a.base.Name]
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		if exists[name] != nil {
+			continue
+		}
+		sets := o.podSetsFor(a, name, members[name])
+		if len(sets) == 0 {
+			continue
+		}
+		w := o.workload(name, sets, members[name])
+		if name == a.base.Name {
+			base = w
+		}
+		s.Create = append(s.Create, w)
+	}
+	until := o.undecided(base)
+	s.Create = slices.DeleteFunc(s.Create, func(w *Workload) bool {
+		if follow[w.Name] && until.After(o.Now) {
+			s.LookAt(until)
+			return true
+		}
+		if follow[w.Name] {
+			w.hold()
+		}
+		return false
+	})
+}
+
+// undecided is until when Kueue may still decide about the first replicas' Workload; the zero time once it has.
+func (o *Observation) undecided(base *Workload) time.Time {
+	if base == nil || !base.undecided() {
+		return time.Time{}
+	}
+	if base.UID == "" {
+		return o.Now.Add(firstWord) // it is created now
+	}
+	until := base.CreationTimestamp.Add(firstWord)
+	if until.After(o.Now.Add(2 * firstWord)) {
+		return time.Time{} // the API server's clock is ahead
+	}
+	return until
 }
 
 // change decides about a Workload that exists: used by pods or successors, and to follow that of the first replicas.
@@ -117,13 +161,20 @@ func (s *Steps) endPause(w *Workload, now time.Time) {
 	case !is:
 	case !pause.Until.After(now):
 		s.Ask = append(s.Ask, w)
-	case s.Next.IsZero(), pause.Until.Before(s.Next):
-		s.Next = pause.Until
+	default:
+		s.LookAt(pause.Until)
+	}
+}
+
+// LookAt has the deployment evaluated again at a time.
+func (s *Steps) LookAt(at time.Time) {
+	if s.Next.IsZero() || at.Before(s.Next) {
+		s.Next = at
 	}
 }
 
 // kept are the Workloads that keep their quota while their pods are replaced: those that successors join.
-func (o *Observation) kept() map[string]bool {
+func (o *Observation) kept(a asks) map[string]bool {
 	out := map[string]bool{}
 	if o.Queue() == "" {
 		return out
@@ -133,7 +184,7 @@ func (o *Observation) kept() map[string]bool {
 		if sg.Spec.Replicas == 0 || sg.DeletionTimestamp != nil {
 			continue
 		}
-		roles, pods := rolesOf(sg), membersOf(sg, o.Pods)
+		roles, pods := a.roles[sg], membersOf(sg, o.Pods)
 		for _, ordinal := range gang.Ordinals(sg, pods) {
 			of := slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { n, _, _ := render.ReplicaOf(pod); return int(n) != ordinal })
 			own := ownName(sg, int32(ordinal), roles)
@@ -141,8 +192,8 @@ func (o *Observation) kept() map[string]bool {
 			due = due || len(of) == 0
 		}
 	}
-	if base := BaseOf(o.Groups); due && o.suits(base) {
-		out[base.Name] = true
+	if due && o.suits(a.base) {
+		out[a.base.Name] = true
 	}
 	return out
 }
@@ -161,15 +212,15 @@ func membersOf(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod) []*corev1.P
 
 // podSetsFor are the podsets of a Workload that pods name; none while the pods are not as their groups make them now: then others take
 // their place.
-func (o *Observation) podSetsFor(name string, pods []*corev1.Pod) []PodSet {
+func (o *Observation) podSetsFor(a asks, name string, pods []*corev1.Pod) []PodSet {
 	var sets []PodSet
-	if base := BaseOf(o.Groups); name == base.Name {
+	if name == a.base.Name {
 		if gang.MissingGroups(o.DGD, o.Groups) {
 			return nil // the base cannot be changed later, and would have no space for them
 		}
-		sets = base.PodSets
+		sets = a.base.PodSets
 	} else {
-		sets = o.ownPodSetsFor(name, pods[0])
+		sets = o.ownPodSetsFor(a, name, pods[0])
 	}
 	for _, pod := range pods {
 		if !slices.ContainsFunc(sets, func(s PodSet) bool { return s.Name == pod.Annotations[annotationRole] }) {
@@ -179,13 +230,13 @@ func (o *Observation) podSetsFor(name string, pods []*corev1.Pod) []PodSet {
 	return sets
 }
 
-func (o *Observation) ownPodSetsFor(name string, pod *corev1.Pod) []PodSet {
+func (o *Observation) ownPodSetsFor(a asks, name string, pod *corev1.Pod) []PodSet {
 	at := slices.IndexFunc(o.Groups, func(sg *trellisv1alpha1.ScalingGroup) bool { return render.Member(pod, sg) })
 	ordinal, _, ok := render.ReplicaOf(pod)
 	if at < 0 || !ok {
 		return nil
 	}
-	roles := rolesOf(o.Groups[at])
+	roles := a.roles[o.Groups[at]]
 	if ownName(o.Groups[at], ordinal, roles) != name {
 		return nil
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -43,17 +44,18 @@ type world struct {
 	groups    []*trellisv1alpha1.ScalingGroup
 	pods      []*corev1.Pod
 	workloads []*Workload
+	now       time.Time
 }
 
 func newWorld(t *testing.T, groups ...*trellisv1alpha1.ScalingGroup) *world {
 	dgd := &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "ns", Name: "g", UID: "g-uid", Labels: map[string]string{render.LabelKueueQueue: "q"},
 	}}
-	return &world{t: t, dgd: dgd, groups: groups}
+	return &world{t: t, dgd: dgd, groups: groups, now: noon}
 }
 
 func (w *world) observation() Observation {
-	return Observation{DGD: w.dgd, Groups: w.groups, Pods: w.pods, Workloads: w.workloads}
+	return Observation{DGD: w.dgd, Groups: w.groups, Pods: w.pods, Workloads: w.workloads, Now: w.now}
 }
 
 // make makes the pods of a replica, as the controller of scaling groups does.
@@ -80,15 +82,29 @@ func (w *world) gone(sg *trellisv1alpha1.ScalingGroup, ordinal int32) {
 // step does what is planned, and says it: "+" a Workload with its podsets, "-" one that goes.
 func (w *world) step() []string {
 	w.t.Helper()
+	lines, next := w.look()
+	if !next.IsZero() {
+		w.now = next
+		more, _ := w.look()
+		lines = append(lines, more...)
+	}
+	if again := Plan(w.observation()); len(again.Create)+len(again.Delete)+len(again.Requeue)+len(again.Hold)+len(again.Resume) > 0 {
+		w.t.Errorf("once more something is to be done: %+v", again)
+	}
+	return lines
+}
+
+// look does what one look at the deployment comes to, and returns when the next one is wanted.
+func (w *world) look() (lines []string, next time.Time) {
+	w.t.Helper()
 	s := Plan(w.observation())
-	var lines []string
 	for _, one := range s.Create {
 		var sets []string
 		for _, set := range one.Spec.PodSets {
 			sets = append(sets, fmt.Sprintf("%sx%d", short(set.Name), set.Count))
 		}
 		lines = append(lines, "+"+short(one.Name)+" "+strings.Join(sets, " "))
-		one.UID = types.UID(one.Name)
+		one.UID, one.CreationTimestamp = types.UID(one.Name), metav1.NewTime(w.now)
 		w.workloads = append(w.workloads, one)
 	}
 	for _, one := range s.Delete {
@@ -105,10 +121,7 @@ func (w *world) step() []string {
 	for _, one := range s.Resume {
 		w.applied(one, ResumePatch)
 	}
-	if again := Plan(w.observation()); len(again.Create)+len(again.Delete)+len(again.Requeue)+len(again.Hold)+len(again.Resume) > 0 {
-		w.t.Errorf("once more something is to be done: %+v", again)
-	}
-	return lines
+	return lines, s.Next
 }
 
 // short is a name without its hash.

@@ -21,6 +21,8 @@ const maxKueueMessage = 512
 type Report struct {
 	Reserved        bool
 	Reason, Message string
+	// Undecided: not all is admitted, but only since Kueue has not answered yet, or Workloads are being created. That passes soon.
+	Undecided bool
 }
 
 // Refused explains why no quota is asked for a deployment; nil when it is.
@@ -33,8 +35,7 @@ func (o *Observation) Refused() *Report {
 				sg.Spec.Service, by, labelQueue)}
 		}
 	}
-	base := BaseOf(o.Groups)
-	if n := len(base.PodSets); n > MaxPodSets {
+	if n := rolesInBase(o.Groups); n > MaxPodSets {
 		return &Report{Reason: nvidiav1beta1.ReasonTooManyRoles, Message: fmt.Sprintf(
 			"the first replicas of all components have %d roles, and a Workload of Kueue has %d podsets at most; split the deployment, or remove "+
 				"its label %s", n, MaxPodSets, labelQueue)}
@@ -85,7 +86,7 @@ func (o *Observation) leaving() *Report {
 
 func (o *Observation) sum() Report {
 	list := slices.SortedFunc(slices.Values(o.Workloads), func(a, b *Workload) int { return strings.Compare(a.Name, b.Name) })
-	admitted := 0
+	admitted, undecided := 0, true
 	var first *Workload
 	for _, w := range list {
 		switch {
@@ -96,21 +97,24 @@ func (o *Observation) sum() Report {
 				w.Name, w.Status.Admission.ClusterQueue)}
 		case w.Admitted():
 			admitted++
+			continue
 		case first == nil, first.Follows() && !w.Follows():
 			first = w
 		}
+		undecided = undecided && w.undecided()
 	}
 	missing := o.unrequested()
 	all := len(list) + len(missing)
 	switch {
 	case first != nil:
-		return Report{Reason: nvidiav1beta1.ReasonQuotaPending,
+		return Report{Undecided: undecided, Reason: nvidiav1beta1.ReasonQuotaPending,
 			Message: fmt.Sprintf("%d of %d Workloads have quota in queue %s; Workload %s: %s%s",
 				admitted, all, o.Queue(), first.Name, limit.Text(first.why(), maxKueueMessage), o.saysDenied(first))}
 	case len(list) == 0:
-		return Report{Reason: nvidiav1beta1.ReasonQuotaPending, Message: "no Workload exists yet: quota is requested when the first pods exist"}
+		return Report{Undecided: true, Reason: nvidiav1beta1.ReasonQuotaPending,
+			Message: "no Workload exists yet: quota is requested when the first pods exist"}
 	case admitted < all:
-		return Report{Reason: nvidiav1beta1.ReasonQuotaPending, Message: fmt.Sprintf(
+		return Report{Undecided: true, Reason: nvidiav1beta1.ReasonQuotaPending, Message: fmt.Sprintf(
 			"%d of %d Workloads have quota in queue %s; Workload %s does not exist yet", admitted, all, o.Queue(), missing[0])}
 	}
 	return Report{Reserved: true, Reason: nvidiav1beta1.ReasonQuotaReserved, Message: fmt.Sprintf(

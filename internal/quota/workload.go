@@ -83,6 +83,9 @@ const (
 	workloadFinished = "Finished"
 )
 
+// reasonDeactivated is why Kueue evicts a Workload that is not active.
+const reasonDeactivated = "Deactivated"
+
 // Admitted reports whether Kueue lets the pods of a Workload run.
 func (w *Workload) Admitted() bool {
 	return meta.IsStatusConditionTrue(w.Status.Conditions, workloadAdmitted) && !meta.IsStatusConditionTrue(w.Status.Conditions,
@@ -106,8 +109,12 @@ func BaseEnds(workloads []*Workload, groups []*trellisv1alpha1.ScalingGroup) boo
 
 // BaseAmong is the Workload of the first replicas of a deployment; nil where there is none.
 func BaseAmong(workloads []*Workload, groups []*trellisv1alpha1.ScalingGroup) *Workload {
-	base := BaseOf(groups)
-	if at := slices.IndexFunc(workloads, func(w *Workload) bool { return w.Name == base.Name }); at >= 0 {
+	return named(workloads, baseName(groups))
+}
+
+// named is the Workload of a name; nil where there is none.
+func named(workloads []*Workload, name string) *Workload {
+	if at := slices.IndexFunc(workloads, func(w *Workload) bool { return w.Name == name }); at >= 0 {
 		return workloads[at]
 	}
 	return nil
@@ -116,6 +123,12 @@ func BaseAmong(workloads []*Workload, groups []*trellisv1alpha1.ScalingGroup) *W
 // holdsQuota reports whether quota is set aside for a Workload.
 func (w *Workload) holdsQuota() bool {
 	return meta.IsStatusConditionTrue(w.Status.Conditions, workloadReserved)
+}
+
+// undecided reports whether Kueue has yet to answer whether a Workload has quota.
+func (w *Workload) undecided() bool {
+	return w.active() && w.usable() && meta.FindStatusCondition(w.Status.Conditions, workloadReserved) == nil &&
+		!meta.IsStatusConditionTrue(w.Status.Conditions, workloadEvicted)
 }
 
 // placesPods reports whether Kueue has chosen nodes for the pods of a Workload, since a flavor names a topology.
@@ -144,8 +157,8 @@ func (w *Workload) why() string {
 	}
 	for _, kind := range []string{workloadFinished, workloadEvicted, workloadReserved, workloadAdmitted} {
 		c := meta.FindStatusCondition(w.Status.Conditions, kind)
-		if c == nil || c.Message == "" {
-			continue
+		if c == nil || c.Message == "" || kind == workloadEvicted && c.Reason == reasonDeactivated {
+			continue // it is active again, and Kueue keeps what was until it has quota
 		}
 		if (kind == workloadReserved || kind == workloadAdmitted) == (c.Status == metav1.ConditionFalse) {
 			return c.Message

@@ -11,6 +11,7 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/placement"
+	"github.com/trellis-k8s/trellis/internal/quota"
 )
 
 func TestCanWait(t *testing.T) {
@@ -83,8 +84,40 @@ func TestBeginning(t *testing.T) {
 	for name, tc := range tests {
 		before, now := status{}, *now.DeepCopy()
 		tc.change(&before, &now)
-		if got := beginning(&before, &now); got != tc.want {
+		if got := beginning(&before, &now, nil); got != tc.want {
 			t.Errorf("%s: %t, want %t", name, got, tc.want)
+		}
+	}
+}
+
+// In a queue the first status waits for Kueue's first answer, and for what follows from it. What Kueue refuses is written at once.
+func TestBeginningInAQueue(t *testing.T) {
+	undecided := &quota.Report{Undecided: true, Reason: nvidiav1beta1.ReasonQuotaPending}
+	pending := &quota.Report{Reason: nvidiav1beta1.ReasonQuotaPending}
+	reserved := &quota.Report{Reserved: true, Reason: nvidiav1beta1.ReasonQuotaReserved}
+	for name, tc := range map[string]struct {
+		of     *quota.Report
+		placed string
+		want   bool
+	}{
+		"Kueue has not answered":                  {undecided, gang.CodeWaitingForAdmission, true},
+		"it has no quota":                         {pending, gang.CodeWaitingForAdmission, false},
+		"it has, and removes its gates":           {reserved, gang.CodeWaitingForAdmission, true},
+		"it has, and there is no capacity":        {reserved, placement.CodeInsufficientCapacity, false},
+		"in no queue, it waits for other's gates": {nil, gang.CodeWaitingForAdmission, false},
+	} {
+		now := nvidiav1beta1.DynamoGraphDeploymentStatus{State: nvidiav1beta1.StatePending, Conditions: []metav1.Condition{
+			{Type: nvidiav1beta1.ConditionPlaced, Status: metav1.ConditionFalse, Reason: tc.placed},
+		}}
+		if tc.of != nil {
+			c := metav1.Condition{Type: nvidiav1beta1.ConditionQuotaReserved, Status: metav1.ConditionFalse, Reason: tc.of.Reason}
+			if tc.of.Reserved {
+				c.Status = metav1.ConditionTrue
+			}
+			now.Conditions = append(now.Conditions, c)
+		}
+		if got := beginning(&nvidiav1beta1.DynamoGraphDeploymentStatus{}, &now, tc.of); got != tc.want {
+			t.Errorf("%s: the first status waits: %v, want %v", name, got, tc.want)
 		}
 	}
 }

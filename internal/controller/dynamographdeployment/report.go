@@ -20,6 +20,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/controller/pace"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/limit"
+	"github.com/trellis-k8s/trellis/internal/quota"
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
@@ -32,7 +33,7 @@ func (r *Reconciler) report(ctx context.Context, o observed, status nvidiav1beta
 	case equality.Semantic.DeepEqual(*before, status):
 		r.written.Settled(name)
 		return 0, nil
-	case beginning(before, &status):
+	case beginning(before, &status, o.quota):
 		again = r.written.First(name, pace.Interval)
 	case canWait(before, &status):
 		again = r.written.Left(name)
@@ -58,13 +59,20 @@ func (r *Reconciler) report(ctx context.Context, o observed, status nvidiav1beta
 	return 0, nil
 }
 
-// beginning: the deployment has no status yet, and so far all goes as it should: it is neither Ready, nor does anything stand in its way.
-func beginning(before, now *nvidiav1beta1.DynamoGraphDeploymentStatus) bool {
+// beginning: the deployment has no status yet, and so far all goes as it should: it is neither Ready, nor does anything block it. In
+// a queue, Kueue may still have to answer, or to remove its gate.
+func beginning(before, now *nvidiav1beta1.DynamoGraphDeploymentStatus, of *quota.Report) bool {
+	asked, given := of != nil && of.Undecided, of != nil && of.Reserved
 	return len(before.Conditions) == 0 && before.State == "" && now.State == nvidiav1beta1.StatePending && now.Restart == nil &&
 		now.RollingUpdate == nil &&
 		!slices.ContainsFunc(now.Conditions, func(c metav1.Condition) bool {
-			return c.Status == metav1.ConditionFalse && c.Type != nvidiav1beta1.ConditionReady &&
-				(c.Type != nvidiav1beta1.ConditionPlaced || c.Reason != gang.CodeCreating)
+			switch {
+			case c.Status != metav1.ConditionFalse, c.Type == nvidiav1beta1.ConditionReady:
+				return false
+			case c.Type == nvidiav1beta1.ConditionPlaced:
+				return c.Reason != gang.CodeCreating && (c.Reason != gang.CodeWaitingForAdmission || !asked && !given)
+			}
+			return c.Type != nvidiav1beta1.ConditionQuotaReserved || !asked
 		})
 }
 

@@ -53,7 +53,8 @@ func Reader(ctx context.Context, registry addon.Registry) (client.Reader, quota.
 // Workloads lists those of a deployment.
 func Workloads(ctx context.Context, from client.Reader, dgd types.NamespacedName, uid types.UID) ([]*quota.Workload, error) {
 	list := workloads.List()
-	if err := from.List(ctx, list, client.InNamespace(dgd.Namespace), client.MatchingLabels{quota.LabelGraphUID: string(uid)}); err != nil {
+	if err := from.List(ctx, list, client.InNamespace(dgd.Namespace), client.MatchingLabels{quota.LabelGraphUID: string(uid)},
+		client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing the Workloads of deployment %s: %w", dgd.Name, err)
 	}
 	all := make([]*quota.Workload, 0, len(list.Items))

@@ -61,6 +61,7 @@ type Reconciler struct {
 	queued atomic.Bool
 	// strays are the names of deployments of which some pod is in a queue that they may not name themselves.
 	strays sync.Map
+	unseen unseen
 }
 
 // registry of providers, and the changes of what it knows.
@@ -101,6 +102,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	dgd := &nvidiav1beta1.DynamoGraphDeployment{}
 	if err := r.Client.Get(ctx, req.NamespacedName, dgd); err != nil {
 		r.strays.Delete(req.NamespacedName)
+		r.unseen.forget(req.NamespacedName)
 		r.Checks.Promises.Set(req.NamespacedName, nil)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
@@ -122,6 +124,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	again, err := r.check(ctx, &o)
 	steps := quota.Plan(o)
+	r.unseen.await(&o, &steps)
 	if wait := steps.Next.Sub(o.Now); !steps.Next.IsZero() && (again == 0 || wait < again) {
 		again = wait
 	}
@@ -180,6 +183,9 @@ func (r *Reconciler) apply(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDe
 	}
 	for _, w := range s.Create {
 		err := r.create(ctx, w)
+		if err != nil {
+			r.unseen.notCreated(client.ObjectKeyFromObject(dgd), w.Name)
+		}
 		if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsInternalError(err) {
 			r.Recorder.Eventf(dgd, nil, corev1.EventTypeWarning, EventWorkloadRefused, "Create", "%s", err.Error())
 		}

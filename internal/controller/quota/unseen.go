@@ -1,0 +1,50 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package quota
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/trellis-k8s/trellis/internal/quota"
+)
+
+// seenWithin is how long a Workload that was created is not created again while the cache does not show it. One that was deleted before the
+// cache had shown it is created after that.
+const seenWithin = 5 * time.Second
+
+// unseen are, by deployment, the names of Workloads that were created and that the cache has not shown yet, and since when. A second create
+// would be refused, but only after Kueue's webhooks were asked. Each deployment is reconciled by one worker at a time.
+type unseen struct{ byDeployment sync.Map }
+
+func (u *unseen) of(dgd types.NamespacedName) map[string]time.Time {
+	names, _ := u.byDeployment.LoadOrStore(dgd, map[string]time.Time{})
+	return names.(map[string]time.Time)
+}
+
+// forget drops what is known of a deployment.
+func (u *unseen) forget(dgd types.NamespacedName) { u.byDeployment.Delete(dgd) }
+
+// await takes out of the steps what was created and cannot be seen yet, and has the deployment evaluated again in time.
+func (u *unseen) await(o *quota.Observation, s *quota.Steps) {
+	names := u.of(types.NamespacedName{Namespace: o.DGD.Namespace, Name: o.DGD.Name})
+	for _, w := range o.Workloads {
+		delete(names, w.Name)
+	}
+	s.Create = slices.DeleteFunc(s.Create, func(w *quota.Workload) bool {
+		at, created := names[w.Name]
+		if until := at.Add(seenWithin); created && until.After(o.Now) {
+			s.LookAt(until)
+			return true
+		}
+		names[w.Name] = o.Now
+		return false
+	})
+}
+
+// notCreated has a Workload that could not be created be created again.
+func (u *unseen) notCreated(dgd types.NamespacedName, name string) { delete(u.of(dgd), name) }
