@@ -13,32 +13,42 @@ import (
 type asks struct {
 	base  Base
 	roles map[*trellisv1alpha1.ScalingGroup][]role
+	// workloads are those of the deployment, by name.
+	workloads map[string]*Workload
 }
 
 func (o *Observation) asks() asks {
-	a := asks{roles: map[*trellisv1alpha1.ScalingGroup][]role{}}
+	a := asks{roles: map[*trellisv1alpha1.ScalingGroup][]role{}, workloads: map[string]*Workload{}}
+	for _, w := range o.Workloads {
+		a.workloads[w.Name] = w
+	}
 	for _, sg := range o.Groups {
 		a.roles[sg] = rolesOf(sg)
 	}
 	roles := func(sg *trellisv1alpha1.ScalingGroup) []role { return a.roles[sg] }
-	a.base = baseOf(o.Groups, roles, func(sg *trellisv1alpha1.ScalingGroup) int32 { return min(inBase(sg), o.joining(sg, a.roles[sg])) })
+	a.base = baseOf(o.Groups, roles, func(sg *trellisv1alpha1.ScalingGroup) int32 { return o.joining(sg, &a) })
 	return a
 }
 
-// joining is how many replicas of a group have, or get, no Workload of their own. For the others the base would have quota that nothing
-// uses.
-func (o *Observation) joining(sg *trellisv1alpha1.ScalingGroup, roles []role) (n int32) {
+// joining is for how many replicas of a group a new base has quota: for the first ones, except those that have a Workload of their own.
+// For these it would have quota that nothing uses.
+func (o *Observation) joining(sg *trellisv1alpha1.ScalingGroup, a *asks) (n int32) {
 	pods, of := membersOf(sg, o.Pods), map[int32]string{}
 	for _, pod := range pods {
 		if ordinal, _, ok := render.ReplicaOf(pod); ok && pod.DeletionTimestamp == nil {
 			of[ordinal] = WorkloadOf(pod)
 		}
 	}
-	base := baseName(o.Groups)
+	base, most := baseName(o.Groups), inBase(sg)
 	for _, ordinal := range gang.Ordinals(sg, pods) {
+		if n == most {
+			break
+		}
 		name, exists := of[int32(ordinal)]
-		if own := named(o.Workloads, ownName(sg, int32(ordinal), roles)); !exists && own != nil && own.usable() {
-			name = own.Name
+		if !exists {
+			if own := a.workloads[ownName(sg, int32(ordinal), a.roles[sg])]; own != nil && own.usable() {
+				name = own.Name
+			}
 		}
 		if name == "" || name == base {
 			n++

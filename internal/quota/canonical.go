@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// canonical writes a pod's spec in one way for good: as JSON with sorted keys and without empty values. Whether Go's types write an empty
+// canonical is a stable text of a pod's spec: JSON with sorted keys and without empty values. Whether Go's types write an empty
 // value, or which order their fields have, changes from one version of client-go to another; names that hash it must not change with that.
 func canonical(spec corev1.PodSpec) string {
 	text, err := json.Marshal(spec)

@@ -110,7 +110,7 @@ func baseOf(groups []*trellisv1alpha1.ScalingGroup, roles func(*trellisv1alpha1.
 	return b
 }
 
-// rolesInBase is how many podsets the base has.
+// rolesInBase is how many podsets the base has at most.
 func rolesInBase(groups []*trellisv1alpha1.ScalingGroup) (n int) {
 	for _, sg := range groups {
 		for i := range sg.Spec.Roles {

@@ -94,14 +94,19 @@ type Joining struct {
 // included; workloads are those of the deployment.
 func Join(sg *trellisv1alpha1.ScalingGroup, groups []*trellisv1alpha1.ScalingGroup, existing []*corev1.Pod,
 	workloads []*Workload) *Joining {
-	j := &Joining{sg: sg, roles: rolesOf(sg), base: BaseOf(groups), of: map[int32]string{}, usable: map[string]*Workload{}}
+	return joinAs(sg, rolesOf(sg), BaseOf(groups), existing, workloads)
+}
+
+// joinAs is Join with the roles of the group, and the base as it would be created now.
+func joinAs(sg *trellisv1alpha1.ScalingGroup, roles []role, base Base, existing []*corev1.Pod, workloads []*Workload) *Joining {
+	j := &Joining{sg: sg, roles: roles, base: base, of: map[int32]string{}, usable: map[string]*Workload{}}
 	for _, w := range workloads {
 		if w.usable() {
 			j.usable[w.Name] = w
 		}
-	}
-	if stored := BaseAmong(workloads, groups); stored != nil {
-		j.base.PodSets = stored.Spec.PodSets
+		if w.Name == base.Name {
+			j.base.PodSets = w.Spec.PodSets
+		}
 	}
 	j.free = j.base.spaceFor(j.roles)
 	members := map[int32]bool{}

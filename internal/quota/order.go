@@ -5,7 +5,6 @@ package quota
 
 import (
 	"encoding/json"
-	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,10 +12,9 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/trellis-k8s/trellis/internal/gang"
-	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// annotationFollows is on Workloads that Trellis keeps inactive until that of the first replicas has quota. One that Kueue, or an
+// annotationFollows is on Workloads that Trellis keeps inactive until those of the first replicas have quota. One that Kueue, or an
 // administrator, has deactivated does not have it.
 const annotationFollows = "trellis.dev/follows-first-replicas"
 
@@ -48,7 +46,7 @@ func PatchOf(w *Workload, change map[string]any) ([]byte, error) {
 	return json.Marshal(patch)
 }
 
-// Follows reports whether a Workload gets no quota before that of the first replicas has it.
+// Follows reports whether a Workload gets no quota before those of the first replicas have it.
 func (w *Workload) Follows() bool { return w.Annotations[annotationFollows] != "" && !w.active() }
 
 // marked reports whether Trellis once had a Workload ask for no quota, and has not activated it since. Where the Workload is active,
@@ -70,49 +68,44 @@ func (w *Workload) hold() {
 	w.Spec.Active = ptr.To(false)
 }
 
-// follow are the Workloads that must not have quota before those of the first replicas have: Kueue admits Workloads in no order that
-// Trellis could rely on, and a replica that has quota while the first ones have none is placed by no one. It keeps from them what they
-// need. The base comes first, then first replicas that have a Workload of their own. Once pods of the deployment run, each replica waits
-// alone. members are the pods of each Workload.
-func (o *Observation) follow(of Base, members map[string][]*corev1.Pod) map[string]bool {
+// awaited are the Workloads that get quota before all others of their deployment: those of the first replicas, while one of them has none.
+// Kueue admits Workloads in no order that Trellis could rely on. In a graph that is placed in one domain, a replica that has quota while
+// the first ones have none is not placed, and keeps from them what they need. The base comes first, then first replicas that have a
+// Workload of their own. Once pods of the deployment run, each replica waits alone, and the result is empty.
+func (o *Observation) awaited(a asks) map[string]bool {
 	if o.Queue() == "" || slices.ContainsFunc(o.Pods, begun) {
 		return nil
 	}
-	first := o.first()
-	switch {
-	case len(members[of.Name]) > 0 && !o.hasQuota(of.Name):
-		first = map[string]bool{}
-	case !slices.ContainsFunc(slices.Collect(maps.Keys(first)), func(name string) bool { return !o.hasQuota(name) }):
+	first, lacking := o.first(a), false
+	for name := range first {
+		w := a.workloads[name]
+		lacks := w == nil || !w.holdsQuota()
+		if lacks && name == a.base.Name {
+			return map[string]bool{name: true}
+		}
+		lacking = lacking || lacks
+	}
+	if !lacking {
 		return nil
 	}
-	first[of.Name] = true
-	out := map[string]bool{}
-	for name := range members {
-		out[name] = !first[name]
-	}
-	for _, w := range o.Workloads {
-		out[w.Name] = !first[w.Name]
-	}
-	return out
+	return first
 }
 
-func (o *Observation) hasQuota(name string) bool {
-	w := named(o.Workloads, name)
-	return w != nil && w.holdsQuota()
-}
-
-// first are the Workloads of the pods of the first minAvailable replicas of all components.
-func (o *Observation) first() map[string]bool {
+// first are the Workloads of the first minAvailable replicas of all components: those that their pods name, or will name where they have
+// none. It omits replicas whose pods are older than the queue of their deployment.
+func (o *Observation) first(a asks) map[string]bool {
 	names := map[string]bool{}
 	for _, sg := range o.Groups {
+		if sg.DeletionTimestamp != nil {
+			continue
+		}
 		pods := membersOf(sg, o.Pods)
 		ordinals := gang.Ordinals(sg, pods)
 		slices.Sort(ordinals)
-		ordinals = ordinals[:min(len(ordinals), int(inBase(sg)))]
-		for _, pod := range pods {
-			ordinal, _, ok := render.ReplicaOf(pod)
-			if name := WorkloadOf(pod); ok && name != "" && pod.DeletionTimestamp == nil && slices.Contains(ordinals, int(ordinal)) {
-				names[name] = true
+		join := joinAs(sg, a.roles[sg], a.base, pods, o.Workloads)
+		for _, ordinal := range ordinals[:min(len(ordinals), int(inBase(sg)))] {
+			if !unqueued(pods, int32(ordinal)) {
+				names[join.workloadFor(int32(ordinal))] = true
 			}
 		}
 	}

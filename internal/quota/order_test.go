@@ -55,9 +55,13 @@ func TestFirstReplicasFirst(t *testing.T) {
 		"a pod of another runs": {func(w *world) {
 			w.pods[len(w.pods)-1].Spec.SchedulingGates = nil
 		}, []string{"g-base", "g-work-1", "g-work-2"}},
-		"no pod of the first replicas is left": {func(w *world) {
+		"the pods of the first replicas are being recreated": {func(w *world) {
 			w.gone(w.groups[0], 0)
-		}, []string{"g-base", "g-work-1", "g-work-2"}},
+		}, []string{"g-base"}},
+		"the first replicas were scaled in": {func(w *world) {
+			w.gone(w.groups[0], 0)
+			w.groups[0].Spec.Replicas = 2
+		}, []string{"g-work-1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, group("work", 3, 1, "8"))
@@ -110,6 +114,26 @@ func TestKueueDecidesFirst(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// Pods are created side by side, and become visible in any order.
+func TestFollowersAreVisibleFirst(t *testing.T) {
+	w := newWorld(t, group("work", 2, 1, "8"))
+	w.make(w.groups[0], 0, 1)
+	all := w.pods
+	w.pods = all[1:]
+	lines, next := w.look()
+	if len(lines) > 0 || !next.Equal(noon.Add(firstWord)) {
+		t.Errorf("%q, and the next look is at %v", lines, next)
+	}
+	w.pods = all
+	if lines, _ = w.look(); len(lines) != 1 {
+		t.Errorf("with all pods: %q", lines)
+	}
+	w.pods, w.workloads, w.now = all[1:], nil, next
+	if lines, _ = w.look(); len(lines) != 1 || len(w.active()) > 0 {
+		t.Errorf("no pod of the first replicas is created: %q, active %q", lines, w.active())
 	}
 }
 
@@ -232,10 +256,12 @@ func TestActiveAgain(t *testing.T) {
 	w.step()
 	set(w.workloads[0], workloadReserved, metav1.ConditionFalse, "8 more needed")
 	set(w.workloads[0], workloadEvicted, metav1.ConditionTrue, "The workload is deactivated")
-	w.workloads[0].Status.Conditions[1].Reason = reasonDeactivated
 	o := w.observation()
-	if got := o.Report().Message; !strings.HasSuffix(got, ": 8 more needed") {
-		t.Error(got)
+	for _, reason := range []string{"Deactivated", "DeactivatedDueToRequeuingLimitExceeded"} {
+		w.workloads[0].Status.Conditions[1].Reason = reason
+		if got := o.Report().Message; !strings.HasSuffix(got, ": 8 more needed") {
+			t.Error(got)
+		}
 	}
 	w.workloads[0].Status.Conditions[1].Reason = "Preempted"
 	if got := o.Report().Message; !strings.HasSuffix(got, ": The workload is deactivated") {
@@ -269,8 +295,18 @@ func TestFirstReplicasThatAreAlone(t *testing.T) {
 	if diff := cmp.Diff([]string{"g-base", "g-work-0", "g-work-1"}, w.active()); diff != "" {
 		t.Errorf("the first ones have quota (-want +got):\n%s", diff)
 	}
-	w.pods[0].Spec.SchedulingGates = nil
+	w.gone(work, 0)
 	w.workloads[1].Status.Conditions = nil
+	w.step()
+	if diff := cmp.Diff([]string{"g-base", "g-work-0"}, w.active()); diff != "" {
+		t.Errorf("it lost its quota, and its pods are being recreated (-want +got):\n%s", diff)
+	}
+	w.make(work, 0)
+	w.step()
+	if diff := cmp.Diff([]string{"g-base", "g-work-0"}, w.active()); diff != "" {
+		t.Errorf("its pods are recreated (-want +got):\n%s", diff)
+	}
+	w.pods[0].Spec.SchedulingGates = nil
 	w.step()
 	if diff := cmp.Diff([]string{"g-base", "g-work-0", "g-work-1"}, w.active()); diff != "" {
 		t.Errorf("each waits alone (-want +got):\n%s", diff)

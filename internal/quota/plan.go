@@ -50,8 +50,8 @@ type Steps struct {
 	// Requeue are Workloads without quota that wait in another queue than Queue, which the deployment names.
 	Requeue []*Workload
 	Queue   string
-	// Hold are Workloads that follow that of the first replicas from now on, which has no quota. Resume are those that do not have to any
-	// more.
+	// Hold are Workloads that follow those of the first replicas from now on, which have no quota. Resume are those that do not have to
+	// any more.
 	Hold, Resume []*Workload
 	// Unmark are Workloads that Trellis had ask for no quota, and that another client has activated.
 	Unmark []*Workload
@@ -71,32 +71,32 @@ func Plan(o Observation) Steps {
 		}
 	}
 	a := o.asks()
-	kept, follow := o.kept(a), o.follow(a.base, members)
-	exists := map[string]*Workload{}
+	kept, awaited := o.kept(a), o.awaited(a)
 	for _, w := range o.Workloads {
-		exists[w.Name] = w
 		if w.DeletionTimestamp == nil {
 			used := len(members[w.Name]) > 0 || kept[w.Name]
-			s.change(w, used, follow[w.Name], o.Now)
+			s.change(w, used, follows(w.Name, awaited), o.Now)
 		}
 	}
 	if o.Queue() == "" || o.Refused() != nil {
 		return s
 	}
-	s.create(o, a, exists, follow, members)
+	s.create(o, a, awaited, members)
 	return s
 }
 
+// follows reports whether a Workload gets no quota before the awaited ones have it.
+func follows(name string, awaited map[string]bool) bool { return len(awaited) > 0 && !awaited[name] }
+
 // firstWord is how long Kueue has to decide about the first replicas before the Workloads that follow theirs are created, inactive. Mostly
-// it gives quota at once, and they are created active. Kueue looks less and less often at pods whose Workload does not exist, so it is
-// short.
+// it gives quota at once, and they are created active. Kueue looks less and less often at pods whose Workload does not exist, so this time
+// is short. The API server's timestamps are of whole seconds: it ends up to one second earlier.
 const firstWord = 2 * time.Second
 
 // create decides which Workloads that pods name and that do not exist are created now.
-func (s *Steps) create(o Observation, a asks, exists map[string]*Workload, follow map[string]bool, members map[string][]*corev1.Pod) {
-	base := exists[a.base.Name]
+func (s *Steps) create(o Observation, a asks, awaited map[string]bool, members map[string][]*corev1.Pod) {
 	for _, name := range slices.Sorted(maps.Keys(members)) {
-		if exists[name] != nil {
+		if a.workloads[name] != nil {
 			continue
 		}
 		sets := o.podSetsFor(a, name, members[name])
@@ -104,40 +104,46 @@ func (s *Steps) create(o Observation, a asks, exists map[string]*Workload, follo
 			continue
 		}
 		w := o.workload(name, sets, members[name])
-		if name == a.base.Name {
-			base = w
+		if follows(name, awaited) {
+			if until := o.undecided(a, awaited, members[name]); until.After(o.Now) {
+				s.LookAt(until)
+				continue
+			}
+			w.hold()
 		}
 		s.Create = append(s.Create, w)
 	}
-	until := o.undecided(base)
-	s.Create = slices.DeleteFunc(s.Create, func(w *Workload) bool {
-		if follow[w.Name] && until.After(o.Now) {
-			s.LookAt(until)
-			return true
-		}
-		if follow[w.Name] {
-			w.hold()
-		}
-		return false
-	})
 }
 
-// undecided is until when Kueue may still decide about the first replicas' Workload; the zero time once it has.
-func (o *Observation) undecided(base *Workload) time.Time {
-	if base == nil || !base.undecided() {
-		return time.Time{}
+// undecided is until when pods wait for Kueue's decision about the awaited Workloads before their own is created; the zero time once it has
+// decided. Awaited Workloads that do not exist, or are not visible yet, get that time from the pods' creation.
+func (o *Observation) undecided(a asks, awaited map[string]bool, pods []*corev1.Pod) (until time.Time) {
+	since := pods[0].CreationTimestamp
+	for _, pod := range pods {
+		if pod.CreationTimestamp.Before(&since) {
+			since = pod.CreationTimestamp
+		}
 	}
-	if base.UID == "" {
-		return o.Now.Add(firstWord) // it is created now
+	for name := range awaited {
+		w := a.workloads[name]
+		switch {
+		case w == nil:
+		case w.undecided():
+			since = w.CreationTimestamp
+		default:
+			continue
+		}
+		if at := since.Add(firstWord); at.After(until) {
+			until = at
+		}
 	}
-	until := base.CreationTimestamp.Add(firstWord)
 	if until.After(o.Now.Add(2 * firstWord)) {
 		return time.Time{} // the API server's clock is ahead
 	}
 	return until
 }
 
-// change decides about a Workload that exists: used by pods or successors, and to follow that of the first replicas.
+// change decides about a Workload that exists: used by pods or successors, and to follow those of the first replicas.
 func (s *Steps) change(w *Workload, used, follow bool, now time.Time) {
 	switch {
 	case w.Finished(), !used:

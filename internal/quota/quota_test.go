@@ -65,6 +65,7 @@ func (w *world) make(sg *trellisv1alpha1.ScalingGroup, ordinals ...int32) {
 	for _, ordinal := range ordinals {
 		for index := range render.PodsPerReplica(sg) {
 			pod := gangtest.Pod(sg, ordinal, index)
+			pod.CreationTimestamp = metav1.NewTime(w.now)
 			joining.Add(pod)
 			w.pods = append(w.pods, pod)
 		}

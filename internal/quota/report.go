@@ -21,7 +21,7 @@ const maxKueueMessage = 512
 type Report struct {
 	Reserved        bool
 	Reason, Message string
-	// Undecided: not all is admitted, but only since Kueue has not answered yet, or Workloads are being created. That passes soon.
+	// Undecided: not all is admitted, but only because Kueue has not answered yet, or Workloads do not exist yet. Usually that passes soon.
 	Undecided bool
 }
 

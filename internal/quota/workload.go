@@ -5,6 +5,7 @@ package quota
 
 import (
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -83,7 +84,7 @@ const (
 	workloadFinished = "Finished"
 )
 
-// reasonDeactivated is why Kueue evicts a Workload that is not active.
+// reasonDeactivated is how the reasons begin for which Kueue evicts a Workload that is not active.
 const reasonDeactivated = "Deactivated"
 
 // Admitted reports whether Kueue lets the pods of a Workload run.
@@ -147,7 +148,7 @@ func (w *Workload) placesPods() bool {
 // why is what Kueue says of a Workload that is not admitted: why it was evicted, or else why it has no quota.
 func (w *Workload) why() string {
 	if w.Follows() {
-		return "it follows the Workload of the first replicas, which has no quota yet"
+		return "it waits until the first replicas have quota"
 	}
 	if pause, is := w.paused(); is {
 		return pause.String()
@@ -157,7 +158,7 @@ func (w *Workload) why() string {
 	}
 	for _, kind := range []string{workloadFinished, workloadEvicted, workloadReserved, workloadAdmitted} {
 		c := meta.FindStatusCondition(w.Status.Conditions, kind)
-		if c == nil || c.Message == "" || kind == workloadEvicted && c.Reason == reasonDeactivated {
+		if c == nil || c.Message == "" || kind == workloadEvicted && strings.HasPrefix(c.Reason, reasonDeactivated) {
 			continue // it is active again, and Kueue keeps what was until it has quota
 		}
 		if (kind == workloadReserved || kind == workloadAdmitted) == (c.Status == metav1.ConditionFalse) {

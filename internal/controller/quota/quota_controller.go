@@ -107,7 +107,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if joined, err := r.join(ctx, dgd); joined || err != nil {
-		return ctrl.Result{}, err // the deployment's event brings us back
+		return ctrl.Result{}, err // the deployment's event requeues it
 	}
 	if dgd.DeletionTimestamp != nil || !Concerns(dgd) {
 		r.Checks.Promises.Set(req.NamespacedName, nil)
@@ -115,7 +115,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	own, _ := Reader(ctx, r.Providers)
 	if own == nil {
-		return ctrl.Result{}, nil // a change of the provider's state brings us back
+		return ctrl.Result{}, nil // a change of the provider's state requeues the deployment
 	}
 	r.queued.Store(true)
 	o, err := r.observe(ctx, own, dgd)

@@ -4,6 +4,7 @@
 package quota
 
 import (
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -35,10 +36,10 @@ func (u *unseen) await(o *quota.Observation, s *quota.Steps) {
 	for _, w := range o.Workloads {
 		delete(names, w.Name)
 	}
+	maps.DeleteFunc(names, func(_ string, at time.Time) bool { return !at.Add(seenWithin).After(o.Now) })
 	s.Create = slices.DeleteFunc(s.Create, func(w *quota.Workload) bool {
-		at, created := names[w.Name]
-		if until := at.Add(seenWithin); created && until.After(o.Now) {
-			s.LookAt(until)
+		if at, created := names[w.Name]; created {
+			s.LookAt(at.Add(seenWithin))
 			return true
 		}
 		names[w.Name] = o.Now
@@ -46,5 +47,5 @@ func (u *unseen) await(o *quota.Observation, s *quota.Steps) {
 	})
 }
 
-// notCreated has a Workload that could not be created be created again.
+// notCreated allows a Workload whose creation failed to be created again.
 func (u *unseen) notCreated(dgd types.NamespacedName, name string) { delete(u.of(dgd), name) }

@@ -43,7 +43,7 @@ func (r *Reconciler) join(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDep
 	}
 	r.strays.Store(name, true) // until it has the label
 	if own, _ := Reader(ctx, r.Providers); own == nil {
-		return false, nil // a change of the provider's state brings us back
+		return false, nil // a change of the provider's state requeues the deployment
 	}
 	return true, r.label(ctx, dgd, queue)
 }
