@@ -210,7 +210,7 @@ func (w *world) removeOne(pod *corev1.Pod) {
 	w.remove(pod)
 }
 
-// loseNode takes a node out of the cluster, as when its machine is gone for good.
+// loseNode takes a node out of the cluster, as when its machine is gone permanently.
 func (w *world) loseNode(name string) {
 	GinkgoHelper()
 	w.remove(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})

@@ -53,7 +53,7 @@ func ordinalsOf(sg *trellisv1alpha1.ScalingGroup, byOrdinal map[int][]*corev1.Po
 	return ordinals, group.Wanted(replicas) - len(ordinals)
 }
 
-// markSurplus finds the replicas not placed that are more than the component wants for good, the highest ordinals first. beyond are
+// markSurplus finds the replicas not placed that are more than the component wants permanently, the highest ordinals first. beyond are
 // those without a state; they count as wanted unless they are surplus.
 func (r *Request) markSurplus(sg *trellisv1alpha1.ScalingGroup, states []replicaState, beyond int) {
 	surplus := len(states) + beyond - int(sg.Spec.Replicas)

@@ -59,7 +59,7 @@ type Request struct {
 	stayed           map[string][]string
 	// left are replicas that do not return to their former domain first, and why.
 	left map[Key]left
-	// surplus replicas are more than the component wants for good: they wait for capacity alongside an update and no one is notified.
+	// surplus replicas are more than the component wants permanently: they wait for capacity alongside an update and no one is notified.
 	surplus map[Key]bool
 	// halves are complete replicas of which some pods are open and others gated.
 	halves map[Key]replicaState
@@ -134,7 +134,7 @@ func (r *Request) AllWaiting(code, message string) []Waiting {
 	return out
 }
 
-// Surplus reports whether a replica is more than the component wants for good, for the time of an update: no one is notified when it is
+// Surplus reports whether a replica is more than the component wants permanently, for the time of an update: no one is notified when it is
 // not placed.
 func (r *Request) Surplus(component string, ordinal int) bool {
 	return r.surplus[Key{component, ordinal}]

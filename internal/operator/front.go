@@ -107,7 +107,7 @@ func newFront(ctx context.Context, restConfig *rest.Config, o Options, mgr ctrl.
 
 // +kubebuilder:rbac:groups=authentication.k8s.io,resources=selfsubjectreviews,verbs=create
 
-// userName is whom the API server takes the operator for.
+// userName is the user as which the API server authenticates the operator.
 func userName(restConfig *rest.Config) (string, error) {
 	api, err := authenticationv1.NewForConfig(restConfig)
 	if err != nil {

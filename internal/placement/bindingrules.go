@@ -12,8 +12,8 @@ import (
 // Pods that rules about other pods bind ([topology.Binding]) are placed one by one, each together with those before it. Counting them host
 // by host is an upper bound of what a domain holds, so it still reports which domains are worth a try. The first pass takes for each pod
 // the best host that the rules allow as things are. The second pass goes over all ways to spread them, as for other pods, where no order of
-// the pods could be allowed it leaves out what is barred for good; each way that it finds has to be one in which the kube-scheduler binds
-// the pods in every order (ordered).
+// the pods could be allowed it leaves out what is barred permanently; each way that it finds has to be one in which the kube-scheduler
+// binds the pods in every order (ordered).
 
 // bind asks what binds the pods that wait, and gives their shapes the rules. It returns what ends the following.
 func (p *planner) bind() (end func()) {
@@ -126,7 +126,7 @@ func (s *search) bestAllowed(dm *demand, at, scope topology.DomainID, left int, 
 	return best
 }
 
-// allowed is how many of at most k pods of a demand the rules do not bar from a host for good.
+// allowed is how many of at most k pods of a demand the rules do not bar from a host permanently.
 func (s *search) allowed(dm *demand, n topology.NodeID, scope topology.DomainID, k int) int {
 	if !dm.together() {
 		return k

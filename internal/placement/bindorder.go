@@ -59,8 +59,8 @@ func (s *search) takenTogether() (list []take) {
 	return list
 }
 
-// maxStates bounds the sets of bound pods that are looked at for one way to place a gang. Beyond it some order is taken for good if one was
-// found, and every order if none was found that fails.
+// maxStates bounds the sets of bound pods that are looked at for one way to place a gang. Beyond it, one order that was found is
+// enough where some order is needed, and every order is taken to work if none was found that fails.
 const maxStates = 2048
 
 // orders are pods that wait to be bound, all of which are off their hosts at first.

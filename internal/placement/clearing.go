@@ -148,7 +148,7 @@ func (c *clearing) spare(gangs []gangAt) {
 	}
 }
 
-// place puts the group on what is free and sees which pods then have to leave for good.
+// place puts the group on what is free and sees which pods then have to leave permanently.
 func (c *clearing) place() *freeing {
 	u, s := prepare(c.p.tree, c.group), c.search()
 	if !s.place(u, c.domain) {

@@ -98,7 +98,7 @@ func (p *planner) preemptReplica(a *attempt, si, ri int) bool {
 	return true
 }
 
-// capacity is a place for a gang, and what it costs others. The unit's demands know their hosts.
+// freeing is a place for a gang, and what it costs others. The unit's demands know their hosts.
 type freeing struct {
 	domain topology.DomainID
 	unit   *unit

@@ -10,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/framework"
@@ -22,7 +21,7 @@ import (
 //
 //	ScalingGroup -> LeaderWorkerSet -> StatefulSet -> leader -> StatefulSet -> workers
 //
-// which no one wants to climb for every pod of a cluster: their labels say which group, by UID, and which pod of which replica they are.
+// To read these owners for every pod of a cluster costs too much: the pods' labels have the group's UID, the replica and the pod's index.
 const (
 	// AnnotationWorkload on a deployment names what makes the pods of its multinode components: one of [specs.Makers].
 	AnnotationWorkload = "trellis.dev/workload"
@@ -131,26 +130,4 @@ func markForSet(pod *corev1.Pod, sg *trellisv1alpha1.ScalingGroup) {
 	pod.Labels[LabelSetIndex] = pod.Labels[LabelPodIndex]
 	delete(pod.Labels, LabelPodIndex)
 	pod.Labels[LabelGroupUID] = string(sg.UID)
-}
-
-// GroupOf is the scaling group that a pod belongs to: the one that owns it, or the one its labels name when a LeaderWorkerSet's StatefulSet
-// does.
-func GroupOf(pod *corev1.Pod) (name string, uid types.UID, ok bool) {
-	owner := metav1.GetControllerOfNoCopy(pod)
-	switch {
-	case owner == nil:
-		return "", "", false
-	case owner.Kind == "ScalingGroup":
-		return owner.Name, owner.UID, true
-	case owner.Kind != "StatefulSet":
-		return "", "", false
-	}
-	name, uid = pod.Labels[LabelScalingGroup], types.UID(pod.Labels[LabelGroupUID])
-	return name, uid, name != "" && uid != ""
-}
-
-// Member reports whether a pod belongs to this very scaling group.
-func Member(pod *corev1.Pod, sg *trellisv1alpha1.ScalingGroup) bool {
-	_, uid, ok := GroupOf(pod)
-	return ok && uid == sg.UID
 }

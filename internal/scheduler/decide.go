@@ -167,7 +167,7 @@ func (l *ledger) failureOf(o gang.Observation, r *gang.Request) backoff {
 }
 
 // endRefused has gangs requeued of which a part is released, when the release of the rest has been refused for long: what is bound of them
-// would keep its capacity for good.
+// would keep its capacity permanently.
 func (l *ledger) endRefused(r *gang.Request, failed backoff, d *decision) {
 	now := l.clock.Now()
 	if !failed.repeated() || now.Sub(failed.since) < servedPatience*l.options.RequeueAfter {

@@ -38,7 +38,7 @@ type decision struct {
 	parted map[string]string
 	// promised is what of the graph has quota of Kueue, and is not admitted before its place is reserved.
 	promised promised
-	// wake is whom the decision concerns, events what it reports on the graph.
+	// wake are the graphs that the decision concerns, events what it reports on the graph.
 	wake   wake
 	events []event
 }

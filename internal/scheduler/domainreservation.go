@@ -18,9 +18,6 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// EventDomainReserved means that hosts of a domain are reserved for a gang.
-const EventDomainReserved = "DomainReserved"
-
 // reserveDomain starts, renews, reports or ends the domain reservation of a graph that has just been planned.
 func (r *domainReserver) reserveDomain(
 	ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, request *gang.Request, planned *placement.Result, d *decision,

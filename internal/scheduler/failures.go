@@ -31,7 +31,7 @@ func (f failures) note(name types.NamespacedName, err error, now time.Time) back
 	return f[name]
 }
 
-// repeated: a single failure may be a moment's, and is not reported.
+// repeated: a single failure may be transient, and is not reported.
 func (b backoff) repeated() bool { return b.times > 1 }
 
 // pauses reports whether the next try is still to come.

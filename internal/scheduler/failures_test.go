@@ -24,7 +24,7 @@ func placedSoFar(t *testing.T) int {
 	return int(m.GetCounter().GetValue())
 }
 
-// A release that is refused for good is reported, is tried again less and less often, and counts as one replica placed.
+// A release that is refused permanently is reported, is tried again less and less often, and counts as one replica placed.
 func TestRefusedReleasesAreReported(t *testing.T) {
 	for name, refuse := range map[string]func(*opening){
 		"the first pod": func(p *opening) { p.failing = "g2-work-0-0" },

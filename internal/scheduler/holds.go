@@ -151,7 +151,7 @@ func (h *holds) trackPreempted(pod *corev1.Pod, now time.Time) {
 	}
 }
 
-// wasPreempted reports whether a replica, as [gang.Of] names it, had to free capacity of late.
+// wasPreempted reports whether a replica, as [gang.Of] names it, had to free capacity recently.
 func (h *holds) wasPreempted(replica string) bool {
 	_, lost := h.preempted[replica]
 	return lost

@@ -214,7 +214,7 @@ func (l *ledger) evicted(pod *corev1.Pod) {
 }
 
 // gangBegun notes that a pod of a gang is released: from now on the others keep their capacity until they are released too, or it would be
-// lost to others, and what is released would wait for the rest for good.
+// lost to others, and what is released would wait for the rest permanently.
 func (l *ledger) gangBegun(rest []gang.Release) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -108,7 +108,7 @@ func (q *queue) addGraph(dgd *nvidiav1beta1.DynamoGraphDeployment) {
 	q.add(client.ObjectKeyFromObject(dgd))
 }
 
-// wakeUp asks for a look at those whom an event or a decision concerns.
+// wakeUp requeues the graphs that an event or a decision concerns.
 func (q *queue) wakeUp(w wake) {
 	for _, name := range w.now {
 		q.add(name)

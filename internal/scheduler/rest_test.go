@@ -176,7 +176,7 @@ func TestAGangThatWasNeverWholeIsEvicted(t *testing.T) {
 	}
 }
 
-// A webhook refuses the release of the rest of a gang for good: what is bound of it does not keep its capacity for good.
+// A webhook refuses the release of the rest of a gang permanently: what is bound of it does not keep its capacity permanently.
 func TestAGangWhoseRestIsNeverReleasedIsEvicted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, p, o := newOpening(t)

@@ -8,7 +8,7 @@
 // writers outside it send one patch a pod. What was decided but is not yet visible in the API lives in the ledger only, and is rebuilt from
 // pinned, unbound pods after a restart:
 //
-//	events ──> ledger ──┐ (whom to wake)
+//	events ──> ledger ──┐ (graphs to wake)
 //	events ──> queue of graphs ──> observe ──> ledger decides: placement.PlanGraph ──> release (writers) ──> pods
 //	                                                  └──> results ──> DGD status
 //

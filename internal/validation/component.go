@@ -59,23 +59,6 @@ func volumeMounts(s component) field.ErrorList {
 	return errs
 }
 
-func sharedMemory(s component) field.ErrorList {
-	m := s.alpha.SharedMemory
-	if m == nil {
-		return nil
-	}
-	path := s.path.Child("sharedMemorySize")
-	switch {
-	case m.Disabled && !m.Size.IsZero():
-		return one(field.Forbidden(path, "size must not be set when disabled is true; remove one of the two"))
-	case !m.Disabled && m.Size.IsZero():
-		return one(field.Required(path, "%s is required when disabled is false", path))
-	case m.Size.Sign() < 0:
-		return one(field.Invalid(path, m.Size.String(), "must be more than 0"))
-	}
-	return nil
-}
-
 // frontendSidecar: v1alpha1 makes a container of a fixed name, v1beta1 names one of the podTemplate.
 func frontendSidecar(s component) field.ErrorList {
 	if s.alpha.FrontendSidecar == nil {

@@ -77,13 +77,6 @@ var multinodeTypes = []string{
 // explicitType is the type of the service, of v1alpha1 also one that v1beta1 does not have; "" for none.
 func (s component) explicitType() string { return cmp.Or(string(s.Type), s.alpha.ComponentType) }
 
-func sharedMemorySign(s component) field.ErrorList {
-	if size := s.SharedMemorySize; s.alpha.SharedMemory == nil && size != nil && size.Sign() < 0 {
-		return one(field.Invalid(s.path.Child("sharedMemorySize"), size.String(), "must not be negative; 0 turns shared memory off"))
-	}
-	return nil
-}
-
 // mainImage: there is no image that would do for every component.
 func mainImage(s component) field.ErrorList {
 	if s.mainImage() != "" {

@@ -8,27 +8,13 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
-
-// inSync reports whether what is served is what the next start, and another replica, would serve. It has no series without webhooks and
-// conversion.
-var inSync = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-	Name: "trellis_webhook_certificate_in_sync",
-	Help: "1 while the webhooks' certificate is in its Secret and the definitions trust it, 0 while what is served cannot be kept.",
-}, nil)
-
-func init() { metrics.Registry.MustRegister(inSync) }
-
-// Collectors returns the metrics of the webhooks, for those that compare them with the docs.
-func Collectors() []prometheus.Collector { return []prometheus.Collector{inSync, turnedAway} }
 
 // createWithin bounds the requests of a start, which is not worth more: it is repeated.
 const createWithin = 10 * time.Second

@@ -66,7 +66,7 @@ var _ = Describe("A rolling update", func() {
 		watcher.expect("Worker", 1, 2)
 		w.setImage("g", "Worker", "example.com/vllm:2")
 		w.hasCondition("g", nvidiav1alpha1.ConditionRolledOut, metav1.ConditionFalse, nvidiav1alpha1.ReasonRolloutWaitsForCapacity, "Worker: 0 of 1", "replica 1", "in one rack")
-		Expect(meta.IsStatusConditionTrue(w.dgd("g").Status.Conditions, nvidiav1alpha1.ConditionPlaced)).To(BeTrue(), "what is wanted for good is placed")
+		Expect(meta.IsStatusConditionTrue(w.dgd("g").Status.Conditions, nvidiav1alpha1.ConditionPlaced)).To(BeTrue(), "what is wanted permanently is placed")
 		w.hasEvent("DynamoGraphDeployment", "g", nvidiav1alpha1.ReasonRolloutWaitsForCapacity, "Worker")
 		watcher.allow(blocker)
 		w.remove(blocker)

@@ -45,7 +45,7 @@ func (s *Subject) replicas(plan whatif.Plan) []Replica {
 		for _, pod := range pods[sg.Name] {
 			if ordinal, _, ok := render.ReplicaOf(pod); ok {
 				byOrdinal[int(ordinal)] = append(byOrdinal[int(ordinal)], pod)
-				ordinals = append(ordinals, int(ordinal)) // also of those that go for good
+				ordinals = append(ordinals, int(ordinal)) // also of those that go permanently
 			}
 		}
 		slices.Sort(ordinals)

@@ -63,7 +63,7 @@ func (d *domains) forget(name types.NamespacedName) {
 }
 
 // prepareDomains makes the ComputeDomains of replicas whose pods are to be made, before their pods, which wait for what the driver makes of
-// them; and deletes those of replicas that are gone for good. A replica whose ComputeDomain cannot be made gets no pods.
+// them; and deletes those of replicas that are gone permanently. A replica whose ComputeDomain cannot be made gets no pods.
 func (r *Reconciler) prepareDomains(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, s *steps) error {
 	if render.ReplicaDomain(sg, 0) == nil {
 		return nil

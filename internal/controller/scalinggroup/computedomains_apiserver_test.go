@@ -108,7 +108,7 @@ var _ = Describe("Replicas with a ComputeDomain of their own", func() {
 		s.settle()
 		Expect(s.domains()).To(Equal(both))
 
-		By("a replica that is gone for good takes it along, also after a restart of the operator")
+		By("a replica that is gone permanently takes it along, also after a restart of the operator")
 		s.r.domains.groups = nil
 		s.change(func(spec *trellisv1alpha1.ScalingGroupSpec) { spec.Replicas = 1 })
 		s.settle()

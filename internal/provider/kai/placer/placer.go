@@ -137,7 +137,7 @@ func (Placer) Kept(pods []*corev1.Pod) bool {
 	return true
 }
 
-// Release implements provider.Placer: the pod becomes a member of the PodGroup, which lists its replica by now. KAI chooses whom it evicts
+// Release implements provider.Placer: the pod becomes a member of the PodGroup, which lists its replica by now. KAI evicts pods
 // in an order of its own, and continues until there is capacity: pinned to the planned rack, let alone hosts, a gang had all evicted that
 // come before those that are there. So one that preempts is pinned to the widest domain, and KAI holds it to one rack by the constraint of
 // its leaf. KAI is not told which pods are to be apart, so those keep their hosts.

@@ -33,7 +33,7 @@ const howToServe = "it requires Kubernetes 1.37 or later whose API server runs w
 	"--feature-gates=GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true"
 
 // Probe implements provider.Provider: what is served, and whether what is written is kept. Fields behind a feature gate that is off are
-// dropped without a word, so objects are created dry and read back.
+// dropped without an error, so objects are created dry and read back.
 func (p Placer) Probe(ctx context.Context) (provider.State, error) {
 	for _, n := range needed {
 		list, err := p.Discovery.ServerResourcesForGroupVersion(n.version)

@@ -32,7 +32,7 @@ func (l *ledger) learnRefusals(o gang.Observation, gangs map[string]eviction, ev
 		}
 		former[of] = former[of] || record.former()
 	}
-	round := lesson{graph: client.ObjectKeyFromObject(o.DGD), places: map[string]bool{}}
+	round := learning{graph: client.ObjectKeyFromObject(o.DGD), places: map[string]bool{}}
 	for _, pod := range o.Pods {
 		of := pod.Annotations[render.AnnotationGang]
 		if !evicted[of] || !gangs[of].refused() || former[of] {
@@ -73,8 +73,8 @@ func without(hosts, bound []string) []string {
 	return left
 }
 
-// lesson is what is learnt of the gangs of a graph in one look.
-type lesson struct {
+// learning is what is learnt of the gangs of a graph in one look.
+type learning struct {
 	graph types.NamespacedName
 	// places are those that are noted, by shape and name, names those of them that are new, in order.
 	places map[string]bool
@@ -82,7 +82,7 @@ type lesson struct {
 }
 
 // first reports whether a place is not noted yet, and notes it.
-func (n *lesson) first(shape, name string) bool {
+func (n *learning) first(shape, name string) bool {
 	key := shape + "\x00" + name
 	if n.places[key] {
 		return false
@@ -118,7 +118,7 @@ func objectionTo(o gang.Observation, pod *corev1.Pod) string {
 }
 
 // learn notes where a pod was refused: in the hosts that it names, or in the domain that it is pinned to.
-func (l *ledger) learn(round *lesson, t gang.Tried, said string) {
+func (l *ledger) learn(round *learning, t gang.Tried, said string) {
 	if len(t.Hosts) == 0 {
 		l.learnDomain(round, t, t.Domain, said)
 		return
@@ -136,7 +136,7 @@ func (l *ledger) learn(round *lesson, t gang.Tried, said string) {
 	}
 }
 
-func (l *ledger) learnDomain(round *lesson, t gang.Tried, path topology.Path, said string) {
+func (l *ledger) learnDomain(round *learning, t gang.Tried, path topology.Path, said string) {
 	if name := path.String(); round.first(t.Shape, name) {
 		l.refused(round.graph, t.Shape, refusal{place: topology.Refused{Labels: t.Labels(path)}, name: name, said: said, path: path})
 	}

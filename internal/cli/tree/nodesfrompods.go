@@ -25,12 +25,12 @@ const (
 
 // tree draws one view with the pods of the graphs that are shown by it.
 func (s *Scene) tree(v view, graphs []*graphPods, count counter, whole bool) Tree {
-	p := planter{counter: count, domains: map[string]*Domain{}, pods: map[string][]Pod{}}
+	p := treeBuilder{counter: count, domains: map[string]*Domain{}, pods: map[string][]Pod{}}
 	if whole {
 		p.foreign = s.foreign(v, graphs, count)
 	}
 	p.levels, p.node = v.above()
-	strangers := map[string]map[string]string{} // nodes known from pods only, with the labels of the domain that a pod was pinned to
+	onlyFromPods := map[string]map[string]string{} // nodes known from pods only, with the labels of the domain that a pod was pinned to
 	for _, g := range graphs {
 		if !g.in.equal(v) {
 			continue
@@ -38,7 +38,7 @@ func (s *Scene) tree(v view, graphs []*graphPods, count counter, whole bool) Tre
 		for _, pod := range g.pods {
 			if pod.node != "" {
 				p.pods[pod.node] = append(p.pods[pod.node], pod.Pod)
-				strangers[pod.node] = pod.object.Spec.NodeSelector
+				onlyFromPods[pod.node] = pod.object.Spec.NodeSelector
 			}
 		}
 	}
@@ -47,23 +47,23 @@ func (s *Scene) tree(v view, graphs []*graphPods, count counter, whole bool) Tre
 	hosts := s.hostsOf(v)
 	for _, n := range s.Nodes {
 		if hosts.Has(n.Name) || p.pods[n.Name] != nil {
-			p.plant(n.Name, n.Labels, count.state(n.Name), "")
+			p.addNode(n.Name, n.Labels, count.state(n.Name), "")
 		}
-		delete(strangers, n.Name)
+		delete(onlyFromPods, n.Name)
 	}
-	for name, labels := range strangers {
+	for name, labels := range onlyFromPods {
 		state := StateGone
 		if s.NodesHidden {
 			state = ""
 		}
-		p.plant(name, labels, state, stateUnknown)
+		p.addNode(name, labels, state, stateUnknown)
 	}
 	root.sum()
 	return Tree{Topology: v.name, Levels: v.names(), Cluster: root}
 }
 
-// planter puts nodes into a tree that grows with them.
-type planter struct {
+// treeBuilder puts nodes into a tree that grows with them.
+type treeBuilder struct {
 	counter
 	levels  topology.Levels
 	node    string
@@ -99,8 +99,8 @@ func (s *Scene) foreign(v view, graphs []*graphPods, count counter) map[string][
 	return out
 }
 
-// plant puts a node below its domain, or below the nameless one of the first level whose label it lacks; nameless is the state of that.
-func (p *planter) plant(name string, labels map[string]string, state, nameless string) {
+// addNode puts a node below its domain, or below the nameless one of the first level whose label it lacks; nameless is the state of that.
+func (p *treeBuilder) addNode(name string, labels map[string]string, state, nameless string) {
 	path := p.levels.PathOf(labels)
 	if len(path) < len(p.levels) {
 		path = append(path, "")

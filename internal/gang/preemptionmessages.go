@@ -24,7 +24,7 @@ func WaitsForPreemption(node string) string {
 	return "waits for pods of lower priority to leave node " + node
 }
 
-// WaitsForVictims says for whom a pod waits, the last to go first.
+// WaitsForVictims lists the pods that a pod waits for, the last to terminate first.
 func WaitsForVictims(node string, victims []topology.Leaving) string {
 	return fmt.Sprintf("waits for pod %s to leave node %s, by %s", andMore(victims), node, clock(victims[0].Until))
 }

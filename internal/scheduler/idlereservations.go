@@ -17,7 +17,7 @@ import (
 const notReserved = ", so its capacity is not reserved any more"
 
 // endIdleReservations ends the reservations of released pods that no scheduler tries to bind: no scheduler has the name that they ask for,
-// or a gate that is not Trellis' is closed. The reservation of such a pod ends after a time, so that it does not keep others out for good.
+// or a gate that is not Trellis' is closed. The reservation of such a pod ends after a time, so that it does not block others permanently.
 // It returns, where there is capacity, when the gates or the nominated node of the pod change. When a scheduler then finds no capacity for
 // the pod, its gang is evicted.
 func (l *ledger) endIdleReservations(o gang.Observation, d *decision) {

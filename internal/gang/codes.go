@@ -1,0 +1,33 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gang
+
+// Codes of replicas that wait for something else than capacity, alongside those of package placement.
+const (
+	// CodeRequeued means that the replica was released, could not be bound, and was requeued.
+	CodeRequeued = "Requeued"
+	// CodeCreating means that not all pods of the gang are made yet.
+	CodeCreating = "Creating"
+	// CodeProviderNotReady means that the graph's provider does not work in this cluster, or cannot hold this graph together.
+	CodeProviderNotReady = "ProviderNotReady"
+	// CodeSchedulerRefuses means that the replica is placed and was released, and that the provider's scheduler does not bind it there.
+	CodeSchedulerRefuses = "SchedulerRefuses"
+	// CodeSchedulingBlocked means that the replica is released and that nothing tries to bind one of its pods.
+	CodeSchedulingBlocked = "SchedulingBlocked"
+	// CodePreempting means that the replica is placed, and that pods of lower priority have to leave before it can be bound.
+	CodePreempting = "PreemptionPending"
+	// CodePodsNotEnding means that the replica is recreated, which has to wait: a pod of it was deleted and does not end.
+	CodePodsNotEnding = "PodsNotEnding"
+	// CodeWaitingForAdmission means that pods of the gang have scheduling gates of other controllers, such as Kueue's: it is planned when
+	// those are gone.
+	CodeWaitingForAdmission = "WaitingForAdmission"
+	// CodeReleaseRefused means that the replica has capacity, and that the API server refuses what its release writes, repeatedly.
+	CodeReleaseRefused = "ReleaseRefused"
+	// CodeRefusedEverywhere means that domains have capacity for the replica by Trellis' count, and that a scheduler refused it in each of
+	// them.
+	CodeRefusedEverywhere = "RefusedEverywhere"
+)
+
+// BeingCreated is the message of [CodeCreating].
+const BeingCreated = "its pods are being created"

@@ -1,0 +1,21 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package webhook
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+)
+
+// inSync reports whether what is served is what the next start, and another replica, would serve. It has no series without webhooks and
+// conversion.
+var inSync = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+	Name: "trellis_webhook_certificate_in_sync",
+	Help: "1 while the webhooks' certificate is in its Secret and the definitions trust it, 0 while what is served cannot be kept.",
+}, nil)
+
+func init() { metrics.Registry.MustRegister(inSync) }
+
+// Collectors returns the metrics of the webhooks, for those that compare them with the docs.
+func Collectors() []prometheus.Collector { return []prometheus.Collector{inSync, turnedAway} }
