@@ -9,9 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// distributedPort is where ranks of SGLang, and of vLLM without Ray, meet.
-const distributedPort = "29500"
-
 // launchSGLang starts the same command everywhere; it divides the model by the number of nodes itself.
 func launchSGLang(replica Replica, leader, worker *corev1.PodSpec) {
 	for _, pod := range []*corev1.PodSpec{leader, worker} {

@@ -22,7 +22,6 @@ const (
 )
 
 const (
-	sshPort   = "2222"
 	sshVolume = "mpi-ssh-keys"
 	sshPath   = "/ssh-pk"
 )

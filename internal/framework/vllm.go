@@ -11,11 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-const (
-	rayPort     = "6379"
-	dataRPCPort = "13445"
-)
-
 // ExecutorRay spreads vLLM over nodes by Ray.
 const ExecutorRay = "ray"
 

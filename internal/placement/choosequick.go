@@ -19,7 +19,7 @@ func (c *choices) quick() topology.DomainID {
 	return c.s.quickest(u.total, c.level, c.bound)
 }
 
-// order is what classes are ranked by: the least number of sub-domains used, then the fit.
+// order is what classes are ranked by: the least number of sub-domains used, then the fit, as in [compareChoices].
 type order struct{ used, fit int }
 
 func (a order) compare(b order) int {

@@ -206,7 +206,7 @@ func TestAdmittedAndPlacedAtOnce(t *testing.T) {
 	}
 }
 
-// An event describes what a pod waits for, and that this is as it should be.
+// An event describes what a pod waits for, and that this is no error.
 func TestEventOfAdmission(t *testing.T) {
 	b, all := full(t)
 	o := unadmitted(1, 1)

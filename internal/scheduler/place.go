@@ -10,7 +10,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/placement"
 )
 
-// place decides the releases of replicas that the planner has found capacity for, and reports what is remarkable about them.
+// place decides the releases of replicas that the planner has found capacity for, and reports preemptions and moves.
 func (l *ledger) place(ctx context.Context, o gang.Observation, r *gang.Request, planned *placement.Result,
 	placed []placement.ReplicaResult, d *decision) {
 	base, baseReported := r.BaseName(planned), false

@@ -94,7 +94,7 @@ func (n *learning) first(shape, name string) bool {
 	return true
 }
 
-// refusalOf is what a scheduler holds against a released pod where it is to go; "" for nothing, or what would be the same at any other
+// refusalOf is why a scheduler refuses a released pod in its place; "" for no refusal, or what would be the same at any other
 // place.
 func (l *ledger) refusalOf(o gang.Observation, pod *corev1.Pod) string {
 	if !gang.WaitsForScheduler(pod) || o.Objections[pod.UID].Anywhere {

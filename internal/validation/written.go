@@ -16,7 +16,7 @@ import (
 // amount that is no quantity, a claim, an ingress.
 type Written struct {
 	*nvidiav1beta1.DynamoGraphDeployment
-	// Alpha is the deployment in v1alpha1; nil of one that v1beta1 says whole.
+	// Alpha is the deployment in v1alpha1; nil of one that v1beta1 expresses entirely.
 	Alpha *nvidiav1alpha1.DynamoGraphDeployment
 	// problem is why what v1alpha1 said cannot be read.
 	problem error

@@ -22,7 +22,7 @@ type Plan struct {
 	Namespace, Name string
 	// Levels that the paths below are made of; none when the deployment has no constraint.
 	Levels topology.Levels
-	// Domain all of the graph must sit in, as chosen or as its active members have it; empty without such a rule.
+	// Domain is where the entire graph must be placed, as chosen or as its active members have it; empty without such a rule.
 	Domain topology.Path
 	// Score of all replicas that have their nodes, planned or bound: see [placement.Score]. 0 when none has.
 	Score float64

@@ -91,7 +91,7 @@ func (s *Subject) notes() []string {
 	return notes
 }
 
-// conditions lists what is not as it should be: of the deployment, its scaling groups and its topology.
+// conditions lists the conditions that are not as expected: of the deployment, its scaling groups and its topology.
 func (s *Subject) conditions() []Condition {
 	list := bad("", s.DGD.Status.Conditions)
 	for _, sg := range s.groups() {

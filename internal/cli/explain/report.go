@@ -197,7 +197,7 @@ type Result struct {
 	Text    string `json:"text"`
 }
 
-// Condition is one condition that is not as it should be.
+// Condition is one condition that is not as expected.
 type Condition struct {
 	// Object is empty for the deployment itself.
 	Object  string      `json:"object,omitempty"`

@@ -87,7 +87,7 @@ type Place struct {
 	Replicas int    `json:"replicas"`
 }
 
-// Condition is one that is not as it should be.
+// Condition is one that is not as expected.
 type Condition struct {
 	Type    string `json:"type"`
 	Reason  string `json:"reason"`

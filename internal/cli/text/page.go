@@ -72,7 +72,7 @@ func (p Page) color(code, s string) string {
 	return "\x1b[" + code + "m" + s + "\x1b[0m"
 }
 
-// Good is the colour of what is as it should be, Warn of what waits, Bad of what someone has to look at.
+// Good is the colour of what is correct, Warn of what waits, Bad of what needs attention.
 func (p Page) Good(s string) string { return p.color("32", s) }
 
 // Warn colours what waits.

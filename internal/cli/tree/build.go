@@ -93,7 +93,7 @@ func (s *Scene) drawn(level string) (Overview, []string) {
 	return r, levels
 }
 
-// report makes the trees of these views, whole ones also with what is no one's or of another tree.
+// report makes the trees of these views, entire ones also with pods of no graph, or of another tree.
 func (s *Scene) report(graphs []*graphPods, views []view, counter counter, whole bool) Overview {
 	r := Overview{Graphs: []Deployment{}, Resource: counter.resource, Operator: s.Operator}
 	for _, g := range graphs {

@@ -162,3 +162,45 @@ func (d *Domain) mostFreeFirst() {
 		child.mostFreeFirst()
 	}
 }
+
+// prune draws so many levels of what is to be kept, and sums the rest up.
+func (d *Domain) prune(keep func(*Domain) bool, depth int) {
+	if depth == 0 {
+		d.fold()
+		return
+	}
+	kept := d.Children[:0]
+	others := Others{}
+	var unlabeled *Others
+	for _, child := range d.Children {
+		switch {
+		case keep(child):
+			child.prune(keep, depth-1)
+			kept = append(kept, child)
+		case child.Name == "":
+			unlabeled = &Others{Level: child.narrowest(), Count: child.nodes, Unlabeled: child.Level, Amount: child.Amount}
+		default:
+			others.Level, others.Amount = child.Level, others.Amount.add(child.Amount)
+			others.Count++
+		}
+	}
+	d.Children = kept
+	if others.Count > 0 {
+		d.Others = append(d.Others, others)
+	}
+	if unlabeled != nil {
+		d.Others = append(d.Others, *unlabeled)
+	}
+}
+
+func (d *Domain) holdsPods() bool {
+	return len(d.Pods) > 0 || slices.ContainsFunc(d.Children, (*Domain).holdsPods)
+}
+
+// narrowest is what the nodes below are called.
+func (d *Domain) narrowest() string {
+	for !d.Node {
+		d = d.Children[0]
+	}
+	return d.Level
+}

@@ -124,7 +124,7 @@ func changing(o observed, before *metav1.Condition) bool {
 
 // eventFor: a Warning for each change to False and for each new reason while False, a Normal one for each change to True. That a new
 // deployment is not ready yet, or its pods are still being made, is no news, nor is that its provider works or its levels are there. That
-// it is not ready while what was asked for is being done, a scale-out or a rolling update, is as it should be.
+// it is not ready while what was asked for is being done, a scale-out or a rolling update, is expected.
 func eventFor(before *metav1.Condition, now metav1.Condition, changing bool) (kind, action string) {
 	if before != nil && before.Status == now.Status && before.Reason == now.Reason {
 		return "", ""

@@ -90,7 +90,7 @@ func (w *Writes) left(name types.NamespacedName, since time.Time, wait time.Dura
 	return 0
 }
 
-// Settled notes that the status of this object is as it should be, so that none waits to be written.
+// Settled notes that the status of this object is up to date, so that none waits to be written.
 func (w *Writes) Settled(name types.NamespacedName) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -14,12 +14,6 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-func (s *Scheduler) report(dgd *nvidiav1beta1.DynamoGraphDeployment, events []event) {
-	for _, e := range events {
-		s.recorder.Eventf(dgd, nil, corev1.EventTypeNormal, e.reason, "Place", "%s", e.note)
-	}
-}
-
 // announce reports what waits on the pods that wait, since that is where users look; the graph's status says it too. A result that is not
 // new is announced for the replicas that had no pod yet, because they were refused before they were created. That a replica waits for
 // admission is announced once, however often the result changes meanwhile: its owner reports the progress.
@@ -60,7 +54,7 @@ func (s *Scheduler) announce(
 	}
 }
 
-// eventType: to wait for admission is as it should be.
+// eventType: to wait for admission is no error.
 func eventType(w gang.Waiting) string {
 	if w.Code == gang.CodeWaitingForAdmission {
 		return corev1.EventTypeNormal

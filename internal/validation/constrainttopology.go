@@ -55,7 +55,7 @@ func unknownDomains(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1a
 	return errs
 }
 
-// broaderComponents finds components that ask for a wider domain than the one all of the graph must sit in.
+// broaderComponents finds components that ask for a wider domain than the one that the entire graph must be placed in.
 func broaderComponents(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology) field.ErrorList {
 	limit := levelIndex(topology, dgd.Spec.TopologyConstraint.PackDomain)
 	if limit < 0 {

@@ -14,7 +14,7 @@ import (
 // Unscored is the score when no replica has a node.
 const Unscored = -1
 
-// Score describes how tight replicas sit, in [0,1]: the least over all of them, so it is that of the worst one, as v1beta1 defines
+// Score describes how tightly replicas are packed, in [0,1]: the least over all of them, so it is that of the worst one, as v1beta1 defines
 // status.placement.score. Each replica is given by the nodes of its pods; one without nodes does not count. Without any, it is [Unscored].
 //
 // A replica scores 1 when its nodes share one domain at every level. A level over which it is spread in k domains counts 1/k, a node

@@ -1,0 +1,136 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"slices"
+
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// choice is what a domain is ranked by.
+type choice struct {
+	domain topology.DomainID
+	// ahead is how much of what is still to come it holds too.
+	ahead int
+	// used is the least number of sub-domains it needs, then the real numbers per level.
+	used   int
+	spread []int
+	// slack is what it holds of the scarcest shape beyond that.
+	slack int
+}
+
+// compareChoices orders domains, the best first. [order] is the same order by classes of domains: both have to be changed together.
+func compareChoices(a, b *choice) int {
+	if a.ahead != b.ahead {
+		return b.ahead - a.ahead
+	}
+	if a.spread != nil && b.spread != nil {
+		if c := slices.Compare(a.spread, b.spread); c != 0 {
+			return c
+		}
+	} else if a.used != b.used {
+		return a.used - b.used
+	}
+	return a.slack - b.slack
+}
+
+// ranked returns the domains of the current level that hold the unit, best first; at most limit of them unless that is 0. Domains are
+// looked at in path order and ties keep it.
+func (c *choices) ranked(limit int) []topology.DomainID {
+	var best []choice
+	for _, d := range c.s.tree.Domains(c.level, c.bound) {
+		if len(c.tried) > 0 && slices.Contains(c.tried, d) || !c.s.holds(c.u, d) {
+			continue
+		}
+		one := c.s.rank(c.u, d)
+		full := limit > 0 && len(best) == limit
+		if full && compareChoices(&best[limit-1], &one) <= 0 {
+			continue
+		}
+		if full {
+			best = best[:limit-1]
+		}
+		at := len(best)
+		for at > 0 && compareChoices(&best[at-1], &one) > 0 {
+			at--
+		}
+		best = slices.Insert(best, at, one)
+	}
+	if limit > 0 {
+		c.refine(best)
+	}
+	domains := make([]topology.DomainID, len(best))
+	for i := range best {
+		domains[i] = best[i].domain
+	}
+	return domains
+}
+
+// rank works out the cheap figures of one domain.
+func (s *search) rank(u *unit, d topology.DomainID) choice {
+	one := choice{domain: d}
+	come := s.ahead(u, d, &one)
+	if len(u.total) == 0 {
+		return one
+	}
+	scarce := u.total[0]
+	used := scarce.pods
+	if come != nil {
+		used += come[0]
+	}
+	one.slack = scarce.view.Fit(d) - used
+	if s.tree.LevelOf(d) < len(s.tree.Levels())-1 {
+		biggest := max(scarce.view.Biggest(d), 1)
+		one.used = (used + biggest - 1) / biggest
+	}
+	return one
+}
+
+// ahead counts the replicas to come that a domain holds alongside the unit, and returns how many pods of each shape of the unit they bring.
+func (s *search) ahead(u *unit, d topology.DomainID, one *choice) []int {
+	if len(u.want) == 0 {
+		return nil
+	}
+	come := make([]int, len(u.total))
+	for i := range u.want {
+		n := u.want[i].holds(d, u.total)
+		one.ahead += n
+		for j := range u.total {
+			come[j] += n * podsOf(u.want[i].counts, u.total[j].view)
+		}
+	}
+	for j := range u.total { // several kinds may count on the same capacity
+		come[j] = min(come[j], max(u.total[j].view.Fit(d)-u.total[j].pods, 0))
+	}
+	return come
+}
+
+// refine orders the shortlist by the sub-domains each would really use, level by level from broad to narrow, counted for the scarcest
+// shape. It has nothing to do at the narrowest level.
+func (c *choices) refine(best []choice) {
+	t, u := c.s.tree, c.u
+	if len(best) < 2 || len(u.total) == 0 || c.level >= len(t.Levels())-1 {
+		return
+	}
+	for i := range best {
+		best[i].spread = c.s.spreadOf(u, best[i].domain)
+	}
+	slices.SortStableFunc(best, func(a, b choice) int { return compareChoices(&a, &b) })
+}
+
+// spreadOf counts, per level, the sub-domains that the scarcest shape of a unit would use in a domain.
+func (s *search) spreadOf(u *unit, d topology.DomainID) []int {
+	used := make([]int, len(s.tree.Levels()))
+	if len(u.total) == 0 {
+		return used
+	}
+	scarce := u.total[0]
+	n := scarce.pods
+	if come := s.ahead(u, d, &choice{}); come != nil {
+		n += come[0]
+	}
+	spread(s.tree, scarce.view, d, n, used)
+	return used
+}
