@@ -30,8 +30,8 @@ func (o *Observation) asks() asks {
 	return a
 }
 
-// joining is for how many replicas of a group a new base has quota: for the first ones, except those that have a Workload of their own.
-// For these it would have quota that nothing uses.
+// joining is for how many replicas of a group a new base has quota: for up to minAvailable of those that have no Workload of their own,
+// the lowest ordinals first. For the others it would have quota that nothing uses.
 func (o *Observation) joining(sg *trellisv1alpha1.ScalingGroup, a *asks) (n int32) {
 	pods, of := membersOf(sg, o.Pods), map[int32]string{}
 	for _, pod := range pods {

@@ -5,6 +5,7 @@ package quota
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -70,29 +71,33 @@ func (w *Workload) hold() {
 
 // awaited are the Workloads that get quota before all others of their deployment: those of the first replicas, while one of them has none.
 // Kueue admits Workloads in no order that Trellis could rely on. In a graph that is placed in one domain, a replica that has quota while
-// the first ones have none is not placed, and keeps from them what they need. The base comes first, then first replicas that have a
-// Workload of their own. Once pods of the deployment run, each replica waits alone, and the result is empty.
+// the first ones have none is not placed, and keeps from them what they need. The base comes first, where a first replica is in it, then
+// first replicas that have a Workload of their own. Those that have quota already keep it: Kueue may have preempted the base for them.
+// While pods of the deployment run, each replica waits alone, and the result is empty.
 func (o *Observation) awaited(a asks) map[string]bool {
 	if o.Queue() == "" || slices.ContainsFunc(o.Pods, begun) {
 		return nil
 	}
-	first, lacking := o.first(a), false
-	for name := range first {
-		w := a.workloads[name]
-		lacks := w == nil || !w.holdsQuota()
-		if lacks && name == a.base.Name {
-			return map[string]bool{name: true}
-		}
-		lacking = lacking || lacks
-	}
-	if !lacking {
+	first := o.first(a)
+	have := maps.Clone(first)
+	maps.DeleteFunc(have, func(name string, _ bool) bool { return !a.hasQuota(name) })
+	switch {
+	case len(have) == len(first):
 		return nil
+	case first[a.base.Name] && !have[a.base.Name]:
+		have[a.base.Name] = true
+		return have
 	}
 	return first
 }
 
-// first are the Workloads of the first minAvailable replicas of all components: those that their pods name, or will name where they have
-// none. It omits replicas whose pods are older than the queue of their deployment.
+func (a *asks) hasQuota(name string) bool {
+	w := a.workloads[name]
+	return w != nil && w.holdsQuota()
+}
+
+// first are the Workloads of the first minAvailable replicas of all components: those that their pods name, or that the
+// successors of pods that terminate will name. It omits replicas whose pods are older than the queue of their deployment.
 func (o *Observation) first(a asks) map[string]bool {
 	names := map[string]bool{}
 	for _, sg := range o.Groups {
@@ -102,9 +107,9 @@ func (o *Observation) first(a asks) map[string]bool {
 		pods := membersOf(sg, o.Pods)
 		ordinals := gang.Ordinals(sg, pods)
 		slices.Sort(ordinals)
-		join := joinAs(sg, a.roles[sg], a.base, pods, o.Workloads)
+		join, unqueued := joinAs(sg, a.roles[sg], a.base, remaining(pods), o.Workloads), unqueued(pods)
 		for _, ordinal := range ordinals[:min(len(ordinals), int(inBase(sg)))] {
-			if !unqueued(pods, int32(ordinal)) {
+			if !unqueued[int32(ordinal)] {
 				names[join.workloadFor(int32(ordinal))] = true
 			}
 		}

@@ -6,11 +6,13 @@ package quota
 import (
 	"encoding/json"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 )
@@ -310,5 +312,95 @@ func TestFirstReplicasThatAreAlone(t *testing.T) {
 	w.step()
 	if diff := cmp.Diff([]string{"g-base", "g-work-0", "g-work-1"}, w.active()); diff != "" {
 		t.Errorf("each waits alone (-want +got):\n%s", diff)
+	}
+}
+
+// While pods terminate, Workloads keep the quota that their successors will use.
+func TestQuotaIsKeptWhilePodsTerminate(t *testing.T) {
+	for name, terminating := range map[string]int{"all pods": 3, "those of the first replica": 1} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, group("work", 3, 1, "8"))
+			w.make(w.groups[0], 0, 1, 2)
+			w.step()
+			set(w.workloads[0], workloadReserved, metav1.ConditionTrue, "")
+			w.step()
+			for _, one := range w.workloads {
+				set(one, workloadAdmitted, metav1.ConditionTrue, "")
+			}
+			for _, pod := range w.pods[:terminating] {
+				pod.DeletionTimestamp = ptr.To(metav1.Now())
+			}
+			w.expect("they terminate")
+			if got := w.active(); len(got) != 3 {
+				t.Errorf("active: %q", got)
+			}
+			o := w.observation()
+			if got := o.Report(); !got.Reserved {
+				t.Errorf("reported %+v", got)
+			}
+		})
+	}
+}
+
+// A base that got no quota is created anew without the share of replicas that ask for less, alone, since then.
+func TestRequestsAreLowered(t *testing.T) {
+	front, work := group("front", 1, 1, "1"), group("work", 1, 1, "64")
+	w := newWorld(t, front, work)
+	w.make(front, 0)
+	w.make(work, 0)
+	w.expect("at first", "+g-base front-mainx1 work-mainx1")
+	set(w.workloads[0], workloadReserved, metav1.ConditionFalse, "64 of 8")
+	work.Spec.Roles[0].Template.Spec.Containers[0].Resources.Requests["gpu"] = resource.MustParse("8")
+	w.gone(work, 0)
+	w.expect("its pod is being recreated")
+	w.make(work, 0)
+	if lines, _ := w.look(); !slices.Contains(lines, "-g-base") {
+		t.Fatalf("it asks for less: %q", lines)
+	}
+	w.expect("the base is gone", "+g-base front-mainx1")
+	set(w.workloads[1], workloadReserved, metav1.ConditionTrue, "")
+	w.step()
+	if got := w.active(); len(got) != 2 {
+		t.Errorf("active: %q", got)
+	}
+}
+
+// Kueue may preempt the base for a first replica of a higher priority: that one keeps its quota.
+func TestTheBaseIsPreemptedForAFirstReplica(t *testing.T) {
+	front, work := group("front", 1, 1, "8"), group("work", 0, 1, "8")
+	w := newWorld(t, front, work)
+	w.make(front, 0)
+	w.step()
+	set(w.workloads[0], workloadReserved, metav1.ConditionTrue, "")
+	work.Spec.Replicas = 2
+	w.make(work, 0, 1)
+	w.step()
+	set(w.workloads[1], workloadReserved, metav1.ConditionTrue, "")
+	w.workloads[0].Status.Conditions = nil
+	set(w.workloads[0], workloadReserved, metav1.ConditionFalse, "preempted")
+	w.step()
+	if diff := cmp.Diff([]string{"g-base", "g-work-0"}, w.active()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// Followers wait for the last decision that is due, in whatever order the awaited Workloads are looked at.
+func TestTheLastDecisionCounts(t *testing.T) {
+	a, b := group("a", 0, 1, "8"), group("b", 0, 1, "8")
+	w := newWorld(t, group("front", 1, 1, "1"), a, b)
+	w.make(w.groups[0], 0)
+	w.step()
+	set(w.workloads[0], workloadReserved, metav1.ConditionTrue, "")
+	a.Spec.Replicas = 1
+	w.make(a, 0)
+	w.look()
+	w.now = w.now.Add(time.Second)
+	b.Spec.Replicas = 2
+	w.make(b, 0, 1)
+	w.pods = slices.Delete(w.pods, 2, 3) // that of b-0 is not visible yet
+	for range 20 {
+		if s := Plan(w.observation()); len(s.Create) > 0 || !s.Next.Equal(w.now.Add(firstWord)) {
+			t.Fatalf("created %d, and the next look is at %v", len(s.Create), s.Next)
+		}
 	}
 }

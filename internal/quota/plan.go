@@ -71,7 +71,7 @@ func Plan(o Observation) Steps {
 	kept, awaited := o.kept(a), o.awaited(a)
 	for _, w := range o.Workloads {
 		if w.DeletionTimestamp == nil {
-			used := len(members[w.Name]) > 0 || kept[w.Name]
+			used := (len(members[w.Name]) > 0 || kept[w.Name]) && !o.outdated(w, a.base)
 			s.change(w, used, follows(w.Name, awaited), o.Now)
 		}
 	}
@@ -82,6 +82,16 @@ func Plan(o Observation) Steps {
 	return s
 }
 
+// outdated reports whether a Workload is a base for which Kueue has no quota, and which asks for something else than its pods need now: for
+// example because requests were lowered since. Kueue does not allow its podsets to be changed. While pods are being recreated, what they
+// need is not known.
+func (o *Observation) outdated(w *Workload, base Base) bool {
+	if w.Name != base.Name || len(base.PodSets) == 0 || w.holdsQuota() || w.undecided() || o.suits(base) {
+		return false
+	}
+	return !slices.ContainsFunc(o.Groups, func(sg *trellisv1alpha1.ScalingGroup) bool { return !o.complete(sg) })
+}
+
 // follows reports whether a Workload gets no quota before the awaited ones have it.
 func follows(name string, awaited map[string]bool) bool { return len(awaited) > 0 && !awaited[name] }
 
@@ -90,44 +100,46 @@ func follows(name string, awaited map[string]bool) bool { return len(awaited) > 
 // is short. The API server's timestamps are of whole seconds: it ends up to one second earlier.
 const firstWord = 2 * time.Second
 
-// create decides which Workloads that pods name and that do not exist are created now.
+// create decides which Workloads that pods name and that do not exist are created now: the awaited ones, then those that follow them.
 func (s *Steps) create(o Observation, a asks, awaited map[string]bool, members map[string][]*corev1.Pod) {
-	for _, name := range slices.Sorted(maps.Keys(members)) {
-		if a.workloads[name] != nil {
-			continue
-		}
-		sets := o.podSetsFor(a, name, members[name])
-		if len(sets) == 0 {
-			continue
-		}
-		w := o.workload(name, sets, members[name])
-		if follows(name, awaited) {
-			if until := o.undecided(a, awaited, members[name]); until.After(o.Now) {
-				s.LookAt(until)
+	names := slices.Sorted(maps.Keys(members))
+	for _, follow := range []bool{false, true} {
+		for _, name := range names {
+			if a.workloads[name] != nil || follows(name, awaited) != follow {
 				continue
 			}
-			w.hold()
+			sets := o.podSetsFor(a, name, members[name])
+			if len(sets) == 0 {
+				continue
+			}
+			w := o.workload(name, sets, members[name])
+			if follow {
+				if until := s.undecided(o, a, awaited, members[name]); until.After(o.Now) {
+					s.LookAt(until)
+					continue
+				}
+				w.hold()
+			}
+			s.Create = append(s.Create, w)
 		}
-		s.Create = append(s.Create, w)
 	}
 }
 
 // undecided is until when pods wait for Kueue's decision about the awaited Workloads before their own is created; the zero time once it has
-// decided. Awaited Workloads that do not exist, or are not visible yet, get that time from the pods' creation.
-func (o *Observation) undecided(a asks, awaited map[string]bool, pods []*corev1.Pod) (until time.Time) {
-	since := pods[0].CreationTimestamp
-	for _, pod := range pods {
-		if pod.CreationTimestamp.Before(&since) {
-			since = pod.CreationTimestamp
-		}
-	}
+// decided. For awaited Workloads that do not exist, and are not created now, the time begins when the pods were created.
+func (s *Steps) undecided(o Observation, a asks, awaited map[string]bool, pods []*corev1.Pod) (until time.Time) {
 	for name := range awaited {
-		w := a.workloads[name]
+		w, since := a.workloads[name], o.Now
 		switch {
-		case w == nil:
-		case w.undecided():
-			since = w.CreationTimestamp
-		default:
+		case w == nil && !slices.ContainsFunc(s.Create, func(created *Workload) bool { return created.Name == name }):
+			for _, pod := range pods {
+				if pod.CreationTimestamp.Time.Before(since) {
+					since = pod.CreationTimestamp.Time
+				}
+			}
+		case w != nil && w.undecided():
+			since = w.CreationTimestamp.Time
+		case w != nil:
 			continue
 		}
 		if at := since.Add(firstWord); at.After(until) {

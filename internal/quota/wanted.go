@@ -20,9 +20,9 @@ func (o *Observation) unrequested() []string {
 	needed := map[string]bool{}
 	for _, sg := range o.Groups {
 		pods := membersOf(sg, o.Pods)
-		join := Join(sg, o.Groups, pods, o.Workloads)
+		join, unqueued := Join(sg, o.Groups, remaining(pods), o.Workloads), unqueued(pods)
 		for _, ordinal := range gang.Ordinals(sg, pods) {
-			if !unqueued(pods, int32(ordinal)) {
+			if !unqueued[int32(ordinal)] {
 				needed[join.workloadFor(int32(ordinal))] = true
 			}
 		}
@@ -33,19 +33,21 @@ func (o *Observation) unrequested() []string {
 	return slices.Sorted(maps.Keys(needed))
 }
 
-// unqueued reports whether a replica has pods, and none of them a Workload.
-func unqueued(pods []*corev1.Pod, ordinal int32) bool {
-	some := false
-	for _, pod := range pods {
-		if n, _, _ := render.ReplicaOf(pod); n != ordinal || pod.DeletionTimestamp != nil {
-			continue
+// remaining are the pods that do not terminate.
+func remaining(pods []*corev1.Pod) []*corev1.Pod {
+	return slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil })
+}
+
+// unqueued are the ordinals of replicas that have pods, and none of them a Workload.
+func unqueued(pods []*corev1.Pod) map[int32]bool {
+	out := map[int32]bool{}
+	for _, pod := range remaining(pods) {
+		ordinal, _, _ := render.ReplicaOf(pod)
+		if without, known := out[ordinal]; !known || without {
+			out[ordinal] = WorkloadOf(pod) == ""
 		}
-		if WorkloadOf(pod) != "" {
-			return false
-		}
-		some = true
 	}
-	return some
+	return out
 }
 
 // unused is the Workload of the first replicas where it has quota for more pods than it has, and for how many: no replica that is due

@@ -69,7 +69,7 @@ func TestReportOfWhatIsNeeded(t *testing.T) {
 	}
 }
 
-// Names hash what a pod asks for, in a form that no version of Go's types of Kubernetes changes: the names here are permanently.
+// Names hash what a pod asks for, in a form that no version of Go's types of Kubernetes changes: the names here must never change.
 func TestNamesAreForGood(t *testing.T) {
 	rich := group("work", 1, 1, "8")
 	spec := &rich.Spec.Roles[0].Template.Spec
