@@ -7,8 +7,6 @@ import (
 	"context"
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
-
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/placement"
@@ -46,10 +44,4 @@ func (d *decision) reportMove(ctx context.Context, dgd *nvidiav1beta1.DynamoGrap
 	replicasMoved.Inc()
 	logger(ctx, dgd).Info("moving a replica as a unit", "replica", name, "move", move)
 	d.report(EventMoved, "%s moves as a unit %s", name, move)
-}
-
-func (s *Scheduler) report(dgd *nvidiav1beta1.DynamoGraphDeployment, events []event) {
-	for _, e := range events {
-		s.recorder.Eventf(dgd, nil, corev1.EventTypeNormal, e.reason, "Place", "%s", e.note)
-	}
 }

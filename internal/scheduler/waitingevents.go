@@ -61,3 +61,9 @@ func eventType(w gang.Waiting) string {
 	}
 	return corev1.EventTypeWarning
 }
+
+func (s *Scheduler) report(dgd *nvidiav1beta1.DynamoGraphDeployment, events []event) {
+	for _, e := range events {
+		s.recorder.Eventf(dgd, nil, corev1.EventTypeNormal, e.reason, "Place", "%s", e.note)
+	}
+}
