@@ -5,7 +5,8 @@ package convert
 
 import "slices"
 
-// remember what a part says that its translation does not: back, guided by what is remembered, makes the one from the other.
+// remember returns what the translation of a part does not express. The translator back restores the original from the translation and
+// the result.
 func remember(original, translated object, back translator) *memory {
 	base := back(translated, nil)
 	if equal(base, original) {
