@@ -53,8 +53,8 @@ type Scheduler struct {
 	line turns.Line
 	// unannounced are the waiting replicas of which no pod existed when their result was announced; the loop alone reads and writes it.
 	unannounced map[types.NamespacedName]map[gang.Key]bool
-	// awaiting are the replicas that were announced as waiting for admission; the loop alone reads and writes it.
-	awaiting map[types.NamespacedName]map[gang.Key]bool
+	// awaiting are the replicas that were announced as waiting for admission, and on which pod; the loop alone reads and writes it.
+	awaiting map[types.NamespacedName]map[gang.Key]types.UID
 	writers  *writers
 	gathered gathered
 	// treesDropped is when the cluster cache last dropped the trees that nothing uses; the loop alone reads and writes it.
@@ -72,7 +72,7 @@ func New(c cache.Cache, providers *provider.Registry, recorder events.EventRecor
 	}
 	s := &Scheduler{
 		objects: objects{reader: c}, cache: c, providers: providers, recorder: recorder, results: results, options: o, queue: newQueue(),
-		unannounced: map[types.NamespacedName]map[gang.Key]bool{}, awaiting: map[types.NamespacedName]map[gang.Key]bool{},
+		unannounced: map[types.NamespacedName]map[gang.Key]bool{}, awaiting: map[types.NamespacedName]map[gang.Key]types.UID{},
 	}
 	s.ledger = newLedger(o, s.queue.wake, s.objects.followed)
 	s.writers = newWriters(s.ledger, s.queue, o.Clock, func() { s.providers.Suspect() })

@@ -7,6 +7,7 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
@@ -16,13 +17,14 @@ import (
 
 // announce reports what waits on the pods that wait, since that is where users look; the graph's status says it too. A result that is not
 // new is announced for the replicas that had no pod yet, because they were refused before they were created. That a replica waits for
-// admission is announced once, however often the result changes meanwhile: its owner reports the progress.
+// admission is announced once on its first pod, however often the result changes meanwhile: its owner reports the progress. Another pod
+// may become its first: pods are recreated, and become visible in any order.
 func (s *Scheduler) announce(
 	ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, pods []*corev1.Pod, result gang.Result, isNew bool,
 ) {
 	name := client.ObjectKeyFromObject(dgd)
 	first, late, later := gang.FirstPods(pods), s.unannounced[name], map[gang.Key]bool{}
-	logged, awaiting, awaits := !isNew, s.awaiting[name], map[gang.Key]bool{}
+	logged, awaiting, awaits := !isNew, s.awaiting[name], map[gang.Key]types.UID{}
 	for _, w := range result.Waiting {
 		if w.Code == gang.CodeCreating {
 			continue
@@ -33,16 +35,18 @@ func (s *Scheduler) announce(
 				len(result.Waiting))
 		}
 		key := gang.Key{Component: render.LabelValue(w.Component), Ordinal: w.Ordinal}
+		told, known := awaiting[key]
+		known = known && w.Code == gang.CodeWaitingForAdmission
 		switch pod := first[key]; {
-		case w.Code == gang.CodeWaitingForAdmission && awaiting[key]:
-			awaits[key] = true
-		case !isNew && !late[key]:
+		case known && (pod == nil || pod.UID == told):
+			awaits[key] = told
+		case !isNew && !late[key] && !known:
 		case pod == nil:
 			later[key] = true
 		default:
 			s.recorder.Eventf(pod, dgd, eventType(w), w.Code, "Place", "%s", w.Message)
 			if w.Code == gang.CodeWaitingForAdmission {
-				awaits[key] = true
+				awaits[key] = pod.UID
 			}
 		}
 	}

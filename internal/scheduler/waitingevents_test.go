@@ -4,6 +4,7 @@
 package scheduler
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -51,7 +52,7 @@ func TestAnnouncedOnPodsThatAreCreatedLater(t *testing.T) {
 	}
 }
 
-// That a replica waits for admission is announced once, until it waits for something else.
+// That a replica waits for admission is announced once on a pod, until it waits for something else.
 func TestAdmissionIsAnnouncedOnce(t *testing.T) {
 	b, o := newBench(t, Options{}), asking(1, 2, 0)
 	for _, pod := range o.Pods {
@@ -78,5 +79,30 @@ func TestAdmissionIsAnnouncedOnce(t *testing.T) {
 	}
 	if b.s.forgetGraph(client.ObjectKeyFromObject(o.DGD)); len(b.s.awaiting) > 0 {
 		t.Errorf("kept for a graph that is gone: %v", b.s.awaiting)
+	}
+}
+
+// Pods of a replica become visible in any order, and are recreated: the first of them has the event, also where the result stays the same.
+func TestAdmissionIsAnnouncedOnTheFirstPod(t *testing.T) {
+	b, o := newBench(t, Options{}), asking(1, 2, 0)
+	for _, pod := range o.Pods {
+		metav1.SetMetaDataLabel(&pod.ObjectMeta, render.LabelComponent, "work")
+	}
+	again := slices.Clone(o.Pods)
+	again[0] = again[0].DeepCopy()
+	again[0].UID = "another"
+	result := gang.Result{Waiting: []gang.Waiting{{Component: "work", Code: gang.CodeWaitingForAdmission, Message: "it waits"}}}
+	for i, step := range []struct {
+		pods  []*corev1.Pod
+		isNew bool
+		want  int
+	}{{o.Pods[1:], true, 1}, {o.Pods, false, 1}, {o.Pods, true, 0}, {nil, true, 0}, {o.Pods, true, 0}, {again, false, 1}, {again, true, 0}} {
+		b.s.announce(t.Context(), o.DGD, step.pods, result, step.isNew)
+		if got := len(b.said.Events); got != step.want {
+			t.Errorf("step %d: %d events, want %d", i, got, step.want)
+		}
+		for len(b.said.Events) > 0 {
+			<-b.said.Events
+		}
 	}
 }
