@@ -21,7 +21,7 @@ var _ = Describe("A gang that the kube-scheduler refuses for a reason that Trell
 		w.outOfSight("a-r1-0")
 		w.create(w.graphOf("g", "", services{"Worker": withPodSpec(worker(1, 2, 8, "rack"), disk(true))}))
 		w.hasEvent("DynamoGraphDeployment", "g", gang.CodeRequeued, "left out for such pods: ")
-		w.hasCondition("g", placed, metav1.ConditionFalse, gang.CodeRefusedEverywhere, "it has capacity only where a scheduler refused it", "r0")
+		w.hasCondition("g", placed, metav1.ConditionFalse, gang.CodeRefusedEverywhere, "it has capacity only where a scheduler refused it", "r0", "r1")
 		w.inSight("a-r1-0")
 		w.ready("g")
 		Expect(w.of("Worker")).To(w.bePlacedIn("rack", "a/r1"))
