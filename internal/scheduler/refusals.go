@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/trellis-k8s/trellis/internal/limit"
 	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
@@ -27,6 +28,8 @@ const (
 	wholeFrom, wholeShare = 3, 4
 	// maxRefusalText bounds what is kept of a scheduler's message, in bytes.
 	maxRefusalText = 256
+	// maxNames bounds how many places a message names before it lists what a scheduler said in each.
+	maxNames = 5
 )
 
 // refusals are the places that a scheduler refused pods in, by graph and by the key of the pods' shape before their release
@@ -123,17 +126,24 @@ func (r refusals) leftOut(now time.Time) (n int) {
 	return n
 }
 
-// said lists, place by place, what a scheduler said to pods of some shapes, nil for all: "zone-a/rack-1 (left out until 12:00:30Z): no
-// device".
+// said names the places that pods of some shapes, nil for all, were refused in, then lists until when each is left out and what a scheduler
+// said: "in zone-a/rack-1: zone-a/rack-1 (left out until 12:00:30Z): no device". The names come first, because a condition quotes only the
+// first words for each replica.
 func (r refusals) said(graph types.NamespacedName, shapes map[string]bool, now time.Time) string {
-	var lines []string
+	var names, lines []string
 	for shape, list := range r[graph] {
 		for i := range list {
 			if one := &list[i]; (shapes == nil || shapes[shape]) && now.Before(one.until) {
+				names = append(names, one.name)
 				lines = append(lines, fmt.Sprintf("%s (left out until %s): %s", one.name, one.until.UTC().Format(time.RFC3339), one.said))
 			}
 		}
 	}
+	if len(lines) == 0 {
+		return ""
+	}
+	slices.Sort(names)
 	slices.Sort(lines)
-	return strings.Join(slices.Compact(lines), "; ")
+	names = slices.Compact(names)
+	return "in " + limit.Join(names, len(names), maxNames, ", ") + ": " + strings.Join(slices.Compact(lines), "; ")
 }

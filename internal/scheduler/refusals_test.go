@@ -141,7 +141,7 @@ func TestRefusedGangsGoElsewhere(t *testing.T) {
 		"1m33s waits: Requeued g1-work-0-1 could not be bound: " + noDevice + "; left out for such pods: z/a",
 		"1m37s in b",
 		"2m7s waits: Requeued g1-work-0-1 could not be bound: " + noDevice + "; left out for such pods: z/b",
-		"2m15s waits: RefusedEverywhere it has capacity only where a scheduler refused it: z/a (left out until " + at(165) + "): " + noDevice +
+		"2m15s waits: RefusedEverywhere it has capacity only where a scheduler refused it, in z/a, z/b: z/a (left out until " + at(165) + "): " + noDevice +
 			"; z/b (left out until " + at(211) + "): " + noDevice,
 		"2m45s in a",
 	}
@@ -150,7 +150,7 @@ func TestRefusedGangsGoElsewhere(t *testing.T) {
 	}
 	var tries []string
 	for _, line := range p.log {
-		if _, place, tried := strings.Cut(line, " in "); tried {
+		if at, place, tried := strings.Cut(line, " in "); tried && !strings.Contains(at, " ") {
 			tries = append(tries, place)
 		}
 	}
