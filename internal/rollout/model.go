@@ -4,10 +4,7 @@
 package rollout
 
 import (
-	"cmp"
 	"slices"
-
-	"github.com/trellis-k8s/trellis/internal/bools"
 )
 
 // State of a replica as its pods show it, from the least to the most that can be lost with it.
@@ -92,18 +89,6 @@ func (p Plan) OnlyScaleIn() Plan {
 	p.Make = nil
 	return p
 }
-
-// byLoss orders replicas by how little is lost with them: those not placed first, then those that do not serve, then those of an
-// older revision, then the youngest.
-func byLoss(a, b Replica) int {
-	return cmp.Or(
-		cmp.Compare(rank(a), rank(b)), bools.Compare(b.Outdated, a.Outdated),
-		cmp.Compare(b.Created, a.Created), cmp.Compare(b.Ordinal, a.Ordinal),
-	)
-}
-
-// rank: with Partial and Waiting ones nothing is lost at all.
-func rank(r Replica) State { return max(r.State, Waiting) }
 
 func count(replicas []Replica, is func(Replica) bool) int {
 	n := 0

@@ -70,7 +70,7 @@ func (s *step) scaleIn() {
 // components serve with them.
 func (s *step) byLoss() []Replica {
 	active := s.in(Replica.active)
-	slices.SortFunc(active, byLoss)
+	slices.SortFunc(active, compareLoss)
 	staying := s.staying()
 	slices.SortStableFunc(active, func(a, b Replica) int { return bools.Compare(staying[a.Ordinal], staying[b.Ordinal]) })
 	return active
@@ -86,7 +86,7 @@ func (s *step) staying() map[int]bool {
 	of := map[string]int{}
 	stay := func(replicas int, is func(Replica) bool) {
 		found := s.in(func(r Replica) bool { return isAvailable(r) && r.Outdated && is(r) })
-		slices.SortFunc(found, func(a, b Replica) int { return byLoss(b, a) })
+		slices.SortFunc(found, func(a, b Replica) int { return compareLoss(b, a) })
 		for _, r := range found {
 			if replicas > 0 && of[r.Generation] < s.Replicas {
 				out[r.Ordinal] = true
@@ -128,7 +128,7 @@ func (s *step) roll() {
 	}
 	available, floor, staying := len(s.in(isAvailable)), s.floor(), s.staying()
 	serving := s.in(func(r Replica) bool { return isAvailable(r) && r.Outdated && !staying[r.Ordinal] })
-	slices.SortFunc(serving, byLoss)
+	slices.SortFunc(serving, compareLoss)
 	for _, r := range serving[:min(len(serving), max(0, available-floor))] {
 		s.remove(r.Ordinal, "it runs an older revision: %d available > %d that have to stay", available, floor)
 		available--
@@ -230,3 +230,15 @@ func namesOf(replicas []Replica) string {
 	}
 	return "replicas " + strings.Join(names, ", ")
 }
+
+// compareLoss orders replicas by how little is lost with them: those not placed first, then those that do not serve, then those of an
+// older revision, then the youngest.
+func compareLoss(a, b Replica) int {
+	return cmp.Or(
+		cmp.Compare(rank(a), rank(b)), bools.Compare(b.Outdated, a.Outdated),
+		cmp.Compare(b.Created, a.Created), cmp.Compare(b.Ordinal, a.Ordinal),
+	)
+}
+
+// rank: with Partial and Waiting ones nothing is lost at all.
+func rank(r Replica) State { return max(r.State, Waiting) }

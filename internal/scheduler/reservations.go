@@ -81,32 +81,3 @@ func (l *ledger) mayUse(holds bool, w waiting, node string) bool {
 	}
 	return w.unmet.MayFit(l.cluster, node)
 }
-
-// holdCapacityOf holds what a pod takes, which is still counted.
-func (l *ledger) holdCapacityOf(pod *corev1.Pod) {
-	name, followed := l.followed(pod)
-	if !followed {
-		return
-	}
-	if l.holds.wasPreempted(gang.Of(pod)) {
-		return // its capacity went to a more important one
-	}
-	node := pod.Spec.NodeName
-	if node == "" && l.promised(pod) { // others freed capacity for it: who gets that now would be preempted for its successor
-		node, _ = l.cluster.Reserved(topology.PodID(pod))
-	}
-	if node == "" {
-		return // it never had its capacity for sure: requeued, or never bound
-	}
-	if _, elsewhere := l.holds.byPod[client.ObjectKeyFromObject(pod)]; elsewhere || l.avoided.has(name, gang.Of(pod), node) {
-		return // it returns elsewhere
-	}
-	l.holds.begin(l.cluster, pod, node, name, l.clock.Now())
-	l.wakeLoop() // the loop sets its timer by the holds
-}
-
-// promised reports whether others had to free capacity for a released pod: the plan said so, or, before this operator started, the
-// kube-scheduler.
-func (l *ledger) promised(pod *corev1.Pod) bool {
-	return l.pods.of(topology.PodID(pod)).preempting || pod.Status.NominatedNodeName != ""
-}

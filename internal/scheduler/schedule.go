@@ -6,7 +6,6 @@ package scheduler
 import (
 	"context"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -58,39 +57,6 @@ func (s *Scheduler) answer(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDe
 func (s *Scheduler) notRead(ctx context.Context, name types.NamespacedName, err error) {
 	log.FromContext(ctx).Error(err, "reading a graph's objects from the cache", "graph", name)
 	s.queue.retry(name, s.options.Clock.Now())
-}
-
-// requeueStuck evicts every gang that has a pod stuck for too long, bound members included. Such a gang was never whole: a bound pod is
-// never unbound, and the successor of a lost member goes with a gang of its own.
-func (s *Scheduler) requeueStuck(ctx context.Context, o gang.Observation) bool {
-	gangs, w := s.ledger.stuckGangs(o)
-	s.queue.wakeUp(w)
-	return s.requeue(ctx, o, gangs)
-}
-
-// requeue evicts gangs, by name, and has their graph planned after a pause. It returns whether there are any.
-func (s *Scheduler) requeue(ctx context.Context, o gang.Observation, gangs map[string]eviction) bool {
-	announced, evict := s.ledger.requeued(o, gangs)
-	for _, of := range announced {
-		gangEvictions.WithLabelValues(gangs[of].reason).Inc()
-		logger(ctx, o.DGD).Info("evicting and requeueing a gang that cannot be bound", "gang", of, "why", gangs[of].why)
-		s.recorder.Eventf(o.DGD, nil, corev1.EventTypeWarning, gang.CodeRequeued, "Requeue", "gang %s is evicted and requeued: %s", of,
-			gangs[of].why)
-	}
-	for _, pod := range evict {
-		s.evict(ctx, o, pod)
-	}
-	return len(gangs) > 0
-}
-
-// evict has one pod of a requeued gang deleted. What fails is tried again.
-func (s *Scheduler) evict(ctx context.Context, o gang.Observation, pod *corev1.Pod) {
-	if err := placerOf(s.providers, o).Evict(ctx, pod); err != nil {
-		logger(ctx, o.DGD).Error(err, "evicting a pod")
-		s.queue.retry(client.ObjectKeyFromObject(o.DGD), s.options.Clock.Now())
-		return
-	}
-	s.ledger.evicted(pod)
 }
 
 // decideNow has the ledger decide about a graph, which is read again for that, and reports what it decided. The provider was asked before:

@@ -94,3 +94,43 @@ func domainNames(topology *grovev1alpha1.ClusterTopology, from int) []string {
 	}
 	return names
 }
+
+// preferredWithoutEffect: a preferred level acts inside the required one only. Without a topology only equal names are found.
+func preferredWithoutEffect(dgd Written, topology *grovev1alpha1.ClusterTopology) []field.Text {
+	var lines []field.Text
+	say := func(path *field.Path, preferred, required string) {
+		if preferred == "" || required == "" || narrower(topology, preferred, required) {
+			return
+		}
+		lines = append(lines, line(field.Say("%s %q has no effect: it is not narrower than the required packDomain %q",
+			path.Child("preferredPackDomain"), short(preferred), short(required)), nil))
+	}
+	required := ""
+	if c := dgd.Spec.TopologyConstraint; c != nil {
+		required = c.PackDomain
+		say(constraintPath, c.PreferredPackDomain, required)
+	}
+	for _, s := range componentsOf(dgd.DynamoGraphDeployment) {
+		if c := s.TopologyConstraint; c != nil {
+			say(s.path.Child("topologyConstraint"), c.PreferredPackDomain, narrowest(topology, c.PackDomain, required))
+		}
+	}
+	return lines
+}
+
+// narrower is false only when it is known that a is not narrower than b.
+func narrower(topology *grovev1alpha1.ClusterTopology, a, b string) bool {
+	if a == b {
+		return false
+	}
+	i, j := levelIndex(topology, a), levelIndex(topology, b)
+	return i < 0 || j < 0 || i > j
+}
+
+// narrowest is the level a service's pods are really held in: its own, or else the deployment's.
+func narrowest(topology *grovev1alpha1.ClusterTopology, own, inherited string) string {
+	if own == "" || (inherited != "" && !narrower(topology, own, inherited)) {
+		return inherited
+	}
+	return own
+}

@@ -27,37 +27,6 @@ type volume struct {
 	in   *corev1.NodeSelectorRequirement
 }
 
-// volumeOf reads the affinity of a volume.
-func (s *Store) volumeOf(of *corev1.PersistentVolume) *volume {
-	v := &volume{PersistentVolume: of}
-	if of.Spec.NodeAffinity == nil || of.Spec.NodeAffinity.Required == nil {
-		return v
-	}
-	s.parsed++
-	var err error
-	v.required, err = nodeaffinity.NewNodeSelector(of.Spec.NodeAffinity.Required)
-	v.nowhere = err != nil
-	terms := of.Spec.NodeAffinity.Required.NodeSelectorTerms
-	for i := range terms {
-		for k := range terms[i].MatchExpressions {
-			e := &terms[i].MatchExpressions[k]
-			if v.keys = append(v.keys, e.Key); len(terms) == 1 && v.in == nil && e.Operator == corev1.NodeSelectorOpIn {
-				v.in = e
-			}
-		}
-	}
-	return v
-}
-
-// reaches reports whether the node affinity of a volume takes a node with some labels.
-func (s *Store) reaches(v *volume, of map[string]string) bool {
-	if v.required == nil {
-		return !v.nowhere
-	}
-	s.matched++
-	return !v.nowhere && v.required.Match(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: of}})
-}
-
 // capacity is what a driver reports, with its nodes as they are compared.
 type capacity struct {
 	*storagev1.CSIStorageCapacity

@@ -160,17 +160,6 @@ func (c *claim) keeps(node string, of map[string]string) string {
 	return ""
 }
 
-// reach describes what keeps a volume from being used on a node.
-func (s *Store) reach(v *volume, of map[string]string) string {
-	if !s.reaches(v, of) {
-		return "volume " + v.Name + " is elsewhere"
-	}
-	if !inZones(v.PersistentVolume, of) {
-		return "volume " + v.Name + " is in another zone"
-	}
-	return ""
-}
-
 // choice is what a claim without a volume gets for a pod on a node: a volume that exists and is not taken, nil for one that is made; or
 // what keeps it from getting one. Without taken all volumes count.
 func (c *claim) choice(node string, of map[string]string, taken func(*volume) bool) (v *volume, why string) {

@@ -10,8 +10,6 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
@@ -19,29 +17,6 @@ import (
 	"github.com/trellis-k8s/trellis/internal/limit"
 	"github.com/trellis-k8s/trellis/internal/render"
 )
-
-// orphan is one that is not adopted, and why.
-type orphan struct {
-	kind schema.GroupVersionKind
-	name string
-	why  string
-}
-
-func orphanOf(object client.Object, why string) *orphan {
-	return &orphan{object.GetObjectKind().GroupVersionKind(), object.GetName(), why}
-}
-
-// Error implements error.
-func (o *orphan) Error() string {
-	return fmt.Sprintf("%s %s of an earlier deployment of this name cannot be adopted: %s; the condition %s has the command that deletes it",
-		o.kind.Kind, o.name, o.why, nvidiav1beta1.ConditionOrphansAdopted)
-}
-
-// resource is the object as kubectl takes it.
-func (o *orphan) resource() string {
-	plural, _ := meta.UnsafeGuessKindToResource(o.kind)
-	return plural.GroupResource().String() + "/" + o.name
-}
 
 // Why orphans are not adopted.
 const (

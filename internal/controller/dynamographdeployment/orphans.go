@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -131,4 +133,27 @@ func (r *Reconciler) deploymentsOfOrphan(ctx context.Context, object client.Obje
 		}
 	}
 	return out
+}
+
+// orphan is one that is not adopted, and why.
+type orphan struct {
+	kind schema.GroupVersionKind
+	name string
+	why  string
+}
+
+func orphanOf(object client.Object, why string) *orphan {
+	return &orphan{object.GetObjectKind().GroupVersionKind(), object.GetName(), why}
+}
+
+// Error implements error.
+func (o *orphan) Error() string {
+	return fmt.Sprintf("%s %s of an earlier deployment of this name cannot be adopted: %s; the condition %s has the command that deletes it",
+		o.kind.Kind, o.name, o.why, nvidiav1beta1.ConditionOrphansAdopted)
+}
+
+// resource is the object as kubectl takes it.
+func (o *orphan) resource() string {
+	plural, _ := meta.UnsafeGuessKindToResource(o.kind)
+	return plural.GroupResource().String() + "/" + o.name
 }

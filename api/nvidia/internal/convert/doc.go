@@ -18,9 +18,9 @@
 // of the remainder is applied only where it finds the value it was recorded with, and only if the result, translated again, differs from
 // the live object nowhere that the plain translation did not: so nothing visible ever returns from memory.
 //
-// v1alpha1 has ten fields for what v1beta1 has one podTemplate for. podtobeta.go merges them and podtoalpha.go separates them. fresh.go
-// places them for an object that has never been written in v1alpha1, according to its managedFields: an object that was written there
-// needs no memory if all of it was in extraPodSpec, and must read so for as long as a manager of v1alpha1 owns fields of it.
+// v1alpha1 has ten fields for what v1beta1 has one podTemplate for. podtemplatetobeta.go merges them and podtemplatetoalpha.go separates
+// them. fresh.go places them for an object that has never been written in v1alpha1, according to its managedFields: an object that was
+// written there needs no memory if all of it was in extraPodSpec, and must read so for as long as a manager of v1alpha1 owns fields of it.
 //
 // Nothing here fails. An object that cannot be understood is carried along as far as it can be, because a conversion that fails closes
 // every list and watch of its kind. A memory that cannot be read is ignored, and Problem reports it.

@@ -1,0 +1,83 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/render"
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// requeueAt reports when the gang of a pod is requeued, and why; without a reason when nothing is known against the pod. While others have
+// to leave for it, that is not before the last of them had its grace period and victimsPatience.
+func (l *ledger) requeueAt(o gang.Observation, pod *corev1.Pod) (time.Time, eviction) {
+	since, why := l.stuckSince(o, pod)
+	if why == "" {
+		return time.Time{}, eviction{}
+	}
+	due := since.Add(l.options.RequeueAfter)
+	node, victims := l.victimsOf(pod)
+	if len(victims) == 0 {
+		return due, eviction{reason: l.evictionReason(pod), why: why}
+	}
+	if last := victims[0].Until.Add(victimsPatience); last.After(due) {
+		due = last
+	}
+	return due, eviction{reason: ReasonVictimsStayed, why: pod.Name + " could not be bound: " + gang.VictimsStayed(node, victims)}
+}
+
+// stuckSince says since when a released pod, or the rest of its replica, cannot be bound where it is to go, and why; "" when nothing is
+// known against it, or nothing that another place would change.
+func (l *ledger) stuckSince(o gang.Observation, pod *corev1.Pod) (since time.Time, why string) {
+	id := topology.PodID(pod)
+	if o.Objections[pod.UID].Anywhere {
+		l.pods.restart(id, l.clock.Now())
+		return time.Time{}, ""
+	}
+	record := l.pods.of(id)
+	if record.stuck.stands() {
+		return record.stuck.since, unbindable(pod, gang.WhyUnschedulable(pod))
+	}
+	if record.parted.why != "" {
+		return record.parted.since, record.parted.why
+	}
+	return record.objected.since, unbindable(pod, o.Objections[pod.UID].Message)
+}
+
+// unbindable is what stands against a pod, in a sentence; "" for nothing.
+func unbindable(pod *corev1.Pod, why string) string {
+	if why == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s could not be bound: %s", pod.Name, why)
+}
+
+// evictionReason reports who found that a pod cannot be bound.
+func (l *ledger) evictionReason(pod *corev1.Pod) string {
+	if record := l.pods.of(topology.PodID(pod)); record.stuck.stands() || record.parted.why != "" {
+		return ReasonUnschedulable
+	}
+	return gang.CodeSchedulerRefuses
+}
+
+// toEvict notes that the pods of gangs are requeued, and returns those that are not evicted yet. A pod that is gone meanwhile takes no
+// capacity and has no record, and none is made for it.
+func (l *ledger) toEvict(pods []*corev1.Pod, gangs map[string]eviction) (evict []*corev1.Pod) {
+	for _, pod := range pods {
+		id := topology.PodID(pod)
+		if _, ours := gangs[pod.Annotations[render.AnnotationGang]]; !ours || pod.DeletionTimestamp != nil || l.pods.of(id).evicted {
+			continue
+		}
+		if l.pods.byID[id] != nil || len(gang.NodesOf(l.cluster, id)) > 0 {
+			l.pods.change(id, func(r *released) { r.requeued = true })
+		}
+		evict = append(evict, pod)
+	}
+	return evict
+}
