@@ -132,33 +132,42 @@ func (h *history) next() int64 {
 
 // store a generation, and have it be the newest where that is wanted.
 func (h *history) store(ctx context.Context, generation *render.StoredGeneration, newest bool) error {
+	name := generation.RevisionName(h.dgd)
+	h.needed[name] = true
+	at := slices.IndexFunc(h.stored, func(r *appsv1.ControllerRevision) bool { return r.Name == name })
+	if at < 0 {
+		return h.create(ctx, generation)
+	}
+	if !newest || at == 0 {
+		return nil
+	}
+	before := h.stored[at]
+	revision := before.DeepCopy()
+	revision.Revision = h.next()
+	h.stored = slices.Insert(slices.Delete(h.stored, at, at+1), 0, revision)
+	return storing(revision, h.Client.Patch(ctx, revision, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}),
+		client.FieldOwner(render.FieldOwner)))
+}
+
+// create stores a generation as the newest.
+func (h *history) create(ctx context.Context, generation *render.StoredGeneration) error {
 	revision, err := generation.ControllerRevision(h.dgd, h.next())
-	if err != nil { // an update need not wait for that, and an abort says that nothing is stored
+	if err != nil { // an update need not wait for that, and an abort reports that nothing is stored
 		log.FromContext(ctx).V(1).Info("a generation is not stored", "why", err.Error())
 		return nil
 	}
-	h.needed[revision.Name] = true
-	at := slices.IndexFunc(h.stored, func(r *appsv1.ControllerRevision) bool { return r.Name == revision.Name })
-	switch {
-	case at < 0:
-		if h.isWanted(revision) {
-			metav1.SetMetaDataAnnotation(&revision.ObjectMeta, render.AnnotationWorkersInput, h.wanted.WorkersInput)
-		}
-		revision.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(h.dgd,
-			nvidiav1beta1.GroupVersion.WithKind("DynamoGraphDeployment"))}
-		err = h.Client.Create(ctx, revision, client.FieldOwner(render.FieldOwner))
-	case newest && at > 0:
-		before := h.stored[at]
-		revision = before.DeepCopy()
-		revision.Revision = h.next()
-		h.stored = slices.Delete(h.stored, at, at+1)
-		err = h.Client.Patch(ctx, revision, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}),
-			client.FieldOwner(render.FieldOwner))
-	default:
-		return nil
+	if h.isWanted(revision) {
+		metav1.SetMetaDataAnnotation(&revision.ObjectMeta, render.AnnotationWorkersInput, h.wanted.WorkersInput)
 	}
+	revision.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(h.dgd,
+		nvidiav1beta1.GroupVersion.WithKind("DynamoGraphDeployment"))}
 	h.stored = slices.Insert(h.stored, 0, revision)
-	if err == nil || apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) || apierrors.IsNotFound(err) { // the cache lags behind
+	return storing(revision, h.Client.Create(ctx, revision, client.FieldOwner(render.FieldOwner)))
+}
+
+// storing returns what failed, but for what the next reconcile mends: the cache lags behind.
+func storing(revision *appsv1.ControllerRevision, err error) error {
+	if err == nil || apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return nil
 	}
 	return fmt.Errorf("storing a generation as ControllerRevision %s: %w", revision.Name, err)

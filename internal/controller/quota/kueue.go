@@ -7,7 +7,9 @@ import (
 	"context"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/lru"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
@@ -50,7 +52,7 @@ func Reader(ctx context.Context, registry addon.Registry) (client.Reader, quota.
 		Message: "Workloads of Kueue are not read yet, which takes a moment after the start"}
 }
 
-// Workloads lists those of a deployment.
+// Workloads lists those of a deployment. They must not be changed.
 func Workloads(ctx context.Context, from client.Reader, dgd types.NamespacedName, uid types.UID) ([]*quota.Workload, error) {
 	list := workloads.List()
 	if err := from.List(ctx, list, client.InNamespace(dgd.Namespace), client.MatchingLabels{quota.LabelGraphUID: string(uid)},
@@ -59,11 +61,37 @@ func Workloads(ctx context.Context, from client.Reader, dgd types.NamespacedName
 	}
 	all := make([]*quota.Workload, 0, len(list.Items))
 	for i := range list.Items {
-		w := &quota.Workload{}
-		if err := external.Read(&list.Items[i], w); err != nil {
+		w, err := decode(&list.Items[i])
+		if err != nil {
 			return nil, err
 		}
 		all = append(all, w)
 	}
 	return all, nil
+}
+
+// version of a Workload as the API server stores it.
+type version struct {
+	uid             types.UID
+	resourceVersion string
+}
+
+// decoded are Workloads by version. Three controllers read all Workloads of a deployment each time, and few of them have changed.
+var decoded = lru.New(maxDecoded)
+
+// maxDecoded is how many versions are remembered.
+const maxDecoded = 4096
+
+// decode reads a Workload. Others may hold the result too, so it must not be changed.
+func decode(object *unstructured.Unstructured) (*quota.Workload, error) {
+	key := version{object.GetUID(), object.GetResourceVersion()}
+	if known, is := decoded.Get(key); is && key.uid != "" {
+		return known.(*quota.Workload), nil
+	}
+	w := &quota.Workload{}
+	if err := external.Read(object, w); err != nil {
+		return nil, err
+	}
+	decoded.Add(key, w)
+	return w, nil
 }
