@@ -96,23 +96,34 @@ func (b *Creations) endMade(graph types.NamespacedName) {
 }
 
 // settle takes in what a look at a graph has decided about the creations that it saw: seen are those. The placed ones are offered next, and
-// undecided ones wait for others of their gang; all others are created gated. It returns the groups that have an answer.
+// undecided ones wait for others of their gang; all others are created gated. It returns the groups that have an answer, and what was
+// placed for nothing: a creation that has ended since is not placed, and neither is the rest of its gang, which asks again.
 func (b *Creations) settle(
 	graph types.NamespacedName, seen gang.Creations, placed []plannedCreation, undecided map[gang.Key]bool,
-) (answered []types.NamespacedName) {
+) (answered []types.NamespacedName, unused []plannedCreation) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	gangs := map[string]*createdGang{}
+	asked := map[gang.Key]*creation{}
 	for _, one := range b.of(graph) {
-		if at := seen[one.uid][int32(one.key.Ordinal)]; one.state != creationAsked || at == nil || !slices.Equal(at.Pods, one.pods) {
-			continue
+		if at := seen[one.uid][int32(one.key.Ordinal)]; one.state == creationAsked && at != nil && slices.Equal(at.Pods, one.pods) {
+			asked[one.key] = one
 		}
-		i := slices.IndexFunc(placed, func(p plannedCreation) bool { return p.key == one.key })
-		switch {
-		case i >= 0:
-			b.place(one, placed[i], gangs)
-		case undecided[one.key] && !one.more:
-		default:
+	}
+	ended := map[string]bool{} // gangs
+	for _, p := range placed {
+		ended[p.gang] = ended[p.gang] || asked[p.key] == nil
+	}
+	gangs := map[string]*createdGang{}
+	for _, p := range placed {
+		if one := asked[p.key]; ended[p.gang] {
+			unused = append(unused, p)
+		} else {
+			b.place(one, p, gangs)
+		}
+		delete(asked, p.key)
+	}
+	for key, one := range asked {
+		if !undecided[key] || one.more {
 			one.state = creationGated
 			answered = append(answered, one.group)
 		}
@@ -123,7 +134,7 @@ func (b *Creations) settle(
 		})
 		of.first = client.ObjectKeyFromObject(of.members[0].releases[0].Pod)
 	}
-	return answered
+	return answered, unused
 }
 
 // place gives a creation its place. Called with the lock held.
@@ -229,10 +240,21 @@ func (l *ledger) takeOver(pod *corev1.Pod) {
 	l.pods.change(own, func(r *released) { r.at = l.clock.Now() })
 }
 
-// settleCreations answers what was asked for a graph. undecided are the replicas that wait for others of their gang.
+// settleCreations answers what was asked for a graph, and ends the reservations of what was planned for nothing: groups ask, and end what
+// they asked for, while a plan is made.
 func (l *ledger) settleCreations(o *gang.Observation, d *decision) {
-	if creations := l.options.Creations; creations != nil && len(d.evicted) == 0 {
-		d.answered = creations.settle(d.graph, o.Creations, d.creations, d.undecided)
+	creations := l.options.Creations
+	if creations == nil {
+		return
+	}
+	unused := d.creations
+	if len(d.evicted) == 0 {
+		d.answered, unused = creations.settle(d.graph, o.Creations, d.creations, d.undecided)
+	}
+	for _, one := range unused {
+		for _, release := range one.releases {
+			l.cluster.Forget(topology.PodID(release.Pod))
+		}
 	}
 }
 
