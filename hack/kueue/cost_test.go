@@ -28,7 +28,8 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
-// What a cost is measured with: gangs of two pods that need a host each, created one after the other, all of which fit.
+// What a cost is measured with: gangs of two pods that need a host each, created one after the other, with or without waiting for the one
+// before. All of them fit.
 const (
 	costGangs  = 12
 	costRounds = 3
@@ -166,18 +167,28 @@ func (b *bindings) of(gang string) (time.Time, bool) {
 	return at, whole
 }
 
-// cost is how long gangs took from their creation until they were bound: half of them, and the last one from the first creation. And what
-// was spent until then.
+// cost is how long gangs took from their creation until they were bound: half of them, and the last one from the first creation, or all
+// together where they were created singly. And what was spent until then.
 type cost struct {
 	median, all time.Duration
 	spent       spent
 }
 
-// measure creates gangs, waits until they are bound, and deletes them.
-func (t *team) measure(w way, round int) cost {
+// measure creates gangs, waits until they are bound, and deletes them. singly: each is created when the one before is bound.
+func (t *team) measure(w way, round int, singly bool) cost {
 	GinkgoHelper()
 	b, created := t.follow(), map[string]time.Time{}
 	var names []string
+	bound := func() {
+		t.until("all gangs of "+w.name+" are bound", func() (err error) {
+			for _, name := range names {
+				if _, whole := b.of(name); !whole {
+					err = errors.Join(err, fmt.Errorf("%s is not", name))
+				}
+			}
+			return err
+		})
+	}
 	before, start := spentSoFar(t.ctx), time.Now()
 	for n := range costGangs / w.gangs {
 		name := fmt.Sprintf("c%d-%d", round, n)
@@ -188,15 +199,11 @@ func (t *team) measure(w way, round int) cost {
 		for _, o := range w.objects(t, name) {
 			t.create(o)
 		}
-	}
-	t.until("all gangs of "+w.name+" are bound", func() (err error) {
-		for _, name := range names {
-			if _, whole := b.of(name); !whole {
-				err = errors.Join(err, fmt.Errorf("%s is not", name))
-			}
+		if singly {
+			bound()
 		}
-		return err
-	})
+	}
+	bound()
 	spent := spentSoFar(t.ctx).since(before)
 	var took []time.Duration
 	last := start
@@ -208,11 +215,18 @@ func (t *team) measure(w way, round int) cost {
 		}
 	}
 	slices.Sort(took)
+	all := last.Sub(start)
+	if singly { // without the time until this test saw that a gang was bound
+		all = 0
+		for _, one := range took {
+			all += one
+		}
+	}
 	for _, kind := range w.all {
 		t.answered(func() error { return api.DeleteAllOf(t.ctx, kind, client.InNamespace(t.namespace)) })
 	}
 	t.until("the quota of "+w.name+" is given back", func() error { return errors.Join(t.empty(), t.uses(0)) })
-	return cost{median: took[len(took)/2], all: last.Sub(start), spent: spent}
+	return cost{median: took[len(took)/2], all: all, spent: spent}
 }
 
 // empty is an error while the team has a pod.
@@ -227,18 +241,19 @@ func (t *team) empty() error {
 
 var _ = Describe("The cost of quota by the real Kueue", Serial, suite.Slow, func() {
 	// It reports the ratios and asserts none: they depend on what else the machine does.
-	DescribeTable("is measured against Kueue's own integrations, for the same gangs", func(ctx SpecContext, ways []way) {
+	DescribeTable("is measured against Kueue's own integrations, for the same gangs", func(ctx SpecContext, ways []way, singly bool) {
 		t := newHall(ctx, costGangs).newTeam("a", costGangs*hostsPerRack*gpusPerHost)
 		costs := make([][]cost, len(ways))
 		for round := range costRounds {
 			for i, w := range ways {
-				costs[i] = append(costs[i], t.measure(w, round))
+				costs[i] = append(costs[i], t.measure(w, round, singly))
 			}
 		}
 		AddReportEntry("the best of the rounds", compared(ways, costs))
 	},
-		Entry("in an object for each gang", SpecTimeout(4*suite.Timeout()), eachAlone),
-		Entry("in one object for all gangs", SpecTimeout(4*suite.Timeout()), together),
+		Entry("in an object for each gang", SpecTimeout(4*suite.Timeout()), eachAlone, false),
+		Entry("in one object for all gangs", SpecTimeout(4*suite.Timeout()), together, false),
+		Entry("in an object for each gang, each created when the one before is bound", SpecTimeout(4*suite.Timeout()), eachAlone, true),
 	)
 })
 

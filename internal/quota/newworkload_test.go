@@ -140,30 +140,39 @@ func TestBaseWithoutReplicasThatAreAlone(t *testing.T) {
 	w.expect("with another replica", "+g-base front-mainx1 work-mainx1")
 }
 
-// A base that got no quota is created anew without the share of replicas that ask for less, alone, since then.
+// A base that got no quota is created anew without the share of replicas that ask for less, alone, since then. So is one that was to ask
+// later, for more.
 func TestRequestsAreLowered(t *testing.T) {
-	front, work := group("front", 1, 1, "1"), group("work", 1, 1, "64")
-	w := newWorld(t, front, work)
-	w.make(front, 0)
-	w.make(work, 0)
-	w.expect("at first", "+g-base front-mainx1 work-mainx1")
-	set(w.workloads[0], workloadReserved, metav1.ConditionFalse, "64 of 8")
-	work.Spec.Roles[0].Template.Spec.Containers[0].Resources.Requests["gpu"] = resource.MustParse("8")
-	w.gone(work, 0)
-	w.expect("its pod is being recreated")
-	w.make(work, 0)
-	w.workloads[0].Spec.Active = new(bool)
-	if lines, _ := w.look(); slices.Contains(lines, "-g-base") {
-		t.Errorf("another client has deactivated it: %q", lines)
-	}
-	w.workloads[0].Spec.Active = nil
-	if lines, _ := w.look(); !slices.Contains(lines, "-g-base") {
-		t.Fatalf("it asks for less: %q", lines)
-	}
-	w.expect("the base is gone", "+g-base front-mainx1")
-	set(w.workloads[1], workloadReserved, metav1.ConditionTrue, "")
-	w.step()
-	if got := w.active(); len(got) != 2 {
-		t.Errorf("active: %q", got)
+	for name, paused := range map[string]bool{"in the queue": false, "in a pause": true} {
+		t.Run(name, func(t *testing.T) {
+			front, work := group("front", 1, 1, "1"), group("work", 1, 1, "64")
+			w := newWorld(t, front, work)
+			w.make(front, 0)
+			w.make(work, 0)
+			w.expect("at first", "+g-base front-mainx1 work-mainx1")
+			base := w.workloads[0]
+			set(base, workloadReserved, metav1.ConditionFalse, "64 of 8")
+			work.Spec.Roles[0].Template.Spec.Containers[0].Resources.Requests["gpu"] = resource.MustParse("8")
+			w.gone(work, 0)
+			w.expect("its pod is being recreated")
+			w.make(work, 0)
+			base.Spec.Active = new(bool)
+			if lines, _ := w.look(); slices.Contains(lines, "-g-base") {
+				t.Errorf("another client has deactivated it: %q", lines)
+			}
+			if base.Spec.Active = nil; paused {
+				base.Spec.Active = new(bool)
+				base.Annotations = map[string]string{annotationNoPlace: "work-0: full", annotationAskAfter: w.now.Add(time.Hour).Format(time.RFC3339)}
+			}
+			if lines, _ := w.look(); !slices.Contains(lines, "-g-base") {
+				t.Fatalf("it asks for less: %q", lines)
+			}
+			w.expect("the base is gone", "+g-base front-mainx1")
+			set(w.workloads[1], workloadReserved, metav1.ConditionTrue, "")
+			w.step()
+			if got := w.active(); len(got) != 2 {
+				t.Errorf("active: %q", got)
+			}
+		})
 	}
 }

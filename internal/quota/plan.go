@@ -84,9 +84,9 @@ func Plan(o Observation) Steps {
 
 // outdated reports whether a Workload is a base for which Kueue has no quota, and which asks for something else than its pods need now: for
 // example because requests were lowered since. Kueue does not allow its podsets to be changed. While pods are being recreated, what they
-// need is not known. One that is inactive stays as it is: a new one would be active.
+// need is not known. One that another client has deactivated stays as it is: a new one would be active.
 func (o *Observation) outdated(w *Workload, base Base) bool {
-	if w.Name != base.Name || len(base.PodSets) == 0 || !w.active() || w.holdsQuota() || w.undecided() || o.suits(base) {
+	if w.Name != base.Name || len(base.PodSets) == 0 || w.deactivated() || w.holdsQuota() || w.undecided() || o.suits(base) {
 		return false
 	}
 	return !slices.ContainsFunc(o.Groups, func(sg *trellisv1alpha1.ScalingGroup) bool { return !o.complete(sg) })

@@ -28,7 +28,7 @@ const (
 	wholeFrom, wholeShare = 3, 4
 	// maxRefusalText bounds what is kept of a scheduler's message, in bytes.
 	maxRefusalText = 256
-	// maxNames bounds how many places a message names before it lists what a scheduler said in each.
+	// maxNames bounds how many places a message names.
 	maxNames = 5
 )
 
@@ -127,8 +127,8 @@ func (r refusals) leftOut(now time.Time) (n int) {
 }
 
 // said names the places that pods of some shapes, nil for all, were refused in, then lists until when each is left out and what a scheduler
-// said: "in zone-a/rack-1: zone-a/rack-1 (left out until 12:00:30Z): no device". The names come first, because a condition quotes only the
-// first words for each replica.
+// said: ", in z/r1: z/r1 (left out until 2026-01-02T12:00:30Z): no device". The names come first, because a condition quotes only the
+// beginning. It is empty when no place is left out.
 func (r refusals) said(graph types.NamespacedName, shapes map[string]bool, now time.Time) string {
 	var names, lines []string
 	for shape, list := range r[graph] {
@@ -145,5 +145,5 @@ func (r refusals) said(graph types.NamespacedName, shapes map[string]bool, now t
 	slices.Sort(names)
 	slices.Sort(lines)
 	names = slices.Compact(names)
-	return "in " + limit.Join(names, len(names), maxNames, ", ") + ": " + strings.Join(slices.Compact(lines), "; ")
+	return ", in " + limit.Join(names, len(names), maxNames, ", ") + ": " + strings.Join(slices.Compact(lines), "; ")
 }

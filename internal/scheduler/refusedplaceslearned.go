@@ -218,7 +218,7 @@ func (l *ledger) noteRefusals(r *gang.Request, trial map[gang.Key]placement.Repl
 		default:
 			said := cmp.Or(l.refusals.said(d.graph, r.ShapesOf(key), now), l.refusals.said(d.graph, nil, now))
 			w.Code, w.Refusal = gang.CodeRefusedEverywhere, nil
-			w.Message = limit.Text("it has capacity only where a scheduler refused it, "+said, limit.Condition)
+			w.Message = limit.Text("it has capacity only where a scheduler refused it"+said, limit.Condition)
 		}
 	}
 	if next := l.refusals.nextEnd(d.graph, now); len(waiting) > 0 && !next.IsZero() {

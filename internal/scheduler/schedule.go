@@ -41,9 +41,7 @@ func (s *Scheduler) schedule(ctx context.Context, dgd *nvidiav1beta1.DynamoGraph
 		s.writers.release(ctx, g)
 	}
 	s.answer(ctx, dgd, d)
-	if isNew := s.results.set(name, d.result); isNew || len(s.unannounced[name]) > 0 {
-		s.announce(ctx, dgd, o.Pods, d.result, isNew)
-	}
+	s.publish(ctx, dgd, o.Pods, d.result)
 }
 
 // answer answers the groups that asked for places.

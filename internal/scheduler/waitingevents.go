@@ -15,6 +15,14 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
+// publish makes a result known, and announces what has not been announced of it.
+func (s *Scheduler) publish(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, pods []*corev1.Pod, result gang.Result) {
+	name := client.ObjectKeyFromObject(dgd)
+	if isNew := s.results.set(name, result); isNew || len(s.unannounced[name])+len(s.awaiting[name]) > 0 {
+		s.announce(ctx, dgd, pods, result, isNew)
+	}
+}
+
 // announce reports what waits on the pods that wait, since that is where users look; the graph's status says it too. A result that is not
 // new is announced for the replicas that had no pod yet, because they were refused before they were created. That a replica waits for
 // admission is announced once on its first pod, however often the result changes meanwhile: its owner reports the progress. Another pod

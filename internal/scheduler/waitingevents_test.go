@@ -91,13 +91,15 @@ func TestAdmissionIsAnnouncedOnTheFirstPod(t *testing.T) {
 	again := slices.Clone(o.Pods)
 	again[0] = again[0].DeepCopy()
 	again[0].UID = "another"
-	result := gang.Result{Waiting: []gang.Waiting{{Component: "work", Code: gang.CodeWaitingForAdmission, Message: "it waits"}}}
+	result := func(message string) gang.Result {
+		return gang.Result{Waiting: []gang.Waiting{{Component: "work", Code: gang.CodeWaitingForAdmission, Message: message}}}
+	}
 	for i, step := range []struct {
-		pods  []*corev1.Pod
-		isNew bool
-		want  int
-	}{{o.Pods[1:], true, 1}, {o.Pods, false, 1}, {o.Pods, true, 0}, {nil, true, 0}, {o.Pods, true, 0}, {again, false, 1}, {again, true, 0}} {
-		b.s.announce(t.Context(), o.DGD, step.pods, result, step.isNew)
+		pods    []*corev1.Pod
+		message string
+		want    int
+	}{{o.Pods[1:], "a", 1}, {o.Pods, "a", 1}, {o.Pods, "b", 0}, {nil, "a", 0}, {o.Pods, "b", 0}, {again, "b", 1}, {again, "a", 0}} {
+		b.s.publish(t.Context(), o.DGD, step.pods, result(step.message))
 		if got := len(b.said.Events); got != step.want {
 			t.Errorf("step %d: %d events, want %d", i, got, step.want)
 		}

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/rest"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	"github.com/trellis-k8s/trellis/hack/sandbox"
 	"github.com/trellis-k8s/trellis/test/testutil/crash"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
@@ -90,19 +89,25 @@ func leadersThatAreLate() []TableEntry {
 	return out
 }
 
-// readyOrMoved waits until a deployment is ready. Where another operator filled the zone that its first pod started in, it waits there, and the restart that
-// its condition advises moves it.
-func (w *world) readyOrMoved(name string) {
+// startedOrMoved waits until a new deployment is ready. Where another operator filled the zone that its first pod started in, it waits there, and the
+// restart that its condition advises moves it, once or more often.
+func (w *world) startedOrMoved(name string) {
 	w.t.Helper()
-	moved := 0
+	moves, stopped := 0, false
 	w.until(name+" is Ready, moved by a Parallel restart where its condition advises one", func() error {
 		dgd := w.dgd(name)
+		id := fmt.Sprintf("move-%d", moves)
+		if restart := dgd.Status.Restart; moves > 0 && (restart == nil || restart.ObservedID != id) {
+			return fmt.Errorf("restart %s is not observed yet", id)
+		}
 		c := meta.FindStatusCondition(dgd.Status.Conditions, placed)
-		stuck := c != nil && strings.Contains(c.Message, "a Parallel restart moves it")
-		if completed := moved == 0 || dgd.Status.Restart != nil && dgd.Status.Restart.Phase == nvidiav1alpha1.RestartCompleted; stuck && completed {
-			moved++
-			w.patch(name, fmt.Sprintf(`{"spec":{"restart":{"id":"moved-%d-%s","strategy":{"type":"Parallel"}}}}`, moved, dgd.ResourceVersion))
+		switch advised := c != nil && strings.Contains(c.Message, "a Parallel restart moves it"); {
+		case !advised:
+			stopped = true
+		case moves == 0 || stopped: // else the condition is that of before the restart
+			moves, stopped = moves+1, false
 			AddReportEntry("moved", name+": "+c.Message)
+			w.patch(name, fmt.Sprintf(`{"spec":{"restart":{"id":"move-%d","strategy":{"type":"Parallel"}}}}`, moves))
 		}
 		return w.isReady(name)
 	})
@@ -123,7 +128,10 @@ func (w *world) crowd(rounds int) {
 	}
 	for i := range rounds {
 		for _, name := range names {
-			w.readyOrMoved(name)
+			if i == 0 {
+				w.startedOrMoved(name)
+			}
+			w.ready(name)
 		}
 		for j, name := range names {
 			if (i+j)%2 == 0 {
@@ -132,7 +140,7 @@ func (w *world) crowd(rounds int) {
 		}
 	}
 	for _, name := range names {
-		w.readyOrMoved(name)
+		w.ready(name)
 	}
 	watcher.stop()
 }

@@ -70,28 +70,31 @@ func Workloads(ctx context.Context, from client.Reader, dgd types.NamespacedName
 	return all, nil
 }
 
-// version of a Workload as the API server stores it.
-type version struct {
-	uid             types.UID
+// decoded is a Workload as the API server stores one version of it.
+type decoded struct {
 	resourceVersion string
+	workload        *quota.Workload
 }
 
-// decoded are Workloads by version. Three controllers read all Workloads of a deployment each time, and few of them have changed.
-var decoded = lru.New(maxDecoded)
+// byUID are the Workloads that were decoded last. Three controllers read all Workloads of a deployment each time, and few of them have
+// changed.
+var byUID = lru.New(maxDecoded)
 
-// maxDecoded is how many versions are remembered.
+// maxDecoded is how many Workloads are remembered.
 const maxDecoded = 4096
 
 // decode reads a Workload. Others may hold the result too, so it must not be changed.
 func decode(object *unstructured.Unstructured) (*quota.Workload, error) {
-	key := version{object.GetUID(), object.GetResourceVersion()}
-	if known, is := decoded.Get(key); is && key.uid != "" {
-		return known.(*quota.Workload), nil
+	uid, version := object.GetUID(), object.GetResourceVersion()
+	if known, is := byUID.Get(uid); is && known.(decoded).resourceVersion == version {
+		return known.(decoded).workload, nil
 	}
 	w := &quota.Workload{}
 	if err := external.Read(object, w); err != nil {
 		return nil, err
 	}
-	decoded.Add(key, w)
+	if uid != "" && version != "" {
+		byUID.Add(uid, decoded{version, w})
+	}
 	return w, nil
 }
