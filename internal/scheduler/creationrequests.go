@@ -19,6 +19,7 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/render"
+	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
 // Creations are the replicas that are to be created in place: what the scaling group controller asks for and the loop answers. Neither
@@ -40,8 +41,8 @@ type Creations struct {
 	next   int
 	groups map[types.NamespacedName]*creationsOfGroup
 	byName map[string]*creation
-	// ended are the reservations of creations that have ended, by graph, as the cluster cache knows them.
-	ended map[types.NamespacedName][]string
+	// ended are the reservations of creations that have ended, by graph.
+	ended map[types.NamespacedName][]endedReservation
 }
 
 // NewCreations returns an empty store. tell has a scaling group reconciled; it must not wait for the loop.
@@ -49,38 +50,9 @@ func NewCreations(tell func(group types.NamespacedName)) *Creations {
 	operator, _, _ := strings.Cut(string(uuid.NewUUID()), "-")
 	return &Creations{
 		operator: operator, tell: tell, look: func(types.NamespacedName) {},
-		groups: map[types.NamespacedName]*creationsOfGroup{}, byName: map[string]*creation{}, ended: map[types.NamespacedName][]string{},
+		groups: map[types.NamespacedName]*creationsOfGroup{}, byName: map[string]*creation{},
+		ended: map[types.NamespacedName][]endedReservation{},
 	}
-}
-
-// Want is one replica of which nothing exists and that is to be created.
-type Want struct {
-	Ordinal int32
-	// More: further replicas of the group are wanted than are asked for at once.
-	More bool
-	// Pods returns the pods of the replica by index, as the API server will store them, without Trellis' gate. They become those of the
-	// creations.
-	Pods func() []*corev1.Pod
-}
-
-// Answer is how a replica is created. One that is neither waits: its group is reconciled when there is an answer.
-type Answer struct {
-	// New: it was asked for just now.
-	New bool
-	// Gated: its pods are created with Trellis' gate.
-	Gated bool
-	// Offer is the place to make it in; nil for none.
-	Offer *Offer
-}
-
-// Offer is the place of a replica that is to be created.
-type Offer struct {
-	// Creation is what its pods carry in the annotation render.AnnotationCreation, Gang the gang they are of.
-	Creation, Gang string
-	// First is the pod of the gang that is created before all others.
-	First types.NamespacedName
-	// Releases are where its pods go, by index.
-	Releases map[int32]gang.Release
 }
 
 // Ours reports whether this operator created a pod in place. One that makes none has none.
@@ -99,6 +71,7 @@ func (b *Creations) Ask(sg *trellisv1alpha1.ScalingGroup, wants []Want) map[int3
 	graph := types.NamespacedName{Namespace: sg.Namespace, Name: sg.Spec.Graph}
 	answers := map[int32]Answer{}
 	var tell []types.NamespacedName
+	look := false
 	b.mu.Lock()
 	of := b.groups[name]
 	if of == nil || of.uid != sg.UID {
@@ -106,27 +79,11 @@ func (b *Creations) Ask(sg *trellisv1alpha1.ScalingGroup, wants []Want) map[int3
 			b.mu.Unlock()
 			return answers
 		}
-		tell = b.drop(name)
-		of = &creationsOfGroup{uid: sg.UID, byOrdinal: map[int32]*creation{}, gated: map[int32]bool{}}
-		b.groups[name] = of
+		look = of != nil && len(of.byOrdinal) > 0
+		tell, of = b.renew(sg)
 	}
-	wanted := map[int32]bool{}
-	for _, want := range wants {
-		wanted[want.Ordinal] = true
-	}
-	look := false
-	for _, one := range slices.Collect(maps.Values(of.byOrdinal)) {
-		ordinal := int32(one.key.Ordinal)
-		switch {
-		case one.state >= creationBegun:
-			one.shown, look = true, true
-			if wanted[ordinal] { // its pods are gone
-				tell = append(tell, b.end(one)...)
-			}
-		case !wanted[ordinal] || one.version != versionOf(sg):
-			tell, look = append(tell, b.end(one)...), true
-		}
-	}
+	told, ended := b.endStale(sg, of, wants)
+	tell, look = append(tell, told...), look || ended
 	for _, want := range wants {
 		answer, isNew := b.ask(sg, of, want, name, graph)
 		answers[want.Ordinal], look = answer, look || isNew
@@ -137,6 +94,30 @@ func (b *Creations) Ask(sg *trellisv1alpha1.ScalingGroup, wants []Want) map[int3
 		b.look(graph)
 	}
 	return answers
+}
+
+// endStale ends what a group asked for before and does not want so any more, and what of it is created and gone. It returns the groups to
+// be told, and whether the graph is to be looked at. Called with the lock held.
+func (b *Creations) endStale(
+	sg *trellisv1alpha1.ScalingGroup, of *creationsOfGroup, wants []Want,
+) (tell []types.NamespacedName, look bool) {
+	wanted := map[int32]bool{}
+	for _, want := range wants {
+		wanted[want.Ordinal] = true
+	}
+	for _, one := range slices.Collect(maps.Values(of.byOrdinal)) {
+		ordinal := int32(one.key.Ordinal)
+		switch {
+		case one.state >= creationBegun:
+			one.shown, look = true, true
+			if wanted[ordinal] { // its pods are gone
+				tell = append(tell, b.end(one)...)
+			}
+		case !wanted[ordinal] || of.gated[ordinal] || one.version != versionOf(sg):
+			tell, look = append(tell, b.end(one)...), true
+		}
+	}
+	return tell, look
 }
 
 // versionOf is what replicas of a group are created from now.
@@ -182,14 +163,30 @@ func (one *creation) answer() Answer {
 
 // Gate has a replica created gated from now on.
 func (b *Creations) Gate(sg *trellisv1alpha1.ScalingGroup, ordinal int32) {
+	var tell []types.NamespacedName
+	look := false
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	if of := b.groups[client.ObjectKeyFromObject(sg)]; of != nil && of.uid == sg.UID {
-		of.gated[ordinal] = true
-		return
+	of := b.groups[client.ObjectKeyFromObject(sg)]
+	if of == nil || of.uid != sg.UID {
+		look = of != nil && len(of.byOrdinal) > 0
+		tell, of = b.renew(sg)
 	}
-	b.groups[client.ObjectKeyFromObject(sg)] = &creationsOfGroup{uid: sg.UID, byOrdinal: map[int32]*creation{},
-		gated: map[int32]bool{ordinal: true}}
+	of.gated[ordinal] = true
+	b.mu.Unlock()
+	b.tellAll(tell)
+	if look {
+		b.look(types.NamespacedName{Namespace: sg.Namespace, Name: sg.Spec.Graph})
+	}
+}
+
+// renew begins anew with a group, and ends what an earlier one of its name has asked for. It returns the groups to be told. Called with the
+// lock held.
+func (b *Creations) renew(sg *trellisv1alpha1.ScalingGroup) (tell []types.NamespacedName, of *creationsOfGroup) {
+	name := client.ObjectKeyFromObject(sg)
+	tell = b.drop(name)
+	of = &creationsOfGroup{uid: sg.UID, byOrdinal: map[int32]*creation{}, gated: map[int32]bool{}}
+	b.groups[name] = of
+	return tell, of
 }
 
 // Forget drops all of a group that is gone.
@@ -229,27 +226,35 @@ func (b *Creations) drop(group types.NamespacedName) (tell []types.NamespacedNam
 	return tell
 }
 
-// end ends a creation, and with it those of its gang that have not begun: they have to be planned anew. It returns their groups. Called
-// with the lock held.
+// end ends a creation, and with it those of its gang that have not begun: they have to be planned anew. Where a pod of the gang exists,
+// their capacity is held for that: the pod would wait for them otherwise. It returns their groups. Called with the lock held.
 func (b *Creations) end(one *creation) (tell []types.NamespacedName) {
-	b.remove(one)
+	held := one.state < creationBegun && one.gang != nil && one.gang.firstUID != ""
+	b.remove(one, held)
 	if one.gang == nil {
 		return nil
 	}
 	for _, member := range slices.Clone(one.gang.members) {
 		if member.state < creationBegun {
-			b.remove(member)
+			b.remove(member, held)
 			tell = append(tell, member.group)
 		}
 	}
 	return tell
 }
 
-// remove drops a creation and gives its reservations back. Called with the lock held.
-func (b *Creations) remove(one *creation) {
-	b.ended[one.graph] = slices.AppendSeq(b.ended[one.graph], maps.Keys(one.reserved))
-	if len(b.ended[one.graph]) == 0 {
-		delete(b.ended, one.graph)
+// remove drops a creation and gives its reservations back, or has them held. Called with the lock held.
+func (b *Creations) remove(one *creation, held bool) {
+	for _, release := range one.releases {
+		id := topology.PodID(release.Pod)
+		if !one.reserved[id] {
+			continue
+		}
+		ended := endedReservation{id: id}
+		if held {
+			ended.heldFor = release.Pod
+		}
+		b.ended[one.graph] = append(b.ended[one.graph], ended)
 	}
 	b.unlist(one)
 	if one.gang != nil {

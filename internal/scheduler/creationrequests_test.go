@@ -171,6 +171,17 @@ func TestCreationsThatEnd(t *testing.T) {
 			},
 			want: map[string]string{"decode-0": "wait", "prefill-0": "wait"},
 		},
+		"the group is recreated, and a replica of it is to be gated": {
+			end: func(w *creating, o gang.Observation) {
+				o.Groups[0].UID = "next"
+				w.creations.Gate(o.Groups[0], 5)
+			},
+			want: map[string]string{"decode-0": "wait", "prefill-0": "wait"},
+		},
+		"a replica is to be gated": {
+			end:  func(w *creating, o gang.Observation) { w.creations.Gate(o.Groups[0], 0) },
+			want: map[string]string{"decode-0": "gated", "prefill-0": "wait"},
+		},
 		"the graph is gone": {
 			end:  func(w *creating, o gang.Observation) { w.s.ledger.graphGone(client.ObjectKeyFromObject(o.DGD)) },
 			want: map[string]string{"decode-0": "wait", "prefill-0": "wait"},

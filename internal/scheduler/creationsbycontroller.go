@@ -92,7 +92,7 @@ func (b *Creations) Fail(o *Offer, gate bool) (created []*corev1.Pod) {
 	}
 	var tell []types.NamespacedName
 	for _, member := range members {
-		b.remove(member)
+		b.remove(member, false)
 		if of := b.groups[member.group]; gate && of != nil && of.uid == member.uid {
 			of.gated[int32(member.key.Ordinal)] = true
 		}

@@ -41,7 +41,7 @@ func (b *Creations) ofGraph(graph types.NamespacedName) gang.Creations {
 
 // takeEnded returns the reservations of creations of a graph that have ended, once. With all, every creation that has begun ends: the
 // graph is gone.
-func (b *Creations) takeEnded(graph types.NamespacedName, all bool) []string {
+func (b *Creations) takeEnded(graph types.NamespacedName, all bool) []endedReservation {
 	if b == nil {
 		return nil
 	}
@@ -50,13 +50,13 @@ func (b *Creations) takeEnded(graph types.NamespacedName, all bool) []string {
 	if all {
 		for _, one := range b.of(graph) {
 			if one.state >= creationPlaced {
-				b.remove(one)
+				b.remove(one, false)
 			}
 		}
 	}
-	ids := b.ended[graph]
+	ended := b.ended[graph]
 	delete(b.ended, graph)
-	return ids
+	return ended
 }
 
 // of lists the creations of a graph. Called with the lock held.
@@ -90,17 +90,17 @@ func (b *Creations) endMade(graph types.NamespacedName) {
 	defer b.mu.Unlock()
 	for _, one := range b.of(graph) {
 		if one.state >= creationBegun && one.shown {
-			b.remove(one)
+			b.remove(one, false)
 		}
 	}
 }
 
 // settle takes in what a look at a graph has decided about the creations that it saw: seen are those. The placed ones are offered next, and
-// undecided ones wait for others of their gang; all others are created gated. It returns the groups that have an answer, and what was
-// placed for nothing: a creation that has ended since is not placed, and neither is the rest of its gang, which asks again.
+// undecided ones wait for others of their gang; all others are created gated. It returns the groups that have an answer, what is placed,
+// and what was placed for nothing: a creation that has ended since is not placed, and neither is the rest of its gang, which asks again.
 func (b *Creations) settle(
 	graph types.NamespacedName, seen gang.Creations, placed []plannedCreation, undecided map[gang.Key]bool,
-) (answered []types.NamespacedName, unused []plannedCreation) {
+) (answered []types.NamespacedName, kept, unused []plannedCreation) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	asked := map[gang.Key]*creation{}
@@ -118,6 +118,7 @@ func (b *Creations) settle(
 		if one := asked[p.key]; ended[p.gang] {
 			unused = append(unused, p)
 		} else {
+			kept = append(kept, p)
 			b.place(one, p, gangs)
 		}
 		delete(asked, p.key)
@@ -134,7 +135,7 @@ func (b *Creations) settle(
 		})
 		of.first = client.ObjectKeyFromObject(of.members[0].releases[0].Pod)
 	}
-	return answered, unused
+	return answered, kept, unused
 }
 
 // place gives a creation its place. Called with the lock held.
@@ -178,7 +179,7 @@ func (l *ledger) takeCreations(o *gang.Observation, d *decision) {
 		l.takeOver(pod)
 	}
 	creations.endMade(d.graph)
-	l.dropCreations(creations.takeEnded(d.graph, false))
+	l.endReservations(d.graph, creations.takeEnded(d.graph, false))
 	o.Creations = creations.ofGraph(d.graph)
 	l.endPredecessors(o)
 }
@@ -215,9 +216,17 @@ func (l *ledger) endPredecessors(o *gang.Observation) {
 	}
 }
 
-func (l *ledger) dropCreations(ids []string) {
-	for _, id := range ids {
-		l.cluster.Forget(id)
+// endReservations ends those of creations of a graph that have ended, or holds their capacity for what is created in their stead.
+func (l *ledger) endReservations(graph types.NamespacedName, ended []endedReservation) {
+	for _, one := range ended {
+		node, reserved := l.cluster.Reserved(one.id)
+		l.cluster.Forget(one.id)
+		if one.heldFor != nil && reserved {
+			l.holds.add(l.cluster, client.ObjectKeyFromObject(one.heldFor), hold{
+				node: node, shape: topology.ShapeOf(one.heldFor), graph: graph, until: l.clock.Now().Add(l.holds.lasts),
+			})
+			l.wakeLoop() // the loop sets its timer by the holds
+		}
 	}
 }
 
@@ -249,7 +258,7 @@ func (l *ledger) settleCreations(o *gang.Observation, d *decision) {
 	}
 	unused := d.creations
 	if len(d.evicted) == 0 {
-		d.answered, unused = creations.settle(d.graph, o.Creations, d.creations, d.undecided)
+		d.answered, d.creations, unused = creations.settle(d.graph, o.Creations, d.creations, d.undecided)
 	}
 	for _, one := range unused {
 		for _, release := range one.releases {

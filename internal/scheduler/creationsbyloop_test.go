@@ -30,6 +30,9 @@ func TestCreationsThatEndWithinAPlan(t *testing.T) {
 			answers := w.ask(o.Groups...)
 			l.settleCreations(&seen, &d)
 			w.s.answer(t.Context(), o.DGD, d)
+			if due, _ := w.s.queue.take(w.clock.Now()); len(due) != 1 {
+				t.Errorf("looked at again: %v", due)
+			}
 			if got := w.reserved(); len(got) > 0 {
 				t.Errorf("reservations are left: %v", got)
 			}
@@ -37,5 +40,36 @@ func TestCreationsThatEndWithinAPlan(t *testing.T) {
 				t.Errorf("answers after the plan: %v (-before +after):\n%s", answers, diff)
 			}
 		})
+	}
+}
+
+// The rest of a gang of which a pod exists keeps its capacity when its group asks no more for a while, because its creates pause: the pod
+// would wait for another rack otherwise.
+func TestTheRestOfABegunGangKeepsItsCapacity(t *testing.T) {
+	w, o := newCreating(t), plannedBase(1)
+	w.taken("b0", "b1")
+	w.ask(o.Groups...)
+	w.look(o)
+	o.Pods = w.create(o.Groups[0], w.offerOf(o.Groups[0]))
+	w.s.ledger.podChanged(o.Pods[0])
+	w.creations.Ask(o.Groups[1], nil)
+	w.look(o)
+	other := planned(2, 1)
+	w.ask(other.Groups...)
+	w.look(other)
+	if diff := cmp.Diff(map[string]string{"work-0": "gated"}, w.ask(other.Groups...)); diff != "" {
+		t.Errorf("another graph (-want +got):\n%s", diff)
+	}
+	w.ask(o.Groups[1])
+	w.look(o)
+	if diff := cmp.Diff(map[string]string{"prefill-0": "1 pods in a, first g-prefill-0"}, w.ask(o.Groups[1])); diff != "" {
+		t.Errorf("the rest (-want +got):\n%s", diff)
+	}
+	w.creations.Ask(o.Groups[1], nil)
+	w.look(o)
+	w.pass(w.s.options.HoldFor)
+	w.s.ledger.expire()
+	if got := w.reserved(); len(got) != 1 {
+		t.Errorf("reservations after the hold: %v", got)
 	}
 }

@@ -54,6 +54,13 @@ type creation struct {
 	reserved map[string]bool
 }
 
+// endedReservation is one of a creation that has ended. id is as the cluster cache knows it. Its capacity is held for another pod of the
+// name of heldFor; nil for none.
+type endedReservation struct {
+	id      string
+	heldFor *corev1.Pod
+}
+
 // createdGang is what is created together.
 type createdGang struct {
 	name string
@@ -63,4 +70,34 @@ type createdGang struct {
 	members  []*creation
 	// created are the pods that exist by the API server's answers.
 	created []*corev1.Pod
+}
+
+// Want is one replica of which nothing exists and that is to be created.
+type Want struct {
+	Ordinal int32
+	// More: further replicas of the group are wanted than are asked for at once.
+	More bool
+	// Pods returns the pods of the replica by index, as the API server will store them, without Trellis' gate. They become those of the
+	// creations.
+	Pods func() []*corev1.Pod
+}
+
+// Answer is how a replica is created. One that is neither waits: its group is reconciled when there is an answer.
+type Answer struct {
+	// New: it was asked for just now.
+	New bool
+	// Gated: its pods are created with Trellis' gate.
+	Gated bool
+	// Offer is the place to make it in; nil for none.
+	Offer *Offer
+}
+
+// Offer is the place of a replica that is to be created.
+type Offer struct {
+	// Creation is what its pods carry in the annotation render.AnnotationCreation, Gang the gang they are of.
+	Creation, Gang string
+	// First is the pod of the gang that is created before all others.
+	First types.NamespacedName
+	// Releases are where its pods go, by index.
+	Releases map[int32]gang.Release
 }

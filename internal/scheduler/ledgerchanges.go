@@ -169,8 +169,8 @@ func (l *ledger) graphGone(name types.NamespacedName) wake {
 	delete(l.failures, name)
 	delete(l.avoided, name)
 	delete(l.refusals, name)
+	l.endReservations(name, l.options.Creations.takeEnded(name, true))
 	l.holds.drop(l.cluster, name)
-	l.dropCreations(l.options.Creations.takeEnded(name, true))
 	return wake{waiting: l.reserver.leave(name, false, l.clock.Now())}
 }
 

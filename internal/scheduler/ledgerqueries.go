@@ -57,6 +57,9 @@ func (l *ledger) stuckGangs(o gang.Observation) (gangs map[string]eviction, w wa
 	defer l.mu.Unlock()
 	gangs, name, now := map[string]eviction{}, client.ObjectKeyFromObject(o.DGD), l.clock.Now()
 	for _, pod := range o.Pods {
+		if gang.Leaving(pod) {
+			continue // it may end late, and others of the graph wait
+		}
 		due, e := l.requeueAt(o, pod)
 		switch {
 		case e.why == "":

@@ -200,6 +200,27 @@ func TestAGangWhoseRestIsNeverReleasedIsEvicted(t *testing.T) {
 	})
 }
 
+// A pod of an evicted gang may take long to end. Its graph is planned meanwhile.
+func TestAnEvictedPodThatDoesNotEndKeepsNoOneWaiting(t *testing.T) {
+	b, p, o := newOpening(t)
+	b.taken("a1")
+	opened(o.Pods[0], "g2-gang", map[string]string{"z": "z", "r": "a"})
+	o.Pods[0].Spec.NodeName = "a0"
+	o.Pods[0].Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Time{Time: begin}}}
+	o.Pods[1].CreationTimestamp = metav1.Time{Time: begin}
+	b.s.podSet(nil, o.Pods[0])
+	b.look()
+	b.pass(30 * time.Second)
+	if b.look(); len(p.taken) != 1 {
+		t.Fatalf("%v is evicted", p.taken)
+	}
+	o.Pods[0].DeletionTimestamp = &metav1.Time{Time: b.clock.Now()}
+	b.s.podSet(nil, o.Pods[0])
+	if gangs, _ := b.s.ledger.stuckGangs(o); len(gangs) > 0 {
+		t.Errorf("evicted again: %v", gangs)
+	}
+}
+
 // A part that waits for capacity of its own for a while and gets it is whole.
 func TestAPartThatFindsCapacityIsNotEvicted(t *testing.T) {
 	b, p, o := newOpening(t)

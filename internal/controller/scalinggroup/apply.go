@@ -35,9 +35,10 @@ func (r *Reconciler) apply(ctx context.Context, sg *trellisv1alpha1.ScalingGroup
 	if len(s.make)+len(s.create)+len(s.inPlace) == 0 {
 		return down
 	}
-	up := errors.Join(r.createInPlace(ctx, sg, s.inPlace), r.makeAll(ctx, sg, s))
+	refused, unread := r.createInPlace(ctx, sg, s.inPlace)
+	up := errors.Join(refused, r.makeAll(ctx, sg, s))
 	r.refusals.note(sg, up)
-	return errors.Join(down, up)
+	return errors.Join(down, up, unread)
 }
 
 // makeAll makes a batch in rounds. The first round has one create when the last batch was refused, and all that go in parallel otherwise;

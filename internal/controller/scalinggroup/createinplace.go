@@ -27,8 +27,9 @@ import (
 // createInPlace creates replicas in place. One pod of each gang is created first and alone: its creator decides where the
 // gang goes. Another leader with a plan of its own finds it there and leaves the gang alone. A group without that pod creates its own only
 // after a read past the cache has shown it. When one create of a gang fails, or the API server stores something else than was planned,
-// all of the gang is deleted, and it is created gated.
-func (r *Reconciler) createInPlace(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, all []*planned) error {
+// all of the gang is deleted, and it is created gated. A read that failed is no refusal: it has no further creates wait, since a replica
+// that waits for that is not asked for, and loses its place.
+func (r *Reconciler) createInPlace(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, all []*planned) (refused, unread error) {
 	var first, rest []func() error
 	var begun []*planned
 	for _, one := range all {
@@ -37,12 +38,12 @@ func (r *Reconciler) createInPlace(ctx context.Context, sg *trellisv1alpha1.Scal
 			first = append(first, func() error { return r.createReplicaInPlace(ctx, sg, one, index) })
 		}
 	}
-	failure := inParallel(first)
+	refused = inParallel(first)
 	for _, one := range all {
 		leads, has := one.first()
 		if !has {
 			follows, err := r.follows(ctx, one.offer)
-			failure = errors.Join(failure, err)
+			unread = errors.Join(unread, err)
 			if !follows || !r.Creations.Begin(one.offer) {
 				continue
 			}
@@ -54,11 +55,11 @@ func (r *Reconciler) createInPlace(ctx context.Context, sg *trellisv1alpha1.Scal
 			}
 		}
 	}
-	failure = errors.Join(failure, inParallel(rest))
+	refused = errors.Join(refused, inParallel(rest))
 	for _, one := range begun {
 		r.Creations.Made(one.offer)
 	}
-	return failure
+	return refused, unread
 }
 
 // follows reads past the cache whether the pod that is created before all others of a gang is there as this operator has created it.

@@ -47,7 +47,11 @@ func (u *planned) first() (index int32, has bool) {
 
 // place takes the pods out of what is created gated whose replicas are created in place, or wait for the answer.
 func (r *Reconciler) place(ctx context.Context, o observed, s *steps) error {
-	if r.Creations == nil || !gang.InPlace(o.sg) {
+	if r.Creations == nil {
+		return nil
+	}
+	if !gang.InPlace(o.sg) {
+		r.forgetCreations(client.ObjectKeyFromObject(o.sg))
 		return nil
 	}
 	fresh, err := r.placeable(ctx, o, s)

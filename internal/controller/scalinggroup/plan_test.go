@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -229,6 +230,26 @@ func TestPlan(t *testing.T) {
 			}
 			if diff := cmp.Diff(c.wantDelete, remove); diff != "" {
 				t.Errorf("deleted pods (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A group whose new pods are reported when they are seen is looked at again, also when no event brings it: what it asked for may get no
+// answer, and pods may be gone before they were seen.
+func TestAGroupThatMakesPodsIsLookedAtAgain(t *testing.T) {
+	for name, tc := range map[string]struct {
+		steps steps
+		want  time.Duration
+	}{
+		"a place is asked for":   {steps{asked: true}, seenBy},
+		"pods are created":       {steps{inPlace: []*planned{{}}}, seenBy},
+		"more are to be created": {steps{asked: true, more: true}, time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			result, err := (&Reconciler{}).finish(t.Context(), observed{}, decision{steps: tc.steps}, allowance{}, nil)
+			if err != nil || result.RequeueAfter != tc.want {
+				t.Errorf("again after %s, error %v; want %s", result.RequeueAfter, err, tc.want)
 			}
 		})
 	}

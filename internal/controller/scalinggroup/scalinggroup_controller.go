@@ -110,6 +110,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	if workload := r.Providers.Workload(sg.Spec.Provider); workload != nil {
+		r.forgetCreations(req.NamespacedName)
 		again, err := r.countWorkload(ctx, sg, workload)
 		return ctrl.Result{RequeueAfter: again}, err
 	}
@@ -157,6 +158,7 @@ func (r *Reconciler) find(ctx context.Context, name types.NamespacedName) (*trel
 		r.published.Keep(name, nil)
 	}
 	if sg.DeletionTimestamp != nil {
+		r.forgetCreations(name)
 		return nil, found{}, nil // the garbage collector deletes the pods
 	}
 	pods, err := r.podsOf(ctx, name, sg)
@@ -215,13 +217,19 @@ func (r *Reconciler) decide(ctx context.Context, o observed) decision {
 	return d
 }
 
+// seenBy is when a group is looked at again whose new pods were not seen, or that got no answer to what it asked for: an event may be lost,
+// and others of the gang may be refused for long.
+const seenBy = 30 * time.Second
+
 // finish reports what has come of a reconcile, and reports when the next is due.
 func (r *Reconciler) finish(ctx context.Context, o observed, d decision, allowed allowance, failure error) (ctrl.Result, error) {
 	result := ctrl.Result{RequeueAfter: earliest(earliest(o.ends, o.asks), earliest(allowed.again, d.failing.again))}
 	if failure == nil && d.steps.onlyMake() {
+		again := seenBy
 		if d.steps.more {
-			result.RequeueAfter = time.Millisecond
+			again = time.Millisecond
 		}
+		result.RequeueAfter = earliest(result.RequeueAfter, again)
 		return result, nil // the new pods will be seen in a moment, and reported then
 	}
 	shown := errors.Join(allowed.refused, failure)
