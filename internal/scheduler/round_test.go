@@ -94,6 +94,20 @@ func TestPriorityBeforeTurns(t *testing.T) {
 	}
 }
 
+// A graph whose pods do not exist yet, because it asks for their places, has their priority.
+func TestPriorityOfPodsThatAreNotMade(t *testing.T) {
+	w := newCreating(t)
+	older, other := asking(1, 1, 0), planned(2, 1)
+	w.s.objects.reader = graphs{older.DGD.Name: older, other.DGD.Name: other}
+	w.taken("a0", "a1", "b0", "b1")
+	w.creations.Ask(other.Groups[0], wantsOf(other.Groups[0], 1, 5))
+	w.s.queue.add(client.ObjectKeyFromObject(older.DGD))
+	w.s.queue.add(client.ObjectKeyFromObject(other.DGD))
+	if got := w.plansBefore(other.DGD.Name, w.oneRound); got != 0 {
+		t.Errorf("%d plans before the graph of the higher priority, want 0", got)
+	}
+}
+
 // A graph that becomes due while it is in line is planned once, for all causes.
 func TestOncePerLine(t *testing.T) {
 	b, all := full(t)
