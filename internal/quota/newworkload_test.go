@@ -118,7 +118,7 @@ func TestUndecided(t *testing.T) {
 	}
 }
 
-// A base that is created anew has no quota for replicas that have a Workload of their own: nothing would use it.
+// A base that is recreated has no quota for replicas that have a Workload of their own: nothing would use it.
 func TestBaseWithoutReplicasThatAreAlone(t *testing.T) {
 	front, work := group("front", 1, 1, "1"), group("work", 0, 1, "8")
 	w := newWorld(t, front, work)
@@ -140,7 +140,7 @@ func TestBaseWithoutReplicasThatAreAlone(t *testing.T) {
 	w.expect("with another replica", "+g-base front-mainx1 work-mainx1")
 }
 
-// A base that got no quota is created anew without the share of replicas that ask for less, alone, since then. So is one that was to ask
+// A base that got no quota is recreated without the share of replicas that ask for less, alone, since then. So is one that was to ask
 // later, for more.
 func TestRequestsAreLowered(t *testing.T) {
 	for name, paused := range map[string]bool{"in the queue": false, "in a pause": true} {

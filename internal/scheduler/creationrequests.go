@@ -97,7 +97,7 @@ func (b *Creations) Ask(sg *trellisv1alpha1.ScalingGroup, wants []Want) map[int3
 }
 
 // endStale ends what a group asked for before and does not want so any more, and what of it is created and gone. It returns the groups to
-// be told, and whether the graph is to be looked at. Called with the lock held.
+// be told, and whether the graph is to be requeued. Called with the lock held.
 func (b *Creations) endStale(
 	sg *trellisv1alpha1.ScalingGroup, of *creationsOfGroup, wants []Want,
 ) (tell []types.NamespacedName, look bool) {
@@ -179,8 +179,8 @@ func (b *Creations) Gate(sg *trellisv1alpha1.ScalingGroup, ordinal int32) {
 	}
 }
 
-// renew begins anew with a group, and ends what an earlier one of its name has asked for. It returns the groups to be told. Called with the
-// lock held.
+// renew replaces what is known of an earlier group of the same name, and ends what that has asked for. It returns the groups to be told.
+// Called with the lock held.
 func (b *Creations) renew(sg *trellisv1alpha1.ScalingGroup) (tell []types.NamespacedName, of *creationsOfGroup) {
 	name := client.ObjectKeyFromObject(sg)
 	tell = b.drop(name)
@@ -226,7 +226,7 @@ func (b *Creations) drop(group types.NamespacedName) (tell []types.NamespacedNam
 	return tell
 }
 
-// end ends a creation, and with it those of its gang that have not begun: they have to be planned anew. Where a pod of the gang exists,
+// end ends a creation, and with it those of its gang that have not begun: they have to be planned again. Where a pod of the gang exists,
 // their capacity is held for that: the pod would wait for them otherwise. It returns their groups. Called with the lock held.
 func (b *Creations) end(one *creation) (tell []types.NamespacedName) {
 	held := one.state < creationBegun && one.gang != nil && one.gang.firstUID != ""

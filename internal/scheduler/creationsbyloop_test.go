@@ -31,7 +31,7 @@ func TestCreationsThatEndWithinAPlan(t *testing.T) {
 			l.settleCreations(&seen, &d)
 			w.s.answer(t.Context(), o.DGD, d)
 			if due, _ := w.s.queue.take(w.clock.Now()); len(due) != 1 {
-				t.Errorf("looked at again: %v", due)
+				t.Errorf("requeued: %v", due)
 			}
 			if got := w.reserved(); len(got) > 0 {
 				t.Errorf("reservations are left: %v", got)

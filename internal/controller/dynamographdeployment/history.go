@@ -165,7 +165,7 @@ func (h *history) create(ctx context.Context, generation *render.StoredGeneratio
 	return storing(revision, h.Client.Create(ctx, revision, client.FieldOwner(render.FieldOwner)))
 }
 
-// storing returns what failed, but for what the next reconcile mends: the cache lags behind.
+// storing wraps the error of a write, and drops errors of a cache that lags behind: the next reconcile fixes these.
 func storing(revision *appsv1.ControllerRevision, err error) error {
 	if err == nil || apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return nil

@@ -235,9 +235,9 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// A group whose new pods are reported when they are seen is looked at again, also when no event brings it: what it asked for may get no
-// answer, and pods may be gone before they were seen.
-func TestAGroupThatMakesPodsIsLookedAtAgain(t *testing.T) {
+// A group whose new pods are reported when they are seen is requeued: what it asked for may get no answer, and pods may be gone before they
+// were seen.
+func TestAGroupThatMakesPodsIsRequeued(t *testing.T) {
 	for name, tc := range map[string]struct {
 		steps steps
 		want  time.Duration

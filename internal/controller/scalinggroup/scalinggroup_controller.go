@@ -217,8 +217,8 @@ func (r *Reconciler) decide(ctx context.Context, o observed) decision {
 	return d
 }
 
-// seenBy is when a group is looked at again whose new pods were not seen, or that got no answer to what it asked for: an event may be lost,
-// and others of the gang may be refused for long.
+// seenBy is when a group is requeued whose new pods were not seen, or that got no answer to what it asked for: an event may be lost, and
+// others of the gang may be refused for long.
 const seenBy = 30 * time.Second
 
 // finish reports what has come of a reconcile, and reports when the next is due.
