@@ -65,7 +65,8 @@ func (b *Creations) Ours(pod *corev1.Pod) bool {
 }
 
 // Ask reports which replicas of a group are to be created in place, and returns how each is created, by ordinal. What the group asked for
-// before and does not any more is dropped. It is called after a read of the group's pods that shows what the group has created.
+// before and does not any more is dropped. It is called after a read of the group's pods that shows what the group has created, but for
+// the replicas that are Unseen.
 func (b *Creations) Ask(sg *trellisv1alpha1.ScalingGroup, wants []Want) map[int32]Answer {
 	name := client.ObjectKeyFromObject(sg)
 	graph := types.NamespacedName{Namespace: sg.Namespace, Name: sg.Spec.Graph}
@@ -85,6 +86,9 @@ func (b *Creations) Ask(sg *trellisv1alpha1.ScalingGroup, wants []Want) map[int3
 	told, ended := b.endStale(sg, of, wants)
 	tell, look = append(tell, told...), look || ended
 	for _, want := range wants {
+		if want.Unseen {
+			continue
+		}
 		answer, isNew := b.ask(sg, of, want, name, graph)
 		answers[want.Ordinal], look = answer, look || isNew
 	}
@@ -101,13 +105,14 @@ func (b *Creations) Ask(sg *trellisv1alpha1.ScalingGroup, wants []Want) map[int3
 func (b *Creations) endStale(
 	sg *trellisv1alpha1.ScalingGroup, of *creationsOfGroup, wants []Want,
 ) (tell []types.NamespacedName, look bool) {
-	wanted := map[int32]bool{}
+	wanted, unseen := map[int32]bool{}, map[int32]bool{}
 	for _, want := range wants {
-		wanted[want.Ordinal] = true
+		wanted[want.Ordinal], unseen[want.Ordinal] = true, want.Unseen
 	}
 	for _, one := range slices.Collect(maps.Values(of.byOrdinal)) {
 		ordinal := int32(one.key.Ordinal)
 		switch {
+		case one.state >= creationBegun && unseen[ordinal]:
 		case one.state >= creationBegun:
 			one.shown, look = true, true
 			if wanted[ordinal] { // its pods are gone

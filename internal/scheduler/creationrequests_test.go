@@ -4,6 +4,7 @@
 package scheduler
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -229,7 +230,8 @@ func TestPodsOfAGangThatEnds(t *testing.T) {
 	}
 }
 
-// Pods that were created and are gone before any event of them came leave no reservation behind.
+// Pods that were created and are gone before any event of them came leave no reservation behind. Those that exist and that the cache does
+// not show yet keep theirs.
 func TestPodsThatWereNeverSeen(t *testing.T) {
 	w, o := newCreating(t), planned(1, 2)
 	w.ask(o.Groups...)
@@ -238,6 +240,16 @@ func TestPodsThatWereNeverSeen(t *testing.T) {
 	w.look(o)
 	if got := w.reserved(); len(got) != 2 {
 		t.Errorf("reservations before a read has shown the pods: %v", got)
+	}
+	if got := w.creations.Begun(o.Groups[0]); !slices.Equal(got, []int32{0}) {
+		t.Errorf("begun: %v", got)
+	}
+	if got := w.creations.Ask(o.Groups[0], []Want{{Ordinal: 0, Unseen: true}}); len(got) > 0 {
+		t.Errorf("answers for pods that exist: %v", got)
+	}
+	w.look(o)
+	if got := w.reserved(); len(got) != 2 {
+		t.Errorf("reservations of pods that exist: %v", got)
 	}
 	w.creations.Ask(o.Groups[0], nil) // after a read that shows all that was created
 	w.look(o)

@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
 // This file is the scaling group controller's side of Creations while it creates the pods of an offer.
@@ -24,6 +26,23 @@ func (b *Creations) Begin(o *Offer) bool {
 	}
 	one.state = creationBegun
 	return true
+}
+
+// Begun are the replicas of a group whose pods this operator has begun to create in place and that the loop has not all seen, in order.
+func (b *Creations) Begun(sg *trellisv1alpha1.ScalingGroup) (ordinals []int32) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	of := b.groups[client.ObjectKeyFromObject(sg)]
+	if of == nil || of.uid != sg.UID {
+		return nil
+	}
+	for ordinal, one := range of.byOrdinal {
+		if one.state >= creationBegun {
+			ordinals = append(ordinals, ordinal)
+		}
+	}
+	slices.Sort(ordinals)
+	return ordinals
 }
 
 // Stands reports whether an offer, or what is being created of it, has not ended.

@@ -72,9 +72,11 @@ type createdGang struct {
 	created []*corev1.Pod
 }
 
-// Want is one replica of which nothing exists and that is to be created.
+// Want is one replica of which the cache shows nothing, or not all that exists, and that is to be created.
 type Want struct {
 	Ordinal int32
+	// Unseen: pods of it exist by a read past the cache, and the cache does not show them yet. It has begun, and stays as it is.
+	Unseen bool
 	// More: further replicas of the group are wanted than are asked for at once.
 	More bool
 	// Pods returns the pods of the replica by index, as the API server will store them, without Trellis' gate. They become those of the

@@ -54,12 +54,21 @@ func (r *Reconciler) place(ctx context.Context, o observed, s *steps) error {
 		r.forgetCreations(client.ObjectKeyFromObject(o.sg))
 		return nil
 	}
+	unseen, err := r.unseenCreations(ctx, o.sg, o.replicas)
+	if err != nil {
+		return err
+	}
+	wants := make([]scheduler.Want, 0, len(unseen))
+	for _, ordinal := range unseen {
+		wants = append(wants, scheduler.Want{Ordinal: ordinal, Unseen: true})
+		s.leaveOut(ordinal)
+		s.asked = true
+	}
 	fresh, err := r.placeable(ctx, o, s)
 	if err != nil {
 		return err
 	}
 	names := map[types.NamespacedName]bool{}
-	wants := make([]scheduler.Want, 0, len(fresh))
 	for _, ordinal := range slices.Sorted(maps.Keys(fresh)) {
 		one := fresh[ordinal]
 		for _, pod := range one.pods {
@@ -72,10 +81,7 @@ func (r *Reconciler) place(ctx context.Context, o observed, s *steps) error {
 			continue
 		}
 		one := fresh[ordinal]
-		s.create = slices.DeleteFunc(s.create, func(pod *corev1.Pod) bool {
-			of, _, _ := render.ReplicaOf(pod)
-			return of == ordinal
-		})
+		s.leaveOut(ordinal)
 		s.asked = s.asked || answer.New
 		if one.offer = answer.Offer; one.offer == nil {
 			continue

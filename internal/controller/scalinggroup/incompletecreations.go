@@ -6,6 +6,7 @@ package scalinggroup
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -54,6 +55,41 @@ func creationsAmong(one *replica, ours func(*corev1.Pod) bool) (creations map[st
 		}
 	}
 	return creations, foreign
+}
+
+// unseenCreations are the replicas that this operator has begun to create in place and of which the API server has pods that the cache does
+// not show, in order: the cache is further behind than reads wait for it.
+func (r *Reconciler) unseenCreations(
+	ctx context.Context, sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica,
+) (unseen []int32, err error) {
+	for _, ordinal := range r.Creations.Begun(sg) {
+		if one := replicas[ordinal]; one == nil || len(one.uids()) < one.size {
+			unseen = append(unseen, ordinal)
+		}
+	}
+	if len(unseen) == 0 {
+		return nil, nil
+	}
+	live, err := r.livePods(ctx, sg)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(unseen, func(ordinal int32) bool { return !showsOthers(live[ordinal], replicas[ordinal]) }), nil
+}
+
+// showsOthers reports whether a read past the cache shows pods of a replica that the cache does not. The cache shows no pod of a replica
+// that is nil.
+func showsOthers(live map[int32]types.UID, one *replica) bool {
+	seen := map[types.UID]bool{}
+	if one != nil {
+		seen = one.uids()
+	}
+	for _, uid := range live {
+		if !seen[uid] {
+			return true
+		}
+	}
+	return false
 }
 
 // livePods are the pods of a group that the API server has and that are not being deleted, by ordinal and index.

@@ -53,6 +53,29 @@ func TestStatesOfCreations(t *testing.T) {
 	}
 }
 
+// Pods that the API server has and the cache does not show, or not yet, are not taken as gone.
+func TestPodsThatTheCacheDoesNotShow(t *testing.T) {
+	pod := func(uid types.UID) *corev1.Pod { return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid}} }
+	for name, tc := range map[string]struct {
+		live map[int32]types.UID
+		one  *replica
+		want bool
+	}{
+		"neither shows any":           {nil, nil, false},
+		"the cache shows none":        {map[int32]types.UID{0: "a"}, nil, true},
+		"the cache shows one":         {map[int32]types.UID{0: "a", 1: "b"}, &replica{pods: map[int32]*corev1.Pod{0: pod("a")}}, true},
+		"one is gone":                 {map[int32]types.UID{0: "a"}, &replica{pods: map[int32]*corev1.Pod{0: pod("a")}}, false},
+		"all are gone but the cache":  {nil, &replica{pods: map[int32]*corev1.Pod{0: pod("a")}}, false},
+		"the cache shows it leaving":  {map[int32]types.UID{0: "a"}, &replica{leaving: []*corev1.Pod{pod("a")}}, false},
+		"the cache shows it lost":     {map[int32]types.UID{0: "a"}, &replica{lost: []*corev1.Pod{pod("a")}}, false},
+		"the cache shows its earlier": {map[int32]types.UID{0: "b"}, &replica{leaving: []*corev1.Pod{pod("a")}}, true},
+	} {
+		if got := showsOthers(tc.live, tc.one); got != tc.want {
+			t.Errorf("%s: %v, want %v", name, got, tc.want)
+		}
+	}
+}
+
 // Pods of one kind differ in their names, their environment and what Trellis labels them with, and in nothing that admission goes by.
 func TestKinds(t *testing.T) {
 	pod := func(change func(*corev1.Pod)) *corev1.Pod {

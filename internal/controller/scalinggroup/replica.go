@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
@@ -87,6 +88,15 @@ func replicasOf(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod, nodeGone f
 		default:
 			r.pods[index] = pod
 		}
+	}
+	return out
+}
+
+// uids are those of all pods of the replica, those that are leaving or lost among them.
+func (r *replica) uids() map[types.UID]bool {
+	out := map[types.UID]bool{}
+	for _, pod := range slices.Concat(slices.Collect(maps.Values(r.pods)), r.leaving, r.lost) {
+		out[pod.UID] = true
 	}
 	return out
 }
