@@ -187,6 +187,6 @@ func (e environment) describedOnFailure() {
 	DeferOnFailure(func() {
 		log := e.cluster.LogFile(sandbox.DefaultManager)
 		AddReportEntry("the end of "+log, strings.TrimSpace(proc.Tail(log, 60)), ReportEntryVisibilityFailureOrVerbose)
-		keepLog(e.cluster)
+		keepLogs(e.cluster)
 	})
 }

@@ -35,6 +35,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -107,10 +108,12 @@ var _ = SynchronizedAfterSuite(func() {}, func(ctx SpecContext) {
 	Expect(rights.Of("e2e").Finish(0)).To(BeZero(), "the operator's requests are not as its rights: see above")
 }, NodeTimeout(suite.Timeout()))
 
-// keepLog leaves a manager's log where it can be read after the sandbox has gone.
-func keepLog(s *sandbox.Sandbox) {
-	if logs, err := os.ReadFile(s.LogFile(sandbox.DefaultManager)); err == nil {
-		_ = os.WriteFile(filepath.Join(os.TempDir(), "trellis-e2e-"+s.Name()+"-manager.log"), logs, 0o600)
+// keepLogs leaves the logs of a manager and of the control plane where they can be read after the sandbox has gone.
+func keepLogs(s *sandbox.Sandbox) {
+	for _, name := range append(slices.Clone(sandbox.Components), sandbox.DefaultManager) {
+		if logs, err := os.ReadFile(s.LogFile(name)); err == nil {
+			_ = os.WriteFile(filepath.Join(os.TempDir(), "trellis-e2e-"+s.Name()+"-"+name+".log"), logs, 0o600)
+		}
 	}
 }
 
