@@ -224,36 +224,3 @@ func (o *Observation) suits(base Base) bool {
 func membersOf(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod) []*corev1.Pod {
 	return slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return !render.Member(pod, sg) })
 }
-
-// podSetsFor are the podsets of a Workload that pods name; none while the pods are not as their groups make them now: then others take
-// their place.
-func (o *Observation) podSetsFor(a asks, name string, pods []*corev1.Pod) []PodSet {
-	var sets []PodSet
-	if name == a.base.Name {
-		if gang.MissingGroups(o.DGD, o.Groups) {
-			return nil // the base cannot be changed later, and would have no space for them
-		}
-		sets = a.base.PodSets
-	} else {
-		sets = o.ownPodSetsFor(a, name, pods[0])
-	}
-	for _, pod := range pods {
-		if !slices.ContainsFunc(sets, func(s PodSet) bool { return s.Name == pod.Annotations[annotationRole] }) {
-			return nil
-		}
-	}
-	return sets
-}
-
-func (o *Observation) ownPodSetsFor(a asks, name string, pod *corev1.Pod) []PodSet {
-	at := slices.IndexFunc(o.Groups, func(sg *trellisv1alpha1.ScalingGroup) bool { return render.Member(pod, sg) })
-	ordinal, _, ok := render.ReplicaOf(pod)
-	if at < 0 || !ok {
-		return nil
-	}
-	roles := a.roles[o.Groups[at]]
-	if ownName(o.Groups[at], ordinal, roles) != name {
-		return nil
-	}
-	return ownPodSets(roles)
-}

@@ -186,3 +186,29 @@ func (c *Cluster) add(n *node, h *held, k int) {
 		}
 	}
 }
+
+// Overbooked reports whether more of some resource is taken on a node, by bound pods and reservations, than it has: some of it has to
+// leave.
+func (c *Cluster) Overbooked(node string) bool {
+	n, ok := c.byName[node]
+	if !ok {
+		return false
+	}
+	for resource := range n.used {
+		if n.used[resource] > 0 && n.available(resource) < 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Load counts the pods that take capacity on a node and stay: bound ones that are not leaving, and reservations.
+func (c *Cluster) Load(n NodeID) int {
+	load := len(c.nodes[n].reserved)
+	for _, id := range c.nodes[n].bound {
+		if c.pods[id].leaving == nil {
+			load++
+		}
+	}
+	return load
+}

@@ -216,3 +216,11 @@ func (c *Cluster) list(id string, r *record, k int) {
 		delete(c.pending, r.shape.key)
 	}
 }
+
+// PriorityOf is the priority that admission wrote into the pod; 0 without one, as the kube-scheduler has it.
+func PriorityOf(pod *corev1.Pod) int32 {
+	if pod.Spec.Priority == nil {
+		return 0
+	}
+	return *pod.Spec.Priority
+}

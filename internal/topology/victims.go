@@ -6,7 +6,6 @@ package topology
 import (
 	"cmp"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -19,30 +18,6 @@ type standing struct {
 	// started is when it began to run, in seconds; the older of two pods of one priority is kept.
 	started int64
 	gang    string
-}
-
-// Leaving is a bound pod that is being deleted and still takes its capacity.
-type Leaving struct {
-	// Pod is its namespace and name.
-	Pod string
-	// Since is when its deletion was asked for, Until the end of its grace period: both by the API server's clock, in whole seconds.
-	Since, Until time.Time
-}
-
-// LeavingOf says since and until when a pod leaves; nil when it is not being deleted.
-func LeavingOf(pod *corev1.Pod) *Leaving {
-	if pod.DeletionTimestamp == nil {
-		return nil
-	}
-	l := &Leaving{Pod: pod.Namespace + "/" + pod.Name, Since: pod.DeletionTimestamp.Time, Until: pod.DeletionTimestamp.Time}
-	if grace := pod.DeletionGracePeriodSeconds; grace != nil {
-		l.Since = l.Until.Add(-time.Duration(*grace) * time.Second)
-	}
-	return l
-}
-
-func (l *Leaving) equal(o *Leaving) bool {
-	return l == o || l != nil && o != nil && l.Pod == o.Pod && l.Since.Equal(o.Since) && l.Until.Equal(o.Until)
 }
 
 func (s standing) equal(o standing) bool {
@@ -60,14 +35,6 @@ func (c *Cluster) standingOf(pod *corev1.Pod) standing {
 		s.gang = c.GangOf(pod)
 	}
 	return s
-}
-
-// PriorityOf is the priority that admission wrote into the pod; 0 without one, as the kube-scheduler has it.
-func PriorityOf(pod *corev1.Pod) int32 {
-	if pod.Spec.Priority == nil {
-		return 0
-	}
-	return *pod.Spec.Priority
 }
 
 // Victim is a bound pod whose capacity a more important one may get.
@@ -101,48 +68,6 @@ func (c *Cluster) Victims(list []Victim, n NodeID, below int32) []Victim {
 		list = append(list, Victim{ID: id, Node: n, Gang: cmp.Or(r.gang, id), Priority: r.priority, record: r})
 	}
 	return list
-}
-
-// LeavingOn lists the pods bound to a node that are being deleted: the last to go first, then by name.
-func (c *Cluster) LeavingOn(node string) []Leaving {
-	n, ok := c.byName[node]
-	if !ok {
-		return nil
-	}
-	var list []Leaving
-	for _, id := range n.bound {
-		if l := c.pods[id].leaving; l != nil {
-			list = append(list, *l)
-		}
-	}
-	slices.SortFunc(list, func(a, b Leaving) int { return cmp.Or(b.Until.Compare(a.Until), cmp.Compare(a.Pod, b.Pod)) })
-	return list
-}
-
-// Overbooked reports whether more of some resource is taken on a node, by bound pods and reservations, than it has: some of it has to
-// leave.
-func (c *Cluster) Overbooked(node string) bool {
-	n, ok := c.byName[node]
-	if !ok {
-		return false
-	}
-	for resource := range n.used {
-		if n.used[resource] > 0 && n.available(resource) < 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// Load counts the pods that take capacity on a node and stay: bound ones that are not leaving, and reservations.
-func (c *Cluster) Load(n NodeID) int {
-	load := len(c.nodes[n].reserved)
-	for _, id := range c.nodes[n].bound {
-		if c.pods[id].leaving == nil {
-			load++
-		}
-	}
-	return load
 }
 
 // Clear takes everything off a node that is bound to it or has a reservation there. It belongs into a transaction.

@@ -82,7 +82,7 @@ func folder() string {
 }
 
 // roles are the files of the operator's rights below config: those of every installation, and optional ones.
-var roles = []string{"rbac/role.yaml", "kueue/role.yaml", "capacity/role.yaml"}
+var roles = []string{"rbac/role.yaml", "kueue/kueue_role.yaml", "capacity/capacity_role.yaml"}
 
 // Shipped are all rights of the operator.
 func Shipped() ([]Right, error) {

@@ -4,16 +4,15 @@
 package render
 
 import (
+	"cmp"
 	"maps"
 	"math"
+	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/provider/specs"
 )
 
 // ScalingGroups returns the ScalingGroup of every component. Owner references are the caller's.
@@ -68,48 +67,6 @@ func wantedPods(sg *trellisv1alpha1.ScalingGroup) int32 {
 	return int32(min(int64(sg.Spec.Replicas)*int64(PodsPerReplica(sg)), math.MaxInt32))
 }
 
-// KubernetesServices returns one Service for every component of the graph, reaching whole replicas at their leader, and for each
-// multinode component a headless one that gives its pods their DNS names before they are ready. Grove and LeaderWorkerSet make their own
-// for the pods they make.
-func (g *Graph) KubernetesServices() []*corev1.Service {
-	var services []*corev1.Service
-	for i := range g.Components {
-		s := &g.Components[i]
-		services = append(services, g.componentService(s))
-		if s.Multinode && specs.Named(g.Provider).Planned && g.Workload == "" {
-			services = append(services, g.headlessService(s))
-		}
-	}
-	return services
-}
-
-func (g *Graph) componentService(s *Component) *corev1.Service {
-	service := g.kubernetesService(s, s.ServiceName)
-	service.Spec.Ports = []corev1.ServicePort{servicePort(s)}
-	if s.Multinode {
-		service.Spec.Selector[LabelRole] = RoleLeader
-	}
-	return service
-}
-
-func (g *Graph) headlessService(s *Component) *corev1.Service {
-	service := g.kubernetesService(s, headlessName(s.GroupName))
-	// Programs that discover workers by these labels want ready ones only.
-	delete(service.Labels, LabelDiscoveryBackend)
-	delete(service.Labels, LabelDiscoveryEnabled)
-	service.Spec.ClusterIP = corev1.ClusterIPNone
-	service.Spec.PublishNotReadyAddresses = true
-	return service
-}
-
-func (g *Graph) kubernetesService(s *Component, name string) *corev1.Service {
-	return &corev1.Service{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
-		ObjectMeta: g.meta(s, name),
-		Spec:       corev1.ServiceSpec{Selector: groupSelector(g.Name, s.GroupName)},
-	}
-}
-
 func (g *Graph) meta(s *Component, name string) metav1.ObjectMeta {
 	labels := maps.Clone(s.Labels)
 	maps.Copy(labels, groupSelector(g.Name, s.GroupName))
@@ -122,18 +79,24 @@ func groupSelector(graph, group string) map[string]string {
 	return map[string]string{LabelGraph: LabelValue(graph), LabelScalingGroup: group}
 }
 
-func servicePort(s *Component) corev1.ServicePort {
-	port := corev1.ServicePort{Name: portSystem, Port: systemPort}
-	switch s.ComponentType {
-	case typeFrontend:
-		port = corev1.ServicePort{Name: portHTTP, Port: httpPort}
-	case typeEPP:
-		port = corev1.ServicePort{Name: portGRPC, Port: grpcPort, AppProtocol: ptr.To("http2")}
+// SortedGroups returns the groups by component, so that what is rendered never depends on the order of a list.
+func SortedGroups(groups []*trellisv1alpha1.ScalingGroup) []*trellisv1alpha1.ScalingGroup {
+	return slices.SortedFunc(slices.Values(groups), func(a, b *trellisv1alpha1.ScalingGroup) int {
+		return cmp.Compare(a.Spec.Service, b.Spec.Service)
+	})
+}
+
+// PriorityClass is the priority class of all pods of the graph, or "" when they have none or do not agree.
+func PriorityClass(groups []*trellisv1alpha1.ScalingGroup) string {
+	class := ""
+	for i, sg := range groups {
+		for j := range sg.Spec.Roles {
+			name := sg.Spec.Roles[j].Template.Spec.PriorityClassName
+			if i+j > 0 && name != class {
+				return ""
+			}
+			class = name
+		}
 	}
-	port.Protocol = corev1.ProtocolTCP
-	port.TargetPort = intstr.FromInt32(port.Port)
-	if len(s.Roles) > 0 && len(s.Roles[0].Template.Spec.Containers) > 0 {
-		port.TargetPort = portRef(s.Roles[0].Template.Spec.Containers[0].Ports, port.Name, port.Port)
-	}
-	return port
+	return class
 }

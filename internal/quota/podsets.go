@@ -4,22 +4,16 @@
 package quota
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/render"
 )
-
-// maxName is the length of a label's value, which the name of a Workload is.
-const maxName = 63
 
 // role is one role of a scaling group as Kueue sees it.
 type role struct {
@@ -65,25 +59,6 @@ func asked(spec *corev1.PodSpec) corev1.PodTemplateSpec {
 	}}
 }
 
-// hashed is a name with a hash of what it is about, as long as a label's value may be. Images do not count: an update of them needs no
-// other quota.
-func hashed(name string, about corev1.PodTemplateSpec) string {
-	about = *about.DeepCopy()
-	for _, list := range [][]corev1.Container{about.Spec.Containers, about.Spec.InitContainers} {
-		for i := range list {
-			list[i].Image = ""
-		}
-	}
-	return withHash(name, name+canonical(about.Spec))
-}
-
-func withHash(name, identity string) string {
-	sum := sha256.Sum256([]byte(identity))
-	hash := hex.EncodeToString(sum[:4])
-	keep := min(len(name), maxName-len(hash)-1)
-	return strings.TrimRight(name[:keep], "-.") + "-" + hash
-}
-
 // Base is what the Workload of the first minAvailable replicas of all components of a deployment would be now.
 type Base struct {
 	Name    string
@@ -122,14 +97,6 @@ func rolesInBase(groups []*trellisv1alpha1.ScalingGroup) (n int) {
 	return n
 }
 
-// baseName is the name of the Workload of the first replicas; "" where there is no group.
-func baseName(groups []*trellisv1alpha1.ScalingGroup) string {
-	if len(groups) == 0 {
-		return ""
-	}
-	return withHash(groups[0].Spec.Graph+"-base", ownerOf(groups[0]))
-}
-
 func podsOf(sets []PodSet) (n int32) {
 	for i := range sets {
 		n += sets[i].Count
@@ -140,24 +107,6 @@ func podsOf(sets []PodSet) (n int32) {
 // inBase is how many replicas of a group belong to the base.
 func inBase(sg *trellisv1alpha1.ScalingGroup) int32 {
 	return min(render.MinAvailable(sg), sg.Spec.Replicas)
-}
-
-// ownerOf is the UID of the deployment of a group.
-func ownerOf(sg *trellisv1alpha1.ScalingGroup) string {
-	if owner := metav1.GetControllerOfNoCopy(sg); owner != nil {
-		return string(owner.UID)
-	}
-	return sg.Namespace + "/" + sg.Spec.Graph
-}
-
-// ownName is the name of the Workload of one replica that asks for what the group's replicas ask for now.
-func ownName(sg *trellisv1alpha1.ScalingGroup, ordinal int32, roles []role) string {
-	identity := ownerOf(sg)
-	for i := range roles {
-		identity += fmt.Sprintf("/%s x %d", roles[i].name, roles[i].count)
-	}
-	name := fmt.Sprintf("%s-%d", sg.Name, ordinal)
-	return withHash(name, name+"/"+identity) // the name may be cut before the ordinal
 }
 
 func ownPodSets(roles []role) []PodSet {
@@ -172,4 +121,37 @@ func ownPodSets(roles []role) []PodSet {
 // sortPodSets: Kueue compares them with the roles of pods by name.
 func sortPodSets(sets []PodSet) {
 	slices.SortFunc(sets, func(a, b PodSet) int { return strings.Compare(a.Name, b.Name) })
+}
+
+// podSetsFor are the podsets of a Workload that pods name; none while the pods are not as their groups make them now: then others take
+// their place.
+func (o *Observation) podSetsFor(a asks, name string, pods []*corev1.Pod) []PodSet {
+	var sets []PodSet
+	if name == a.base.Name {
+		if gang.MissingGroups(o.DGD, o.Groups) {
+			return nil // the base cannot be changed later, and would have no space for them
+		}
+		sets = a.base.PodSets
+	} else {
+		sets = o.ownPodSetsFor(a, name, pods[0])
+	}
+	for _, pod := range pods {
+		if !slices.ContainsFunc(sets, func(s PodSet) bool { return s.Name == pod.Annotations[annotationRole] }) {
+			return nil
+		}
+	}
+	return sets
+}
+
+func (o *Observation) ownPodSetsFor(a asks, name string, pod *corev1.Pod) []PodSet {
+	at := slices.IndexFunc(o.Groups, func(sg *trellisv1alpha1.ScalingGroup) bool { return render.Member(pod, sg) })
+	ordinal, _, ok := render.ReplicaOf(pod)
+	if at < 0 || !ok {
+		return nil
+	}
+	roles := a.roles[o.Groups[at]]
+	if ownName(o.Groups[at], ordinal, roles) != name {
+		return nil
+	}
+	return ownPodSets(roles)
 }
