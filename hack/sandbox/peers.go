@@ -154,7 +154,7 @@ func (s *Sandbox) WaitForProgram(ctx context.Context, name string) error {
 // wholeness is an error when a process ended while the others were started.
 func (s *Sandbox) wholeness() error {
 	var errs []error
-	for _, name := range s.dead() {
+	for _, name := range s.NotRunning() {
 		log := s.LogFile(name)
 		if _, err := os.Stat(log); errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, fmt.Errorf("%s does not run", name))

@@ -86,13 +86,13 @@ func (s *Sandbox) expected() []string {
 	return all
 }
 
-// dead names the processes that ought to run and do not.
-func (s *Sandbox) dead() []string {
-	var dead []string
+// NotRunning names the processes that ought to run and do not.
+func (s *Sandbox) NotRunning() []string {
+	var names []string
 	for _, name := range s.expected() {
 		if p, err := proc.Load(s.pidFile(name)); err != nil || !p.Alive() {
-			dead = append(dead, name)
+			names = append(names, name)
 		}
 	}
-	return dead
+	return names
 }

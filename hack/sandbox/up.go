@@ -65,7 +65,7 @@ func Up(ctx context.Context, opts Options) (*Sandbox, error) {
 // Running returns the sandbox that runs in a directory, nil when there is none or only a part of one.
 func Running(dir string) *Sandbox {
 	s, err := Open(dir)
-	if err != nil || !s.state.Ready || len(s.dead()) > 0 {
+	if err != nil || !s.state.Ready || len(s.NotRunning()) > 0 {
 		return nil
 	}
 	return s

@@ -211,6 +211,10 @@ func (s *soak) rest() {
 	defer cancel()
 	var unsettled []string
 	for settled := 0; settled < 4; pause(ctx, 500*time.Millisecond) {
+		if err := s.chaos.restartEnded(s.t.Context()); err != nil {
+			s.t.Error(err)
+			return
+		}
 		if unsettled = s.unsettled(); len(unsettled) == 0 {
 			settled++
 			continue

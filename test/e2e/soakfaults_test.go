@@ -5,6 +5,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -66,6 +67,22 @@ func (c *chaos) breakProcess(ctx context.Context, r *rand.Rand, name string, out
 		return fmt.Errorf("starting %s: %w", name, err)
 	}
 	c.audit.episodes.took(name+" killed", time.Since(started))
+	return nil
+}
+
+// restartEnded starts the programs of the control plane that have ended by themselves, as a kubelet does with static pods. The kube-scheduler
+// exits when it is told of a pod on another node than it had noted, which happens after the API server was killed while it answered.
+func (c *chaos) restartEnded(ctx context.Context) error {
+	for _, name := range c.w.cluster.NotRunning() {
+		if name == sandbox.DefaultManager {
+			return errors.New("the operator ended by itself")
+		}
+		started := time.Now()
+		if err := c.w.cluster.StartComponent(ctx, name); err != nil {
+			return fmt.Errorf("starting %s, which ended by itself: %w", name, err)
+		}
+		c.audit.episodes.took(name+" ended by itself", time.Since(started))
+	}
 	return nil
 }
 
