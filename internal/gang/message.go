@@ -11,6 +11,7 @@ import (
 
 	"github.com/trellis-k8s/trellis/internal/limit"
 	"github.com/trellis-k8s/trellis/internal/placement"
+	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
 // MaxWaitingMessage is the most bytes of a message about what waits.
@@ -119,4 +120,12 @@ func (w Waiting) short(most int) string {
 		return w.Refusal.Short(most)
 	}
 	return limit.Text(w.Message, most)
+}
+
+// OrCluster names a domain for messages.
+func OrCluster(p topology.Path) string {
+	if len(p) == 0 {
+		return "the cluster"
+	}
+	return p.String()
 }

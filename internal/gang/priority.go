@@ -35,11 +35,3 @@ func (r *Request) PreemptsBelow() int32 {
 
 // maxVictims is how many replicas a message names.
 const maxVictims = 5
-
-// OrCluster names a domain for messages.
-func OrCluster(p topology.Path) string {
-	if len(p) == 0 {
-		return "the cluster"
-	}
-	return p.String()
-}

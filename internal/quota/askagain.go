@@ -48,12 +48,6 @@ func (w *Workload) paused() (Pause, bool) {
 	return Pause{Why: w.Annotations[annotationNoPlace], Until: until}, true
 }
 
-// deactivated reports whether another client has a Workload ask for no quota.
-func (w *Workload) deactivated() bool {
-	_, paused := w.paused()
-	return !w.active() && !w.Follows() && !paused
-}
-
 func (p Pause) String() string {
 	return fmt.Sprintf("%s; quota is asked for again after %s", p.Why, p.Until.UTC().Format(time.RFC3339))
 }

@@ -61,8 +61,6 @@ var UnmarkPatch = map[string]any{"metadata": map[string]any{
 	"annotations": map[string]any{annotationFollows: nil, annotationNoPlace: nil, annotationAskAfter: nil},
 }}
 
-func (w *Workload) active() bool { return ptr.Deref(w.Spec.Active, true) }
-
 // hold has a new Workload follow the first replicas.
 func (w *Workload) hold() {
 	metav1.SetMetaDataAnnotation(&w.ObjectMeta, annotationFollows, "true")

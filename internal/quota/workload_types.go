@@ -4,15 +4,9 @@
 package quota
 
 import (
-	"slices"
-	"strings"
-
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-
-	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
 // WorkloadKind is what Kueue gives quota to.
@@ -86,84 +80,3 @@ const (
 
 // reasonDeactivated is how the reasons begin for which Kueue evicts a Workload that is not active.
 const reasonDeactivated = "Deactivated"
-
-// Admitted reports whether Kueue lets the pods of a Workload run.
-func (w *Workload) Admitted() bool {
-	return meta.IsStatusConditionTrue(w.Status.Conditions, workloadAdmitted) && !meta.IsStatusConditionTrue(w.Status.Conditions,
-		workloadEvicted)
-}
-
-// Finished reports whether Kueue ignores a Workload from now on: for example because its pods were others than it says.
-func (w *Workload) Finished() bool {
-	return meta.IsStatusConditionTrue(w.Status.Conditions, workloadFinished)
-}
-
-// usable reports whether pods can join a Workload.
-func (w *Workload) usable() bool { return w.DeletionTimestamp == nil && !w.Finished() }
-
-// BaseEnds reports whether the Workload of the first replicas of a deployment is on its way out: until it is gone no pod can join it, or
-// the next one.
-func BaseEnds(workloads []*Workload, groups []*trellisv1alpha1.ScalingGroup) bool {
-	base := BaseAmong(workloads, groups)
-	return base != nil && !base.usable()
-}
-
-// BaseAmong is the Workload of the first replicas of a deployment; nil where there is none.
-func BaseAmong(workloads []*Workload, groups []*trellisv1alpha1.ScalingGroup) *Workload {
-	return named(workloads, baseName(groups))
-}
-
-// named is the Workload of a name; nil where there is none.
-func named(workloads []*Workload, name string) *Workload {
-	if at := slices.IndexFunc(workloads, func(w *Workload) bool { return w.Name == name }); at >= 0 {
-		return workloads[at]
-	}
-	return nil
-}
-
-// holdsQuota reports whether quota is set aside for a Workload.
-func (w *Workload) holdsQuota() bool {
-	return meta.IsStatusConditionTrue(w.Status.Conditions, workloadReserved)
-}
-
-// undecided reports whether Kueue has yet to answer whether a Workload has quota.
-func (w *Workload) undecided() bool {
-	return w.active() && w.usable() && meta.FindStatusCondition(w.Status.Conditions, workloadReserved) == nil &&
-		!meta.IsStatusConditionTrue(w.Status.Conditions, workloadEvicted)
-}
-
-// placesPods reports whether Kueue has chosen nodes for the pods of a Workload, since a flavor names a topology.
-func (w *Workload) placesPods() bool {
-	if w.Status.Admission == nil {
-		return false
-	}
-	for i := range w.Status.Admission.PodSetAssignments {
-		if len(w.Status.Admission.PodSetAssignments[i].TopologyAssignment) > 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// why is what Kueue says of a Workload that is not admitted: why it was evicted, or else why it has no quota.
-func (w *Workload) why() string {
-	if w.Follows() {
-		return "it waits until the first replicas have quota"
-	}
-	if pause, is := w.paused(); is {
-		return pause.String()
-	}
-	if !w.active() {
-		return "it is deactivated, and asks for quota when its spec.active is true"
-	}
-	for _, kind := range []string{workloadFinished, workloadEvicted, workloadReserved, workloadAdmitted} {
-		c := meta.FindStatusCondition(w.Status.Conditions, kind)
-		if c == nil || c.Message == "" || kind == workloadEvicted && strings.HasPrefix(c.Reason, reasonDeactivated) {
-			continue // it is active again, and Kueue keeps what was until it has quota
-		}
-		if (kind == workloadReserved || kind == workloadAdmitted) == (c.Status == metav1.ConditionFalse) {
-			return c.Message
-		}
-	}
-	return "Kueue has not processed it yet"
-}

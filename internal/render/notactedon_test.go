@@ -14,7 +14,6 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
-	"github.com/trellis-k8s/trellis/internal/field"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
 	"github.com/trellis-k8s/trellis/test/testutil/hub"
 )
@@ -158,30 +157,6 @@ func TestQueueIsActedOn(t *testing.T) {
 	}
 }
 
-func TestLaunchWarnings(t *testing.T) {
-	dgd := &nvidiav1alpha1.DynamoGraphDeployment{}
-	const text = `
-spec:
-  services:
-    single: {}
-    vllm: {multinode: {nodeCount: 2}, extraPodSpec: {mainContainer: {command: [python3, -m, dynamo.vllm]}}}
-    trt: {multinode: {nodeCount: 2}, resources: {limits: {gpu: "4"}}, extraPodSpec: {mainContainer: {command: [python3, -m, dynamo.trtllm]}}}
-    a: {multinode: {nodeCount: 2}}
-    b: {multinode: {nodeCount: 2}}
-    c: {multinode: {nodeCount: 2}}
-    d: {multinode: {nodeCount: 2}}
-`
-	if err := yaml.UnmarshalStrict([]byte(text), dgd); err != nil {
-		t.Fatal(err)
-	}
-	want := []string{
-		"spec.services[*].multinode: how the pods form one program cannot be determined from the command, so each starts as written; it finds the others by $TRELLIS_LEADER_ADDRESS, $TRELLIS_HOSTS and $TRELLIS_POD_INDEX (a, b, c and 1 more)",
-	}
-	if diff := cmp.Diff(want, launchWarnings(hub.Of(dgd))); diff != "" {
-		t.Error(diff)
-	}
-}
-
 // TestDeterministic: the same deployment, its maps filled in another order and read back from JSON, gives the same graph.
 func TestDeterministic(t *testing.T) {
 	dgd := fromYAML[nvidiav1alpha1.DynamoGraphDeployment](t, "testdata/graphs/everything.yaml")
@@ -254,10 +229,6 @@ func notActedOn(dgd *nvidiav1beta1.DynamoGraphDeployment, preset string) []strin
 		out = append(out, text)
 	}
 	return out
-}
-
-func launchWarnings(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
-	return field.In(LaunchWarnings(dgd, alphaOnly(dgd)), "v1alpha1")
 }
 
 func alphaOnly(dgd *nvidiav1beta1.DynamoGraphDeployment) nvidiav1alpha1.AlphaOnly {

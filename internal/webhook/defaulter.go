@@ -140,3 +140,22 @@ func namesOf(dgd *unstructured.Unstructured) []string {
 	}
 	return names
 }
+
+// warner answers with what the handler inside had to say. A Defaulter has no answer of its own.
+type warner struct{ admission.Handler }
+
+type warningsKey struct{}
+
+// Handle implements admission.Handler.
+func (w warner) Handle(ctx context.Context, req admission.Request) admission.Response {
+	var said []string
+	response := w.Handler.Handle(context.WithValue(ctx, warningsKey{}, &said), req)
+	return response.WithWarnings(said...)
+}
+
+// warn adds to the answer of the request.
+func warn(ctx context.Context, lines []string) {
+	if said, ok := ctx.Value(warningsKey{}).(*[]string); ok {
+		*said = append(*said, lines...)
+	}
+}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -72,23 +71,6 @@ func (r *Reconciler) concernedBy(ctx context.Context, change client.Object) []re
 	for i := range groups.Items {
 		sg := &groups.Items[i]
 		if !one || sg.Spec.Graph == name.Name && r.dependsOnOthers(sg) {
-			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(sg)})
-		}
-	}
-	return out
-}
-
-// refusedIn are the scaling groups of a quota's namespace whose pods the API server refuses.
-func (r *Reconciler) refusedIn(ctx context.Context, quota client.Object) []reconcile.Request {
-	groups := &trellisv1alpha1.ScalingGroupList{}
-	if err := r.Client.List(ctx, groups, client.InNamespace(quota.GetNamespace())); err != nil {
-		log.FromContext(ctx).Error(err, "listing the scaling groups of a namespace whose quota allows more", "quota", quota.GetName())
-		return nil
-	}
-	var out []reconcile.Request
-	for i := range groups.Items {
-		if sg := &groups.Items[i]; meta.IsStatusConditionFalse(sg.Status.Conditions, trellisv1alpha1.ConditionPodsInSync) {
-			r.refusals.retry(client.ObjectKeyFromObject(sg))
 			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(sg)})
 		}
 	}
