@@ -103,13 +103,14 @@ func (r *Request) Creation(replica placement.ReplicaResult) *Creation {
 	return r.creations[Key{replica.Component, replica.Ordinal}]
 }
 
-// NotNow reports whether a replica that is to be created in place has none now: others have to leave first, for it or for the base gang
-// it is of. It is created gated then.
+// NotNow reports whether a replica that is to be created in place is created gated instead: others have to leave first, for it or for the
+// base gang it is of, or its component does not run without several replicas, which are released together when all of them exist.
 func (r *Request) NotNow(planned *placement.Result, replica placement.ReplicaResult) bool {
 	if r.Creation(replica) == nil || replica.Refusal != nil {
 		return false
 	}
-	return replica.Preempts != nil || replica.Base && slices.ContainsFunc(planned.Replicas, func(one placement.ReplicaResult) bool {
-		return one.Base && one.Preempts != nil
-	})
+	return replica.Preempts != nil || replica.Head ||
+		replica.Base && slices.ContainsFunc(planned.Replicas, func(one placement.ReplicaResult) bool {
+			return one.Base && one.Preempts != nil
+		})
 }

@@ -11,6 +11,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -145,6 +146,32 @@ var _ = Describe("A gang whose place is known", func() {
 		})
 	})
 
+	DescribeTable("is recreated gated, all of it, when", func(ctx SpecContext, prepare func(p *inPlaceWorld, first *sync.Once)) {
+		p, once := newInPlaceWorld(ctx, nil), &sync.Once{}
+		prepare(p, once)
+		Expect(p.c.Create(ctx, p.graph("zone", three()))).To(Succeed())
+		p.until("pods that were created in place are deleted", p.deleted)
+		Expect(p.open(4)).To(Equal(0), "pods that were created in place; %v", p.all("+=~-!"))
+	},
+		Entry("a create has an error for an answer, and is written", SpecTimeout(suite.Timeout()), func(p *inPlaceWorld, first *sync.Once) {
+			p.stored = func(pod *corev1.Pod) (err error) {
+				if pod.Name == "g-c-0" {
+					first.Do(func() { err = apierrors.NewTimeoutError("the API server has no time", 1) })
+				}
+				return err
+			}
+		}),
+		Entry("a create is refused, and what exists cannot be deleted at first", SpecTimeout(suite.Timeout()), func(p *inPlaceWorld, first *sync.Once) {
+			p.admit = refusing("g-c-0")
+			p.ends = func(pod client.Object) (err error) {
+				if pod.GetName() == "g-a-0" {
+					first.Do(func() { err = apierrors.NewTooManyRequests("the API server has no time", 1) })
+				}
+				return err
+			}
+		}),
+	)
+
 	It("is not continued when its first pod is gone: the rest is created gated, and joins its successor", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
 		var opened []string
 		var mu sync.Mutex
@@ -157,8 +184,9 @@ var _ = Describe("A gang whose place is known", func() {
 			return nil
 		})
 		var once sync.Once
-		p.stored = func(pod *corev1.Pod) {
-			once.Do(func() { Expect(p.c.Delete(ctx, pod, client.GracePeriodSeconds(0))).To(Succeed()) })
+		p.stored = func(pod *corev1.Pod) (err error) {
+			once.Do(func() { err = p.c.Delete(ctx, pod, client.GracePeriodSeconds(0)) })
+			return err
 		}
 		Expect(p.c.Create(ctx, p.graph("zone", three()))).To(Succeed())
 		p.open(4)

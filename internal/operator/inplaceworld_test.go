@@ -33,8 +33,10 @@ type podWrites struct {
 	log []string
 	// admit changes a pod that is created, or refuses it. trial: nothing is to be stored.
 	admit func(pod *corev1.Pod, trial bool) error
-	// stored is called with each pod that was created, before its operator has the answer.
-	stored func(pod *corev1.Pod)
+	// stored is called with each pod that was created, before its operator has the answer, which is an error where it returns one.
+	stored func(pod *corev1.Pod) error
+	// ends is called before a pod is deleted, and refuses that where it returns an error.
+	ends func(pod client.Object) error
 }
 
 func (p *podWrites) note(kind string, o client.Object) {
@@ -82,7 +84,7 @@ func (w podWriter) Create(ctx context.Context, o client.Object, opts ...client.C
 		err = w.Client.Create(ctx, pod, opts...)
 	}
 	if err == nil && !trial && w.stored != nil {
-		w.stored(pod)
+		err = w.stored(pod)
 	}
 	if !trial {
 		w.note(map[bool]string{true: "=", false: "!"}[err == nil], o)
@@ -100,6 +102,11 @@ func (w podWriter) Patch(ctx context.Context, o client.Object, patch client.Patc
 func (w podWriter) Delete(ctx context.Context, o client.Object, opts ...client.DeleteOption) error {
 	if _, is := o.(*corev1.Pod); is {
 		w.note("-", o)
+		if w.ends != nil {
+			if err := w.ends(o); err != nil {
+				return err
+			}
+		}
 	}
 	return w.Client.Delete(ctx, o, opts...)
 }

@@ -41,8 +41,8 @@ type Creations struct {
 	next   int
 	groups map[types.NamespacedName]*creationsOfGroup
 	byName map[string]*creation
-	// ended are the reservations of creations that have ended, by graph.
-	ended map[types.NamespacedName][]endedReservation
+	// ended are the reservations of creations that have ended, by graph, as the cluster cache knows them.
+	ended map[types.NamespacedName][]string
 }
 
 // NewCreations returns an empty store. tell has a scaling group reconciled; it must not wait for the loop.
@@ -51,7 +51,7 @@ func NewCreations(tell func(group types.NamespacedName)) *Creations {
 	return &Creations{
 		operator: operator, tell: tell, look: func(types.NamespacedName) {},
 		groups: map[types.NamespacedName]*creationsOfGroup{}, byName: map[string]*creation{},
-		ended: map[types.NamespacedName][]endedReservation{},
+		ended: map[types.NamespacedName][]string{},
 	}
 }
 
@@ -93,7 +93,7 @@ func (b *Creations) Ask(sg *trellisv1alpha1.ScalingGroup, wants []Want) map[int3
 		answers[want.Ordinal], look = answer, look || isNew
 	}
 	b.mu.Unlock()
-	b.tellAll(slices.DeleteFunc(tell, func(group types.NamespacedName) bool { return group == name }))
+	b.tellAll(tell)
 	if look {
 		b.look(graph)
 	}
@@ -112,6 +112,7 @@ func (b *Creations) endStale(
 	for _, one := range slices.Collect(maps.Values(of.byOrdinal)) {
 		ordinal := int32(one.key.Ordinal)
 		switch {
+		case b.byName[one.name] != one: // it has ended with another one of its gang
 		case one.state >= creationBegun && unseen[ordinal]:
 		case one.state >= creationBegun:
 			one.shown, look = true, true
@@ -189,7 +190,7 @@ func (b *Creations) Gate(sg *trellisv1alpha1.ScalingGroup, ordinal int32) {
 func (b *Creations) renew(sg *trellisv1alpha1.ScalingGroup) (tell []types.NamespacedName, of *creationsOfGroup) {
 	name := client.ObjectKeyFromObject(sg)
 	tell = b.drop(name)
-	of = &creationsOfGroup{uid: sg.UID, byOrdinal: map[int32]*creation{}, gated: map[int32]bool{}}
+	of = &creationsOfGroup{uid: sg.UID, byOrdinal: map[int32]*creation{}, gated: map[int32]bool{}, failed: map[string]bool{}}
 	b.groups[name] = of
 	return tell, of
 }
@@ -226,40 +227,53 @@ func (b *Creations) drop(group types.NamespacedName) (tell []types.NamespacedNam
 		return nil
 	}
 	for _, one := range slices.Collect(maps.Values(of.byOrdinal)) {
-		tell = append(tell, b.end(one)...)
+		if b.byName[one.name] == one { // it has not ended with another one of its gang
+			tell = append(tell, b.end(one)...)
+		}
 	}
 	return tell
 }
 
-// end ends a creation, and with it those of its gang that have not begun: they have to be planned again. Where a pod of the gang exists,
-// their capacity is held for that: the pod would wait for them otherwise. It returns their groups. Called with the lock held.
+// end ends a creation, and with it its gang where that is not complete: the rest has to be planned again. Where some of that has begun,
+// all of it is recreated gated: what exists would run without the rest for as long as that cannot be created. It returns the groups to be
+// told: those of the others, and where pods have to be deleted its own. Called with the lock held.
 func (b *Creations) end(one *creation) (tell []types.NamespacedName) {
-	held := one.state < creationBegun && one.gang != nil && one.gang.firstUID != ""
-	b.remove(one, held)
-	if one.gang == nil {
+	if one.gang == nil || one.gang.complete() {
+		b.remove(one)
 		return nil
 	}
+	if one.gang.begun() {
+		return b.fail(one.gang)
+	}
 	for _, member := range slices.Clone(one.gang.members) {
-		if member.state < creationBegun {
-			b.remove(member, held)
+		b.remove(member)
+		if member.group != one.group {
 			tell = append(tell, member.group)
 		}
 	}
 	return tell
 }
 
-// remove drops a creation and gives its reservations back, or has them held. Called with the lock held.
-func (b *Creations) remove(one *creation, held bool) {
+// fail ends all of a gang, and has it created gated from now on. It returns the groups, which delete what exists of it. Called with the
+// lock held.
+func (b *Creations) fail(of *createdGang) (tell []types.NamespacedName) {
+	for _, member := range slices.Clone(of.members) {
+		b.remove(member)
+		if group := b.groups[member.group]; group != nil && group.uid == member.uid {
+			group.gated[int32(member.key.Ordinal)] = true
+			group.failed[member.name] = true
+		}
+		tell = append(tell, member.group)
+	}
+	return tell
+}
+
+// remove drops a creation and gives its reservations back. Called with the lock held.
+func (b *Creations) remove(one *creation) {
 	for _, release := range one.releases {
-		id := topology.PodID(release.Pod)
-		if !one.reserved[id] {
-			continue
+		if id := topology.PodID(release.Pod); one.reserved[id] {
+			b.ended[one.graph] = append(b.ended[one.graph], id)
 		}
-		ended := endedReservation{id: id}
-		if held {
-			ended.heldFor = release.Pod
-		}
-		b.ended[one.graph] = append(b.ended[one.graph], ended)
 	}
 	b.unlist(one)
 	if one.gang != nil {

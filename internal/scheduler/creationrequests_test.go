@@ -154,7 +154,7 @@ func TestCreationsThatEnd(t *testing.T) {
 		want map[string]string
 	}{
 		"the pod could not be created": {
-			end:  func(w *creating, o gang.Observation) { w.creations.Fail(w.offerOf(o.Groups[0]), true) },
+			end:  func(w *creating, o gang.Observation) { w.creations.Fail(w.offerOf(o.Groups[0])) },
 			want: map[string]string{"decode-0": "gated", "prefill-0": "gated"},
 		},
 		"the group is scaled in and out": {
@@ -218,7 +218,7 @@ func TestPodsOfAGangThatEnds(t *testing.T) {
 	if !w.creations.Begin(other) {
 		t.Fatal("the other group cannot begin")
 	}
-	created := w.creations.Fail(other, true)
+	created := w.creations.Fail(other)
 	if len(created) != 1 || created[0].UID != pods[0].UID {
 		t.Errorf("created: %v", created)
 	}

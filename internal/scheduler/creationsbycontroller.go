@@ -96,29 +96,27 @@ func (b *Creations) Made(o *Offer) {
 	}
 }
 
-// Fail ends an offer and all that is created together with it, and returns the pods that exist of that. With gate they are created
-// gated from now on.
-func (b *Creations) Fail(o *Offer, gate bool) (created []*corev1.Pod) {
+// Fail ends an offer and all that is created together with it, and returns the pods that are known to exist of that. They are created gated
+// from now on.
+func (b *Creations) Fail(o *Offer) (created []*corev1.Pod) {
 	b.mu.Lock()
 	one := b.byName[o.Creation]
-	if one == nil {
+	if one == nil || one.gang == nil {
 		b.mu.Unlock()
 		return nil
 	}
-	members := []*creation{one}
-	if one.gang != nil {
-		members, created = slices.Clone(one.gang.members), one.gang.created
-	}
-	var tell []types.NamespacedName
-	for _, member := range members {
-		b.remove(member, false)
-		if of := b.groups[member.group]; gate && of != nil && of.uid == member.uid {
-			of.gated[int32(member.key.Ordinal)] = true
-		}
-		tell = append(tell, member.group)
-	}
+	created = one.gang.created
+	tell := b.fail(one.gang)
 	b.mu.Unlock()
 	b.tellAll(tell)
 	b.look(one.graph)
 	return created
+}
+
+// Failed reports whether a creation of a group is of a gang of which not all could be created. Its pods are to be deleted.
+func (b *Creations) Failed(sg *trellisv1alpha1.ScalingGroup, creation string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	of := b.groups[client.ObjectKeyFromObject(sg)]
+	return of != nil && of.uid == sg.UID && of.failed[creation]
 }

@@ -41,7 +41,7 @@ func (b *Creations) ofGraph(graph types.NamespacedName) gang.Creations {
 
 // takeEnded returns the reservations of creations of a graph that have ended, once. With all, every creation that has begun ends: the
 // graph is gone.
-func (b *Creations) takeEnded(graph types.NamespacedName, all bool) []endedReservation {
+func (b *Creations) takeEnded(graph types.NamespacedName, all bool) []string {
 	if b == nil {
 		return nil
 	}
@@ -50,7 +50,7 @@ func (b *Creations) takeEnded(graph types.NamespacedName, all bool) []endedReser
 	if all {
 		for _, one := range b.of(graph) {
 			if one.state >= creationPlaced {
-				b.remove(one, false)
+				b.remove(one)
 			}
 		}
 	}
@@ -90,7 +90,7 @@ func (b *Creations) endMade(graph types.NamespacedName) {
 	defer b.mu.Unlock()
 	for _, one := range b.of(graph) {
 		if one.state >= creationBegun && one.shown {
-			b.remove(one, false)
+			b.remove(one)
 		}
 	}
 }
@@ -179,9 +179,16 @@ func (l *ledger) takeCreations(o *gang.Observation, d *decision) {
 		l.takeOver(pod)
 	}
 	creations.endMade(d.graph)
-	l.endReservations(d.graph, creations.takeEnded(d.graph, false))
+	l.forgetEnded(d.graph, false)
 	o.Creations = creations.ofGraph(d.graph)
 	l.endPredecessors(o)
+}
+
+// forgetEnded ends the reservations of creations of a graph that have ended; with all, those of all its creations.
+func (l *ledger) forgetEnded(graph types.NamespacedName, all bool) {
+	for _, id := range l.options.Creations.takeEnded(graph, all) {
+		l.cluster.Forget(id)
+	}
 }
 
 // noteOwn remembers a pod by its name, where a successor of it may be created in place.
@@ -212,20 +219,6 @@ func (l *ledger) endPredecessors(o *gang.Observation) {
 					l.past[id] = true
 				}
 			}
-		}
-	}
-}
-
-// endReservations ends those of creations of a graph that have ended, or holds their capacity for what is created in their stead.
-func (l *ledger) endReservations(graph types.NamespacedName, ended []endedReservation) {
-	for _, one := range ended {
-		node, reserved := l.cluster.Reserved(one.id)
-		l.cluster.Forget(one.id)
-		if one.heldFor != nil && reserved {
-			l.holds.add(l.cluster, client.ObjectKeyFromObject(one.heldFor), hold{
-				node: node, shape: topology.ShapeOf(one.heldFor), graph: graph, until: l.clock.Now().Add(l.holds.lasts),
-			})
-			l.wakeLoop() // the loop sets its timer by the holds
 		}
 	}
 }

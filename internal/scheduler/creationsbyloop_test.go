@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/trellis-k8s/trellis/internal/gang"
@@ -43,33 +45,63 @@ func TestCreationsThatEndWithinAPlan(t *testing.T) {
 	}
 }
 
-// The rest of a gang of which a pod exists keeps its capacity when its group asks no more for a while, because its creates pause: the pod
-// would wait for another rack otherwise.
-func TestTheRestOfABegunGangKeepsItsCapacity(t *testing.T) {
-	w, o := newCreating(t), plannedBase(1)
-	w.taken("b0", "b1")
+// When one of a gang cannot be created any more after others have begun, all of the gang is recreated gated: what exists would run without
+// the rest for as long as that cannot be created.
+func TestGangsThatAreNotCompleted(t *testing.T) {
+	withdraw := func(w *creating, o gang.Observation) { w.creations.Ask(o.Groups[1], nil) }
+	for name, tc := range map[string]struct {
+		// first is how far the first create is: seen, created, or underway, which has no answer yet.
+		first string
+		end   func(w *creating, o gang.Observation)
+	}{
+		"its creates pause":                 {"seen", withdraw},
+		"the first create has no answer":    {"underway", withdraw},
+		"it is of another revision":         {"seen", func(w *creating, o gang.Observation) { o.Groups[1].Spec.Revision = "2"; w.ask(o.Groups[1]) }},
+		"it is created gated":               {"seen", func(w *creating, o gang.Observation) { w.creations.Gate(o.Groups[1], 0); w.ask(o.Groups[1]) }},
+		"its group is gone":                 {"seen", func(w *creating, o gang.Observation) { w.creations.Forget(client.ObjectKeyFromObject(o.Groups[1])) }},
+		"the first pod is gone again":       {"created", func(w *creating, o gang.Observation) { w.ask(o.Groups[0]) }},
+		"its create failed, and is written": {"seen", func(w *creating, o gang.Observation) { w.creations.Fail(w.offerOf(o.Groups[1])) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, o := newCreating(t), plannedBase(1)
+			w.ask(o.Groups...)
+			w.look(o)
+			offer := w.offerOf(o.Groups[0])
+			switch tc.first {
+			case "underway":
+				w.creations.Begin(offer)
+			case "created":
+				w.create(o.Groups[0], offer)
+			default:
+				o.Pods = w.create(o.Groups[0], offer)
+				w.s.ledger.podChanged(o.Pods[0])
+			}
+			clear(w.told)
+			tc.end(w, o)
+			if !w.creations.Failed(o.Groups[0], offer.Creation) || !w.told[o.Groups[0].Name] {
+				t.Errorf("the pods of the first group are to be deleted: %v, told: %v", w.creations.Failed(o.Groups[0], offer.Creation), w.told)
+			}
+			if tc.first == "underway" && w.creations.Created(offer, &corev1.Pod{}) {
+				t.Error("a pod that is created meanwhile stays")
+			}
+			if got := w.ask(o.Groups[0]); got["decode-0"] != "gated" {
+				t.Errorf("recreated: %v", got)
+			}
+			w.look(o)
+			if got := w.reserved(); len(got) != len(o.Pods) { // that of the pod itself, until it is gone
+				t.Errorf("reservations are left: %v", got)
+			}
+		})
+	}
+}
+
+// Replicas that a component does not run without are released together, when all of them exist.
+func TestFirstReplicasAreCreatedGated(t *testing.T) {
+	w, o := newCreating(t), planned(1, 1)
+	o.Groups[0].Spec.Replicas, o.Groups[0].Spec.MinAvailable = 2, ptr.To(int32(2))
 	w.ask(o.Groups...)
 	w.look(o)
-	o.Pods = w.create(o.Groups[0], w.offerOf(o.Groups[0]))
-	w.s.ledger.podChanged(o.Pods[0])
-	w.creations.Ask(o.Groups[1], nil)
-	w.look(o)
-	other := planned(2, 1)
-	w.ask(other.Groups...)
-	w.look(other)
-	if diff := cmp.Diff(map[string]string{"work-0": "gated"}, w.ask(other.Groups...)); diff != "" {
-		t.Errorf("another graph (-want +got):\n%s", diff)
-	}
-	w.ask(o.Groups[1])
-	w.look(o)
-	if diff := cmp.Diff(map[string]string{"prefill-0": "1 pods in a, first g-prefill-0"}, w.ask(o.Groups[1])); diff != "" {
-		t.Errorf("the rest (-want +got):\n%s", diff)
-	}
-	w.creations.Ask(o.Groups[1], nil)
-	w.look(o)
-	w.pass(w.s.options.HoldFor)
-	w.s.ledger.expire()
-	if got := w.reserved(); len(got) != 1 {
-		t.Errorf("reservations after the hold: %v", got)
+	if diff := cmp.Diff(map[string]string{"work-0": "gated", "work-1": "gated"}, w.ask(o.Groups...)); diff != "" {
+		t.Errorf("answers (-want +got):\n%s", diff)
 	}
 }

@@ -4,6 +4,8 @@
 package scheduler
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -17,6 +19,8 @@ type creationsOfGroup struct {
 	// byOrdinal are the replicas that are to be created, gated those that are created gated from now on.
 	byOrdinal map[int32]*creation
 	gated     map[int32]bool
+	// failed are the creations, by name, of gangs of which not all could be created. Their pods are deleted, and recreated gated.
+	failed map[string]bool
 }
 
 // creationState is how far a creation is.
@@ -54,13 +58,6 @@ type creation struct {
 	reserved map[string]bool
 }
 
-// endedReservation is one of a creation that has ended. id is as the cluster cache knows it. Its capacity is held for another pod of the
-// name of heldFor; nil for none.
-type endedReservation struct {
-	id      string
-	heldFor *corev1.Pod
-}
-
 // createdGang is what is created together.
 type createdGang struct {
 	name string
@@ -70,6 +67,16 @@ type createdGang struct {
 	members  []*creation
 	// created are the pods that exist by the API server's answers.
 	created []*corev1.Pod
+}
+
+// begun reports whether something of a gang is being created or was.
+func (of *createdGang) begun() bool {
+	return slices.ContainsFunc(of.members, func(one *creation) bool { return one.state >= creationBegun })
+}
+
+// complete reports whether all of a gang is being created or was.
+func (of *createdGang) complete() bool {
+	return !slices.ContainsFunc(of.members, func(one *creation) bool { return one.state < creationBegun })
 }
 
 // Want is one replica of which the cache shows nothing, or not all that exists, and that is to be created.

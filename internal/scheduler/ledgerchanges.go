@@ -169,7 +169,7 @@ func (l *ledger) graphGone(name types.NamespacedName) wake {
 	delete(l.failures, name)
 	delete(l.avoided, name)
 	delete(l.refusals, name)
-	l.endReservations(name, l.options.Creations.takeEnded(name, true))
+	l.forgetEnded(name, true)
 	l.holds.drop(l.cluster, name)
 	return wake{waiting: l.reserver.leave(name, false, l.clock.Now())}
 }

@@ -5,7 +5,6 @@ package scheduler
 
 import (
 	"context"
-	"math"
 	"slices"
 	"time"
 
@@ -177,15 +176,4 @@ func (l *ledger) hostsFor(shape *topology.Shape, most int) []string {
 		}
 	}
 	return hosts
-}
-
-// mayUse reports whether a waiting graph, which holds capacity or not, may be placed after a change of a node.
-func (l *ledger) mayUse(holds bool, w waiting, node string) bool {
-	if holds || w.unmet == nil || l.reserver.current != nil {
-		return true // it may have more than what is free for everybody
-	}
-	if w.preemptsBelow > math.MinInt32 && l.cluster.AnyBelow(w.preemptsBelow) {
-		return true
-	}
-	return w.unmet.MayFit(l.cluster, node)
 }

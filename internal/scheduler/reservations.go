@@ -4,6 +4,8 @@
 package scheduler
 
 import (
+	"math"
+
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -68,3 +70,14 @@ func (l *ledger) gone(pod *corev1.Pod, id string) {
 
 // onItsWay reports whether the release of a pod is under way.
 func (l *ledger) onItsWay(pod *corev1.Pod) bool { return l.pods.of(topology.PodID(pod)).releasing }
+
+// mayUse reports whether a waiting graph, which holds capacity or not, may be placed after a change of a node.
+func (l *ledger) mayUse(holds bool, w waiting, node string) bool {
+	if holds || w.unmet == nil || l.reserver.current != nil {
+		return true // it may have more than what is free for everybody
+	}
+	if w.preemptsBelow > math.MinInt32 && l.cluster.AnyBelow(w.preemptsBelow) {
+		return true
+	}
+	return w.unmet.MayFit(l.cluster, node)
+}

@@ -117,7 +117,7 @@ func (r *Reconciler) createPodInPlace(ctx context.Context, sg *trellisv1alpha1.S
 		return wrapped(err, "creating pod %s in place", pod.Name)
 	}
 	if !r.Creations.Created(one.offer, pod) {
-		return r.deletePod(ctx, deletion{pod: pod, why: "the rest of its gang could not be created"})
+		return r.deletePod(ctx, deletion{pod: pod, why: withoutRest})
 	}
 	if why := differs(expected, pod); why != "" {
 		log.FromContext(ctx).Info("the API server stored another pod than was planned; its gang is created gated",
@@ -145,8 +145,8 @@ func (r *Reconciler) takeOwn(ctx context.Context, pod *corev1.Pod) error {
 // endGang deletes what was created of a gang, and has it created gated from now on.
 func (r *Reconciler) endGang(ctx context.Context, offer *scheduler.Offer) error {
 	failures := []error{}
-	for _, pod := range r.Creations.Fail(offer, true) {
-		failures = append(failures, r.deletePod(ctx, deletion{pod: pod, why: "the rest of its gang could not be created"}))
+	for _, pod := range r.Creations.Fail(offer) {
+		failures = append(failures, r.deletePod(ctx, deletion{pod: pod, why: withoutRest}))
 	}
 	return errors.Join(failures...)
 }

@@ -60,7 +60,7 @@ func (r *Reconciler) place(ctx context.Context, o observed, s *steps) error {
 	for _, ordinal := range unseen {
 		wants = append(wants, scheduler.Want{Ordinal: ordinal, Unseen: true})
 		s.leaveOut(ordinal)
-		s.asked = true
+		s.unseen = true
 	}
 	fresh, err := r.placeable(ctx, o, s)
 	if err != nil {

@@ -17,16 +17,27 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// lookForCreations finds replicas that were created in place and are not whole, or whose pods were created in two places. What another
-// operator has begun, and not finished, is recreated gated, for that operator may continue. It may have finished since the
-// cache was read, so the API server is asked.
+// Why a replica that was created in place is recreated.
+const (
+	mixed       = "two operators have made pods of the replica, in places of their own"
+	withoutRest = "the rest of its gang could not be created"
+)
+
+// lookForCreations finds replicas that were created in place and are not whole, whose gang is not, or whose pods were created in two
+// places. What another operator has begun, and not finished, is recreated gated, for that operator may continue. It may have finished
+// since the cache was read, so the API server is asked.
 func (r *Reconciler) lookForCreations(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica) error {
 	var live map[int32]map[int32]types.UID
 	for _, ordinal := range sortedOrdinals(replicas) {
 		one := replicas[ordinal]
 		creations, foreign := creationsAmong(one, r.Creations.Ours)
-		if one.mixed = len(creations) > 1; one.mixed {
+		if len(creations) > 1 {
+			one.misplaced = mixed
 			r.gate(sg, ordinal)
+			continue
+		}
+		if r.failed(sg, creations) {
+			one.misplaced = withoutRest
 			continue
 		}
 		if len(creations) == 0 || len(one.pods) == one.size || len(one.leaving)+len(one.lost) > 0 {
@@ -43,6 +54,17 @@ func (r *Reconciler) lookForCreations(ctx context.Context, sg *trellisv1alpha1.S
 		}
 	}
 	return nil
+}
+
+// failed reports whether a creation is of a gang of which not all could be created. The create of a pod may have failed and been written,
+// and so may the deletion of one.
+func (r *Reconciler) failed(sg *trellisv1alpha1.ScalingGroup, creations map[string]bool) bool {
+	for creation := range creations {
+		if r.Creations != nil && r.Creations.Failed(sg, creation) {
+			return true
+		}
+	}
+	return false
 }
 
 // creationsAmong are the creations that active pods of a replica are of. foreign: another operator created some.

@@ -37,6 +37,7 @@ func TestStatesOfCreations(t *testing.T) {
 		"begun by another":      {[]*corev1.Pod{created("its-1", "a")}, map[int32]types.UID{0: "a"}, rollout.Broken, true},
 		"ended by another":      {[]*corev1.Pod{created("its-1", "a")}, map[int32]types.UID{0: "a", 1: "b"}, rollout.Starting, true},
 		"another one meanwhile": {[]*corev1.Pod{created("its-1", "a")}, map[int32]types.UID{0: "c", 1: "b"}, rollout.Broken, true},
+		"the rest of its gang":  {[]*corev1.Pod{created("our-2", "a"), created("our-2", "b")}, nil, rollout.Broken, true},
 		"one is gated":          {[]*corev1.Pod{created("our-1", "a"), {}}, nil, rollout.Starting, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -45,7 +46,13 @@ func TestStatesOfCreations(t *testing.T) {
 				one.pods[int32(i)] = pod
 			}
 			creations, foreign := creationsAmong(one, ours)
-			one.mixed, one.beingMade = len(creations) > 1, showsMore(tc.live, one)
+			one.beingMade = showsMore(tc.live, one)
+			switch {
+			case len(creations) > 1:
+				one.misplaced = mixed
+			case creations["our-2"]:
+				one.misplaced = withoutRest
+			}
 			if state, why := one.state(); state != tc.state || foreign != tc.foreign {
 				t.Errorf("state %v (%s), foreign %v; want %v, %v", state, why, foreign, tc.state, tc.foreign)
 			}

@@ -28,6 +28,8 @@ type steps struct {
 	// inPlace are replicas that are created in their places. asked: replicas were asked for places just now.
 	inPlace []*planned
 	asked   bool
+	// unseen: pods exist that the cache does not show.
+	unseen bool
 	// more: the plan wants more than one batch.
 	more bool
 }

@@ -35,9 +35,10 @@ type replica struct {
 	lostNode  bool
 	// noQuota: it waits for quota that its queue does not have. keepsQuota: a successor of the current revision gets the quota that it has.
 	noQuota, keepsQuota bool
-	// beingMade: a read past the cache shows further pods of the replica, which was made in its place. mixed: some of its pods were made in
-	// another place.
-	beingMade, mixed bool
+	// beingMade: a read past the cache shows further pods of the replica, which was made in its place.
+	beingMade bool
+	// misplaced is why the replica, which was made in its place, cannot stay there; "" where it can.
+	misplaced string
 	// set is what the pods come from when Trellis does not make them itself; nil when there is none, or it is on its way out.
 	set client.Object
 }
@@ -116,8 +117,8 @@ func (r *replica) state() (state rollout.State, why string) {
 		return rollout.Lost, ""
 	case len(r.pods) == 0 && (r.set == nil || len(r.leaving) > 0):
 		return rollout.Leaving, ""
-	case r.mixed:
-		return rollout.Broken, "two operators have made pods of the replica, in places of their own"
+	case r.misplaced != "":
+		return rollout.Broken, r.misplaced
 	case r.beingMade:
 		return rollout.Starting, ""
 	case len(r.leaving) > 0 || short && r.released():

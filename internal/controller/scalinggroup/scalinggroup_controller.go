@@ -224,6 +224,9 @@ const seenBy = 30 * time.Second
 // finish reports what has come of a reconcile, and reports when the next is due.
 func (r *Reconciler) finish(ctx context.Context, o observed, d decision, allowed allowance, failure error) (ctrl.Result, error) {
 	result := ctrl.Result{RequeueAfter: earliest(earliest(o.ends, o.asks), earliest(allowed.again, d.failing.again))}
+	if d.steps.unseen {
+		result.RequeueAfter = earliest(result.RequeueAfter, seenBy)
+	}
 	if failure == nil && d.steps.onlyMake() {
 		again := seenBy
 		if d.steps.more {
