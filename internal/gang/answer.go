@@ -30,11 +30,11 @@ type Answer struct {
 // Answer sorts a plan into what is released and what waits.
 func (r *Request) Answer(planned *placement.Result) Answer {
 	var a Answer
-	heads := r.headsInCreation(planned)
+	heads, base := r.headsInCreation(planned), r.baseInCreation(planned)
 	for _, replica := range planned.Replicas {
 		key := Key{replica.Component, replica.Ordinal}
 		switch {
-		case r.incomplete[key] || heads[replica.Component] || r.NotNow(planned, replica):
+		case r.incomplete[key] || heads[replica.Component] || r.NotNow(planned, replica) || base && !replica.Base && replica.Refusal == nil:
 			a.Unmade = append(a.Unmade, replica)
 			a.Waiting = append(a.Waiting, Waiting{Component: replica.Component, Ordinal: replica.Ordinal, Code: CodeCreating, Message: BeingCreated})
 		case replica.Refusal == nil:
@@ -134,15 +134,28 @@ func (r *Request) WaitsForCreation(planned *placement.Result) bool {
 	})
 }
 
-// headsInCreation are the components that begin with several replicas together, of which some are still to be created.
+// headsInCreation are the components that begin with several replicas together, of which some are still to be created, or are to be created
+// gated.
 func (r *Request) headsInCreation(planned *placement.Result) map[string]bool {
 	out := map[string]bool{}
 	for i := range planned.Replicas {
-		if one := &planned.Replicas[i]; one.Head && (r.replacing[one.Component] || r.incomplete[Key{one.Component, one.Ordinal}]) {
+		one := &planned.Replicas[i]
+		if !one.Head {
+			continue
+		}
+		if r.replacing[one.Component] || r.incomplete[Key{one.Component, one.Ordinal}] || one.Refusal == nil && r.Creation(*one) != nil {
 			out[one.Component] = true
 		}
 	}
 	return out
+}
+
+// baseInCreation reports whether members of a base gang are to be created. Nothing else of the graph is released before all of them are:
+// it would keep the graph in a domain in which the rest may never be.
+func (r *Request) baseInCreation(planned *placement.Result) bool {
+	return slices.ContainsFunc(planned.Replicas, func(one placement.ReplicaResult) bool {
+		return one.Base && one.Refusal == nil && r.Creation(one) != nil
+	})
 }
 
 // refusals counts the replicas that were refused.

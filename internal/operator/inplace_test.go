@@ -121,14 +121,23 @@ var _ = Describe("A gang whose place is known", func() {
 		}
 	})
 
-	It("leaves nothing of a gang of which a create was refused, at once", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+	DescribeTable("leaves nothing of a gang of which a create was refused, at once", func(ctx SpecContext, replicas, want int, undeleted bool) {
 		p := newInPlaceWorld(ctx, func(pod *corev1.Pod, trial bool) error {
 			if !trial && pod.Name == "g-c-0" {
 				return forbidden(pod)
 			}
 			return nil
 		})
-		Expect(p.c.Create(ctx, p.graph("zone", three()))).To(Succeed())
+		var first sync.Once
+		p.ends = func(pod client.Object) (err error) {
+			if undeleted && pod.GetName() == "g-a-0" {
+				first.Do(func() { err = apierrors.NewTooManyRequests("the API server has no time", 1) })
+			}
+			return err
+		}
+		components := three()
+		components["B"].Replicas = ptr.To(int32(replicas))
+		Expect(p.c.Create(ctx, p.graph("zone", components))).To(Succeed())
 		p.until("its pods are deleted and created gated", func() error {
 			if deleted := p.all("-"); len(deleted) == 0 {
 				return errors.New("none is deleted")
@@ -139,12 +148,16 @@ var _ = Describe("A gang whose place is known", func() {
 					return fmt.Errorf("pod %s is open", pods[i].Name)
 				}
 			}
-			if len(pods) != 3 {
+			if len(pods) != want {
 				return fmt.Errorf("there are %d pods", len(pods))
 			}
 			return nil
 		})
-	})
+	},
+		Entry("with one replica of each component", SpecTimeout(suite.Timeout()), 1, 3, false),
+		Entry("with a replica that follows", SpecTimeout(suite.Timeout()), 2, 5, false),
+		Entry("with a pod that cannot be deleted at first", SpecTimeout(suite.Timeout()), 1, 3, true),
+	)
 
 	DescribeTable("is recreated gated, all of it, when", func(ctx SpecContext, prepare func(p *inPlaceWorld, first *sync.Once)) {
 		p, once := newInPlaceWorld(ctx, nil), &sync.Once{}

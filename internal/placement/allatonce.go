@@ -40,6 +40,9 @@ func (a *attempt) placeWhole(base bool) bool {
 		for ri := range s.first() {
 			a.results[si][ri].Base = base
 		}
+		for ri := range s.head() {
+			a.results[si][ri].Head = !base && s.head() > 1
+		}
 	}
 	return true
 }

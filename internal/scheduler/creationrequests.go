@@ -261,7 +261,7 @@ func (b *Creations) fail(of *createdGang) (tell []types.NamespacedName) {
 		b.remove(member)
 		if group := b.groups[member.group]; group != nil && group.uid == member.uid {
 			group.gated[int32(member.key.Ordinal)] = true
-			group.failed[member.name] = true
+			group.failed[member.name] = member.base
 		}
 		tell = append(tell, member.group)
 	}

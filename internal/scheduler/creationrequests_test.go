@@ -127,7 +127,7 @@ func TestBaseGangIsAskedForAsAWhole(t *testing.T) {
 	}
 }
 
-// The rest of a base gang goes where its first part is being created, although none of its pods is to be seen yet.
+// What follows a base gang waits until all of that is created, and goes where it is, although none of its pods is to be seen yet.
 func TestRestFollowsWhatIsBeingMade(t *testing.T) {
 	w, o := newCreating(t), plannedBase(1)
 	w.taken("a0")
@@ -141,9 +141,22 @@ func TestRestFollowsWhatIsBeingMade(t *testing.T) {
 	o.Groups[1].Spec.Replicas = 2
 	w.ask(o.Groups[1])
 	w.look(o)
-	want := map[string]string{"prefill-0": "1 pods in b, first g-decode-0", "prefill-1": "1 pods in b, first g-prefill-1"}
+	want := map[string]string{"prefill-0": "1 pods in b, first g-decode-0", "prefill-1": "wait"}
 	if diff := cmp.Diff(want, w.ask(o.Groups[1])); diff != "" {
-		t.Errorf("answers (-want +got):\n%s", diff)
+		t.Errorf("answers while the base gang is created (-want +got):\n%s", diff)
+	}
+	offer := w.creations.Ask(o.Groups[1], wantsOf(o.Groups[1], 2, 0))[0].Offer
+	w.s.queue.take(w.clock.Now())
+	w.create(o.Groups[1], offer)
+	if due, _ := w.s.queue.take(w.clock.Now()); len(due) != 1 {
+		t.Errorf("requeued when the base gang is created: %v", due)
+	}
+	rest := wantsOf(o.Groups[1], 2, 0)[1:]
+	rest = append(rest, Want{Ordinal: 0, Unseen: true})
+	w.creations.Ask(o.Groups[1], rest)
+	w.look(o)
+	if got := inWords(w.creations.Ask(o.Groups[1], rest)[1]); got != "1 pods in b, first g-prefill-1" {
+		t.Errorf("what follows: %s", got)
 	}
 }
 

@@ -86,13 +86,19 @@ func (b *Creations) Created(o *Offer, pod *corev1.Pod) (stands bool) {
 	return true
 }
 
-// Made notes that all pods of an offer are created.
+// Made notes that all pods of an offer are created. What waits for a base gang is looked at when all of that is.
 func (b *Creations) Made(o *Offer) {
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	if one := b.byName[o.Creation]; one != nil {
+	one := b.byName[o.Creation]
+	whole := false
+	if one != nil {
 		one.state = creationMade
+		whole = one.base && one.gang.made()
 		b.settleMade(one)
+	}
+	b.mu.Unlock()
+	if whole {
+		b.look(one.graph)
 	}
 }
 
@@ -118,5 +124,9 @@ func (b *Creations) Failed(sg *trellisv1alpha1.ScalingGroup, creation string) bo
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	of := b.groups[client.ObjectKeyFromObject(sg)]
-	return of != nil && of.uid == sg.UID && of.failed[creation]
+	if of == nil || of.uid != sg.UID {
+		return false
+	}
+	_, failed := of.failed[creation]
+	return failed
 }

@@ -39,6 +39,23 @@ func (b *Creations) ofGraph(graph types.NamespacedName) gang.Creations {
 	return out
 }
 
+// unfinished reports whether not all of a base gang of a graph is created, or a pod is still to be deleted of one that could not be
+// completed. What is released meanwhile would be in a domain in which the rest may never be.
+func (b *Creations) unfinished(graph types.NamespacedName, pods []*corev1.Pod) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, one := range b.byName {
+		if one.graph == graph && one.base && one.state >= creationPlaced && one.state < creationMade {
+			return true
+		}
+	}
+	return slices.ContainsFunc(pods, func(pod *corev1.Pod) bool {
+		group, uid, owned := render.GroupOf(pod)
+		of := b.groups[types.NamespacedName{Namespace: pod.Namespace, Name: group}]
+		return owned && of != nil && of.uid == uid && pod.DeletionTimestamp == nil && of.failed[pod.Annotations[render.AnnotationCreation]]
+	})
+}
+
 // takeEnded returns the reservations of creations of a graph that have ended, once. With all, every creation that has begun ends: the
 // graph is gone.
 func (b *Creations) takeEnded(graph types.NamespacedName, all bool) []string {
@@ -147,6 +164,7 @@ func (b *Creations) place(one *creation, p plannedCreation, gangs map[string]*cr
 	}
 	of.members = append(of.members, one)
 	one.state, one.domain, one.gang, one.releases = creationPlaced, p.domain, of, map[int32]gang.Release{}
+	one.base = p.releases[0].Base
 	for _, release := range p.releases {
 		_, index, _ := render.ReplicaOf(release.Pod)
 		one.releases[index] = release
@@ -180,7 +198,7 @@ func (l *ledger) takeCreations(o *gang.Observation, d *decision) {
 	}
 	creations.endMade(d.graph)
 	l.forgetEnded(d.graph, false)
-	o.Creations = creations.ofGraph(d.graph)
+	o.Creations, o.Unfinished = creations.ofGraph(d.graph), creations.unfinished(d.graph, o.Pods)
 	l.endPredecessors(o)
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -95,13 +96,59 @@ func TestGangsThatAreNotCompleted(t *testing.T) {
 	}
 }
 
-// Replicas that a component does not run without are released together, when all of them exist.
+// Replicas that a component does not run without are released together, when all of them exist, and before those that follow.
 func TestFirstReplicasAreCreatedGated(t *testing.T) {
-	w, o := newCreating(t), planned(1, 1)
-	o.Groups[0].Spec.Replicas, o.Groups[0].Spec.MinAvailable = 2, ptr.To(int32(2))
+	for name, more := range map[string]int{"alone": 0, "with another component": 1} {
+		t.Run(name, func(t *testing.T) {
+			w, o := newCreating(t), planned(1, 1)
+			w.host("a2", "a", 1)
+			for range more {
+				other := newGroup("other", 1, 1, frozen("", "rack"))
+				other.Spec.Graph = o.DGD.Name
+				o.Groups = append(o.Groups, other)
+			}
+			first := o.Groups[0]
+			first.Spec.Replicas, first.Spec.MinAvailable = 3, ptr.To(int32(2))
+			w.ask(o.Groups...)
+			w.look(o)
+			want := map[string]string{"work-0": "gated", "work-1": "gated", "work-2": "wait"}
+			if diff := cmp.Diff(want, w.ask(first)); diff != "" {
+				t.Errorf("answers (-want +got):\n%s", diff)
+			}
+			w.creations.Ask(first, wantsOf(first, 2, 0)[1:])
+			o.Pods = []*corev1.Pod{withGPU(newPod(first, 0, 0))}
+			if d := w.look(o); len(d.releases) > 0 {
+				t.Errorf("%s is released alone", d.releases[0].Pod.Name)
+			}
+		})
+	}
+}
+
+// Nothing of a graph is created or released next to a base gang that is not whole, or of which pods are to be deleted since it could not be
+// completed: it would keep the graph where the rest may never be.
+func TestNothingFollowsABaseGangThatIsNotWhole(t *testing.T) {
+	w, o := newCreating(t), plannedBase(1)
+	w.host("a2", "a", 1)
+	o.Groups[1].Spec.Replicas = 2
 	w.ask(o.Groups...)
 	w.look(o)
-	if diff := cmp.Diff(map[string]string{"work-0": "gated", "work-1": "gated"}, w.ask(o.Groups...)); diff != "" {
+	want := map[string]string{"decode-0": "1 pods in a, first g-decode-0", "prefill-0": "1 pods in a, first g-decode-0", "prefill-1": "wait"}
+	if diff := cmp.Diff(want, w.ask(o.Groups...)); diff != "" {
 		t.Errorf("answers (-want +got):\n%s", diff)
+	}
+	o.Pods = w.create(o.Groups[0], w.offerOf(o.Groups[0]))
+	w.s.ledger.podChanged(o.Pods[0])
+	w.creations.Fail(w.offerOf(o.Groups[1]))
+	o.Pods = append(o.Pods, withGPU(newPod(o.Groups[1], 0, 0)))
+	if d := w.look(o); len(d.releases) > 0 {
+		t.Errorf("%s is released to a pod that is to be deleted", d.releases[0].Pod.Name)
+	}
+	ending := o.Pods[0].DeepCopy()
+	ending.DeletionTimestamp = &metav1.Time{Time: w.clock.Now()}
+	o.Pods[0] = ending
+	o.Pods = append(o.Pods, withGPU(newPod(o.Groups[0], 1, 0)))
+	w.look(o)
+	if w.creations.unfinished(client.ObjectKeyFromObject(o.DGD), o.Pods) {
+		t.Error("a pod that ends still keeps the others waiting")
 	}
 }

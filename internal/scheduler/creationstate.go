@@ -19,7 +19,8 @@ type creationsOfGroup struct {
 	// byOrdinal are the replicas that are to be created, gated those that are created gated from now on.
 	byOrdinal map[int32]*creation
 	gated     map[int32]bool
-	// failed are the creations, by name, of gangs of which not all could be created. Their pods are deleted, and recreated gated.
+	// failed are the creations, by name, of gangs of which not all could be created: their pods are deleted, and recreated gated. The value
+	// is whether it was a base gang.
 	failed map[string]bool
 }
 
@@ -46,6 +47,8 @@ type creation struct {
 	version string
 	more    bool
 	state   creationState
+	// base: it is of a base gang.
+	base bool
 	// shown: a later read of the group's pods showed what was created.
 	shown bool
 	// pods stand for those that are to be created.
@@ -72,6 +75,11 @@ type createdGang struct {
 // begun reports whether something of a gang is being created or was.
 func (of *createdGang) begun() bool {
 	return slices.ContainsFunc(of.members, func(one *creation) bool { return one.state >= creationBegun })
+}
+
+// made reports whether all of a gang is created.
+func (of *createdGang) made() bool {
+	return !slices.ContainsFunc(of.members, func(one *creation) bool { return one.state < creationMade })
 }
 
 // complete reports whether all of a gang is being created or was.

@@ -105,6 +105,10 @@ func (l *ledger) pauses(o gang.Observation, failed backoff, d *decision) (code, 
 
 // plan runs the planner and turns its answer into releases. A base gang that is not fully created yet is only waited for.
 func (l *ledger) plan(ctx context.Context, o gang.Observation, r *gang.Request, d *decision) {
+	if o.Unfinished {
+		l.awaitCreation(r, d)
+		return
+	}
 	l.binders.refresh()
 	l.holds.lift(l.cluster, o.DGD.Namespace, r.Graph.Components)
 	l.reserver.liftFor(o.DGD, r)
@@ -119,9 +123,7 @@ func (l *ledger) plan(ctx context.Context, o gang.Observation, r *gang.Request, 
 	if r.WaitsForCreation(&planned) {
 		l.cluster.Rollback()
 		l.holds.restore(l.cluster)
-		l.reserver.pause(d.graph) // whether there is capacity is not known
-		d.undecided = allOf(r.PlannedReplicas())
-		d.result.Waiting = append(d.result.Waiting, r.AllWaiting(gang.CodeCreating, gang.BeingCreated)...)
+		l.awaitCreation(r, d)
 		return
 	}
 	l.cluster.Commit()
@@ -155,6 +157,14 @@ func (l *ledger) plan(ctx context.Context, o gang.Observation, r *gang.Request, 
 	slices.SortStableFunc(d.result.Waiting, func(a, b gang.Waiting) int {
 		return cmp.Or(cmp.Compare(a.Component, b.Component), cmp.Compare(a.Ordinal, b.Ordinal))
 	})
+}
+
+// awaitCreation has all that waits of a graph wait for pods that are being created, or deleted because not all of a gang could be. Whether
+// there is capacity is not known.
+func (l *ledger) awaitCreation(r *gang.Request, d *decision) {
+	l.reserver.pause(d.graph)
+	d.undecided = allOf(r.PlannedReplicas())
+	d.result.Waiting = append(d.result.Waiting, r.AllWaiting(gang.CodeCreating, gang.BeingCreated)...)
 }
 
 // failureOf returns the failures of a graph, forgotten when nothing of it is to be released any more.

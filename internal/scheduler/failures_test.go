@@ -72,7 +72,7 @@ func TestASingleFailureIsNotReported(t *testing.T) {
 		b, p, o := newOpening(t)
 		p.failing, p.err = "g2-work-0-1", errors.New("timeout")
 		b.settle()
-		b.look()
+		b.settle()
 		p.failing = ""
 		b.pass(retryAfter)
 		b.settle()

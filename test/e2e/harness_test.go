@@ -276,18 +276,21 @@ func (w *world) all() []corev1.Pod {
 // nothingReleased checks that every pod of the component still waits behind its gate.
 func (w *world) nothingReleased(service string, want int) {
 	w.t.Helper()
-	n := 0
-	for _, pods := range w.replicasOf(service) {
-		for i := range pods {
-			n++
-			if !render.GateClosed(&pods[i]) {
-				w.t.Errorf("pod %s was released", pods[i].Name)
+	w.until("the pods are created", func() error { // a condition may be written before them
+		n := 0
+		for _, pods := range w.replicasOf(service) {
+			for i := range pods {
+				n++
+				if !render.GateClosed(&pods[i]) {
+					w.t.Errorf("pod %s was released", pods[i].Name)
+				}
 			}
 		}
-	}
-	if n != want {
-		w.t.Errorf("service %s has %d pods, want %d", service, n, want)
-	}
+		if n != want {
+			return fmt.Errorf("component %s has %d pods, want %d", service, n, want)
+		}
+		return nil
+	})
 }
 
 // scale changes a service's replicas as a user would.

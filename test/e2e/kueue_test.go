@@ -43,7 +43,7 @@ func (k kueue) install() {
 // grant gives the operator the rights on Workloads that config/kueue has.
 func (k kueue) grant() {
 	k.t.Helper()
-	role, err := os.ReadFile(filepath.Join("..", "..", "config", "kueue", "role.yaml"))
+	role, err := os.ReadFile(filepath.Join("..", "..", "config", "kueue", "kueue_role.yaml"))
 	k.must(err)
 	documents := strings.Split(string(role), "\n---\n")
 	clusterRole, binding := &rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{}

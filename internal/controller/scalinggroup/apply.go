@@ -98,7 +98,7 @@ func (r *Reconciler) mayMake(ctx context.Context, sg *trellisv1alpha1.ScalingGro
 	case err != nil:
 		return allowance{}, err
 	case !within: // the graph controller will bound the groups, which is an event
-		s.create, s.make = nil, nil
+		s.create, s.make, s.overLimit = nil, nil, true
 	}
 	return allowance{}, nil
 }

@@ -45,7 +45,7 @@ func (u *planned) first() (index int32, has bool) {
 
 // place takes the pods out of what is created gated whose replicas are created in place, or wait for the answer.
 func (r *Reconciler) place(ctx context.Context, o observed, s *steps) error {
-	if r.Creations == nil {
+	if r.Creations == nil || s.overLimit {
 		return nil
 	}
 	if !gang.InPlace(o.sg) {
@@ -74,7 +74,16 @@ func (r *Reconciler) place(ctx context.Context, o observed, s *steps) error {
 		}
 		wants = append(wants, scheduler.Want{Ordinal: ordinal, More: s.more, Pods: func() []*corev1.Pod { return r.asStored(one) }})
 	}
-	for ordinal, answer := range r.Creations.Ask(o.sg, wants) {
+	r.takeAnswers(r.Creations.Ask(o.sg, wants), fresh, names, s)
+	return nil
+}
+
+// takeAnswers sorts the replicas that were asked for into what is created in place now, and what waits for an answer or for the first pod
+// of its gang. names are the pods of all of them.
+func (r *Reconciler) takeAnswers(
+	answers map[int32]scheduler.Answer, fresh map[int32]*planned, names map[types.NamespacedName]bool, s *steps,
+) {
+	for ordinal, answer := range answers {
 		if answer.Gated {
 			continue
 		}
@@ -89,7 +98,6 @@ func (r *Reconciler) place(ctx context.Context, o observed, s *steps) error {
 		}
 	}
 	slices.SortFunc(s.inPlace, func(a, b *planned) int { return int(a.ordinal - b.ordinal) })
-	return nil
 }
 
 // placeable are the replicas that may be created in place, of those of which pods are to be created.

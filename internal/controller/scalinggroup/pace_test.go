@@ -10,6 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -80,6 +81,33 @@ func TestBeginning(t *testing.T) {
 		if got := beginning(sg, now); got != tc.want {
 			t.Errorf("%s: %t, want %t", name, got, tc.want)
 		}
+	}
+}
+
+// A group of which pods exist that the cache does not show reports what it sees, and is requeued.
+func TestWhatIsSeenIsReported(t *testing.T) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{trellisv1alpha1.AddToScheme, clientgoscheme.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sg := group(2, 1)
+	sg.Generation = 3
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(sg).WithStatusSubresource(sg).Build()
+	at := time.Unix(1000, 0)
+	r := &Reconciler{Client: c}
+	r.written.Now = func() time.Time { return at }
+	for _, want := range []time.Duration{firstAfter, seenBy} {
+		result, err := r.finish(t.Context(), observed{sg: sg}, decision{steps: steps{unseen: true, more: true}}, allowance{}, nil)
+		if err != nil || result.RequeueAfter != want {
+			t.Errorf("again after %s, error %v; want %s", result.RequeueAfter, err, want)
+		}
+		at = at.Add(firstAfter)
+	}
+	stored := &trellisv1alpha1.ScalingGroup{}
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(sg), stored); err != nil || stored.Status.ObservedGeneration != sg.Generation {
+		t.Errorf("reported for generation %d, want %d; %v", stored.Status.ObservedGeneration, sg.Generation, err)
 	}
 }
 

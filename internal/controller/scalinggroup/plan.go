@@ -30,6 +30,8 @@ type steps struct {
 	asked   bool
 	// unseen: pods exist that the cache does not show.
 	unseen bool
+	// overLimit: the groups of the graph ask for more pods than it may have, until they are bounded. Nothing is created then.
+	overLimit bool
 	// more: the plan wants more than one batch.
 	more bool
 }

@@ -244,7 +244,6 @@ func TestAGroupThatMakesPodsIsRequeued(t *testing.T) {
 	}{
 		"a place is asked for":   {steps{asked: true}, seenBy},
 		"pods are created":       {steps{inPlace: []*planned{{}}}, seenBy},
-		"pods are not seen yet":  {steps{unseen: true, asked: true}, seenBy},
 		"more are to be created": {steps{asked: true, more: true}, time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
