@@ -23,6 +23,8 @@ type Answer struct {
 	Unmade []placement.ReplicaResult
 	// Waiting replicas, those of Unmade included, and Surplus ones, as in a [Result].
 	Waiting, Surplus []Waiting
+	// Following are those of Unmade that follow a base gang which is to be created first. Their capacity is held for them.
+	Following []placement.ReplicaResult
 	// Unmet is what the refused gangs ask for; nil when a change of any node may matter.
 	Unmet *placement.Unmet
 }
@@ -35,6 +37,9 @@ func (r *Request) Answer(planned *placement.Result) Answer {
 		key := Key{replica.Component, replica.Ordinal}
 		switch {
 		case r.incomplete[key] || heads[replica.Component] || r.NotNow(planned, replica) || base && !replica.Base && replica.Refusal == nil:
+			if base && !replica.Base && replica.Preempts == nil && replica.Refusal == nil {
+				a.Following = append(a.Following, replica)
+			}
 			a.Unmade = append(a.Unmade, replica)
 			a.Waiting = append(a.Waiting, Waiting{Component: replica.Component, Ordinal: replica.Ordinal, Code: CodeCreating, Message: BeingCreated})
 		case replica.Refusal == nil:

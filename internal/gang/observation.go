@@ -28,8 +28,9 @@ type Observation struct {
 	Admission newpod.Objects
 	// Creations are the replicas that are to be made in their places.
 	Creations Creations
-	// Unfinished: not all of a base gang is created, or what exists of one that could not be completed is still to be deleted.
-	Unfinished bool
+	// Unfinished is what nothing of the graph is planned before: not all of a base gang is created, or what exists of one that could not be
+	// completed is still to be deleted; "" for nothing.
+	Unfinished string
 	// Releasing are the domains of pods that are being released but may still look gated, by pod ID.
 	Releasing map[string]topology.Path
 	// Idle are released pods that nothing tries to bind, by pod ID, and why.

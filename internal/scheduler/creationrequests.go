@@ -80,7 +80,7 @@ func (b *Creations) Ask(sg *trellisv1alpha1.ScalingGroup, wants []Want) map[int3
 			b.mu.Unlock()
 			return answers
 		}
-		look = of != nil && len(of.byOrdinal) > 0
+		look = of.concerns()
 		tell, of = b.renew(sg)
 	}
 	told, ended := b.endStale(sg, of, wants)
@@ -174,7 +174,7 @@ func (b *Creations) Gate(sg *trellisv1alpha1.ScalingGroup, ordinal int32) {
 	b.mu.Lock()
 	of := b.groups[client.ObjectKeyFromObject(sg)]
 	if of == nil || of.uid != sg.UID {
-		look = of != nil && len(of.byOrdinal) > 0
+		look = of.concerns()
 		tell, of = b.renew(sg)
 	}
 	of.gated[ordinal] = true
@@ -190,7 +190,10 @@ func (b *Creations) Gate(sg *trellisv1alpha1.ScalingGroup, ordinal int32) {
 func (b *Creations) renew(sg *trellisv1alpha1.ScalingGroup) (tell []types.NamespacedName, of *creationsOfGroup) {
 	name := client.ObjectKeyFromObject(sg)
 	tell = b.drop(name)
-	of = &creationsOfGroup{uid: sg.UID, byOrdinal: map[int32]*creation{}, gated: map[int32]bool{}, failed: map[string]bool{}}
+	of = &creationsOfGroup{
+		uid: sg.UID, graph: types.NamespacedName{Namespace: sg.Namespace, Name: sg.Spec.Graph},
+		byOrdinal: map[int32]*creation{}, gated: map[int32]bool{}, failed: map[string]bool{},
+	}
 	b.groups[name] = of
 	return tell, of
 }
@@ -198,18 +201,14 @@ func (b *Creations) renew(sg *trellisv1alpha1.ScalingGroup) (tell []types.Namesp
 // Forget drops all of a group that is gone.
 func (b *Creations) Forget(group types.NamespacedName) {
 	b.mu.Lock()
-	graph, had := types.NamespacedName{}, false
-	if of := b.groups[group]; of != nil {
-		for _, one := range of.byOrdinal {
-			graph, had = one.graph, true
-		}
-	}
+	of := b.groups[group]
+	look := of.concerns()
 	tell := b.drop(group)
 	delete(b.groups, group)
 	b.mu.Unlock()
 	b.tellAll(tell)
-	if had {
-		b.look(graph)
+	if look {
+		b.look(of.graph)
 	}
 }
 

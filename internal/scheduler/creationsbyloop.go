@@ -39,23 +39,6 @@ func (b *Creations) ofGraph(graph types.NamespacedName) gang.Creations {
 	return out
 }
 
-// unfinished reports whether not all of a base gang of a graph is created, or a pod is still to be deleted of one that could not be
-// completed. What is released meanwhile would be in a domain in which the rest may never be.
-func (b *Creations) unfinished(graph types.NamespacedName, pods []*corev1.Pod) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, one := range b.byName {
-		if one.graph == graph && one.base && one.state >= creationPlaced && one.state < creationMade {
-			return true
-		}
-	}
-	return slices.ContainsFunc(pods, func(pod *corev1.Pod) bool {
-		group, uid, owned := render.GroupOf(pod)
-		of := b.groups[types.NamespacedName{Namespace: pod.Namespace, Name: group}]
-		return owned && of != nil && of.uid == uid && pod.DeletionTimestamp == nil && of.failed[pod.Annotations[render.AnnotationCreation]]
-	})
-}
-
 // takeEnded returns the reservations of creations of a graph that have ended, once. With all, every creation that has begun ends: the
 // graph is gone.
 func (b *Creations) takeEnded(graph types.NamespacedName, all bool) []string {
@@ -116,7 +99,7 @@ func (b *Creations) endMade(graph types.NamespacedName) {
 // undecided ones wait for others of their gang; all others are created gated. It returns the groups that have an answer, what is placed,
 // and what was placed for nothing: a creation that has ended since is not placed, and neither is the rest of its gang, which asks again.
 func (b *Creations) settle(
-	graph types.NamespacedName, seen gang.Creations, placed []plannedCreation, undecided map[gang.Key]bool,
+	graph types.NamespacedName, seen gang.Creations, placed []plannedCreation, undecided map[gang.Key]bool, asksMore bool,
 ) (answered []types.NamespacedName, kept, unused []plannedCreation) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -141,7 +124,7 @@ func (b *Creations) settle(
 		delete(asked, p.key)
 	}
 	for key, one := range asked {
-		if !undecided[key] || one.more {
+		if !undecided[key] || one.more && asksMore {
 			one.state = creationGated
 			answered = append(answered, one.group)
 		}
@@ -269,7 +252,7 @@ func (l *ledger) settleCreations(o *gang.Observation, d *decision) {
 	}
 	unused := d.creations
 	if len(d.evicted) == 0 {
-		d.answered, d.creations, unused = creations.settle(d.graph, o.Creations, d.creations, d.undecided)
+		d.answered, d.creations, unused = creations.settle(d.graph, o.Creations, d.creations, d.undecided, d.asksMore)
 	}
 	for _, one := range unused {
 		for _, release := range one.releases {

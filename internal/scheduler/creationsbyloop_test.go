@@ -130,7 +130,10 @@ func TestNothingFollowsABaseGangThatIsNotWhole(t *testing.T) {
 	w, o := newCreating(t), plannedBase(1)
 	w.host("a2", "a", 1)
 	o.Groups[1].Spec.Replicas = 2
-	w.ask(o.Groups...)
+	wants := wantsOf(o.Groups[1], 2, 0)
+	wants[0].More, wants[1].More = true, true // further replicas do not matter: the base gang is asked for
+	w.ask(o.Groups[0])
+	w.creations.Ask(o.Groups[1], wants)
 	w.look(o)
 	want := map[string]string{"decode-0": "1 pods in a, first g-decode-0", "prefill-0": "1 pods in a, first g-decode-0", "prefill-1": "wait"}
 	if diff := cmp.Diff(want, w.ask(o.Groups...)); diff != "" {
@@ -140,15 +143,48 @@ func TestNothingFollowsABaseGangThatIsNotWhole(t *testing.T) {
 	w.s.ledger.podChanged(o.Pods[0])
 	w.creations.Fail(w.offerOf(o.Groups[1]))
 	o.Pods = append(o.Pods, withGPU(newPod(o.Groups[1], 0, 0)))
-	if d := w.look(o); len(d.releases) > 0 {
-		t.Errorf("%s is released to a pod that is to be deleted", d.releases[0].Pod.Name)
+	if d := w.look(o); len(d.releases) > 0 || len(d.result.Waiting) == 0 || d.result.Waiting[0].Message != gang.AfterDeletion {
+		t.Errorf("%d pods are released next to a pod that is to be deleted; waiting: %v", len(d.releases), d.result.Waiting)
 	}
 	ending := o.Pods[0].DeepCopy()
 	ending.DeletionTimestamp = &metav1.Time{Time: w.clock.Now()}
 	o.Pods[0] = ending
 	o.Pods = append(o.Pods, withGPU(newPod(o.Groups[0], 1, 0)))
 	w.look(o)
-	if w.creations.unfinished(client.ObjectKeyFromObject(o.DGD), o.Pods) {
-		t.Error("a pod that ends still keeps the others waiting")
+	if why := w.creations.unfinished(client.ObjectKeyFromObject(o.DGD), o.Pods); why != "" {
+		t.Errorf("with a pod that ends the others wait: %s", why)
+	}
+	w.s.queue.take(w.clock.Now())
+	w.creations.Forget(client.ObjectKeyFromObject(o.Groups[0]))
+	if due, _ := w.s.queue.take(w.clock.Now()); len(due) != 1 {
+		t.Errorf("requeued when the group is gone: %v", due)
+	}
+}
+
+// What follows a base gang keeps its place while that is created: the graph does not leave the domain of its base gang.
+func TestWhatFollowsABaseGangKeepsItsPlace(t *testing.T) {
+	w, x := newCreating(t), plannedBase(1)
+	w.host("a2", "a", 1)
+	w.host("b2", "b", 1)
+	w.taken("b0")
+	x.Groups[1].Spec.Replicas = 2
+	y := planned(2, 1)
+	w.ask(x.Groups...)
+	w.ask(y.Groups...)
+	w.look(x)
+	w.look(y)
+	if diff := cmp.Diff(map[string]string{"work-0": "1 pods in b, first g2-work-0"}, w.ask(y.Groups...)); diff != "" {
+		t.Errorf("another graph (-want +got):\n%s", diff)
+	}
+	offers := w.creations.Ask(x.Groups[1], wantsOf(x.Groups[1], 2, 0))
+	w.create(x.Groups[0], w.offerOf(x.Groups[0]))
+	w.create(x.Groups[1], offers[0].Offer)
+	w.look(x)
+	rest := append(wantsOf(x.Groups[1], 2, 0)[1:], Want{Ordinal: 0, Unseen: true})
+	if got := inWords(w.creations.Ask(x.Groups[1], rest)[1]); got != "1 pods in a, first g-prefill-1" {
+		t.Errorf("what follows: %s", got)
+	}
+	if len(w.s.ledger.holds.byPod) > 0 {
+		t.Errorf("held: %v", w.s.ledger.holds.byPod)
 	}
 }

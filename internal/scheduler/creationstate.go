@@ -15,7 +15,8 @@ import (
 
 // creationsOfGroup are those of one scaling group.
 type creationsOfGroup struct {
-	uid types.UID
+	uid   types.UID
+	graph types.NamespacedName
 	// byOrdinal are the replicas that are to be created, gated those that are created gated from now on.
 	byOrdinal map[int32]*creation
 	gated     map[int32]bool
@@ -23,6 +24,9 @@ type creationsOfGroup struct {
 	// is whether it was a base gang.
 	failed map[string]bool
 }
+
+// concerns reports whether a graph goes by what is known of the group.
+func (of *creationsOfGroup) concerns() bool { return of != nil && len(of.byOrdinal)+len(of.failed) > 0 }
 
 // creationState is how far a creation is.
 type creationState int

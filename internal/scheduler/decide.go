@@ -17,6 +17,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/quota"
 	"github.com/trellis-k8s/trellis/internal/render"
+	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
 // decide plans and reserves what it decides.
@@ -105,8 +106,8 @@ func (l *ledger) pauses(o gang.Observation, failed backoff, d *decision) (code, 
 
 // plan runs the planner and turns its answer into releases. A base gang that is not fully created yet is only waited for.
 func (l *ledger) plan(ctx context.Context, o gang.Observation, r *gang.Request, d *decision) {
-	if o.Unfinished {
-		l.awaitCreation(r, d)
+	if o.Unfinished != "" {
+		l.awaitCreation(r, d, o.Unfinished)
 		return
 	}
 	l.binders.refresh()
@@ -123,7 +124,8 @@ func (l *ledger) plan(ctx context.Context, o gang.Observation, r *gang.Request, 
 	if r.WaitsForCreation(&planned) {
 		l.cluster.Rollback()
 		l.holds.restore(l.cluster)
-		l.awaitCreation(r, d)
+		l.awaitCreation(r, d, gang.BeingCreated)
+		d.asksMore = true
 		return
 	}
 	l.cluster.Commit()
@@ -133,6 +135,7 @@ func (l *ledger) plan(ctx context.Context, o gang.Observation, r *gang.Request, 
 			l.cluster.Forget(pod.ID)
 		}
 	}
+	l.holdFollowing(r, answer.Following, d)
 	d.undecided = undecided(r, &planned, answer.Unmade)
 	d.parted = r.Parted(answer)
 	l.place(ctx, o, r, &planned, d.promised.split(answer.Placed), d)
@@ -159,12 +162,27 @@ func (l *ledger) plan(ctx context.Context, o gang.Observation, r *gang.Request, 
 	})
 }
 
+// holdFollowing holds the capacity of replicas that follow a base gang while that is created. Other graphs would take it otherwise, and the
+// graph does not leave the domain of its base gang.
+func (l *ledger) holdFollowing(r *gang.Request, following []placement.ReplicaResult, d *decision) {
+	until := l.clock.Now().Add(l.options.HoldFor)
+	for _, replica := range following {
+		for _, planned := range replica.Pods {
+			if pod := r.Gated[planned.ID]; pod != nil {
+				l.holds.add(l.cluster, client.ObjectKeyFromObject(pod), hold{
+					node: planned.Node, shape: topology.ShapeOf(pod), graph: d.graph, until: until,
+				})
+			}
+		}
+	}
+}
+
 // awaitCreation has all that waits of a graph wait for pods that are being created, or deleted because not all of a gang could be. Whether
 // there is capacity is not known.
-func (l *ledger) awaitCreation(r *gang.Request, d *decision) {
+func (l *ledger) awaitCreation(r *gang.Request, d *decision, why string) {
 	l.reserver.pause(d.graph)
 	d.undecided = allOf(r.PlannedReplicas())
-	d.result.Waiting = append(d.result.Waiting, r.AllWaiting(gang.CodeCreating, gang.BeingCreated)...)
+	d.result.Waiting = append(d.result.Waiting, r.AllWaiting(gang.CodeCreating, why)...)
 }
 
 // failureOf returns the failures of a graph, forgotten when nothing of it is to be released any more.

@@ -27,6 +27,8 @@ type decision struct {
 	// creations are the replicas that are to be created in their places, undecided those of which that is to be seen, and answered the groups
 	// for which it is.
 	creations []plannedCreation
+	// asksMore: what is undecided waits for replicas that their groups have not asked for yet.
+	asksMore  bool
 	undecided map[gang.Key]bool
 	answered  []types.NamespacedName
 	result    gang.Result

@@ -84,7 +84,7 @@ func TestBeginning(t *testing.T) {
 	}
 }
 
-// A group of which pods exist that the cache does not show reports what it sees, and is requeued.
+// A group of which pods exist that the cache does not show reports what it sees, and is requeued; so is one of a graph that is too large.
 func TestWhatIsSeenIsReported(t *testing.T) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{trellisv1alpha1.AddToScheme, clientgoscheme.AddToScheme} {
@@ -98,14 +98,21 @@ func TestWhatIsSeenIsReported(t *testing.T) {
 	at := time.Unix(1000, 0)
 	r := &Reconciler{Client: c}
 	r.written.Now = func() time.Time { return at }
-	for _, want := range []time.Duration{firstAfter, seenBy} {
-		result, err := r.finish(t.Context(), observed{sg: sg}, decision{steps: steps{unseen: true, more: true}}, allowance{}, nil)
-		if err != nil || result.RequeueAfter != want {
-			t.Errorf("again after %s, error %v; want %s", result.RequeueAfter, err, want)
+	stored := sg.DeepCopy()
+	for _, step := range []struct {
+		steps steps
+		want  time.Duration
+	}{{steps{unseen: true, more: true}, firstAfter}, {steps{unseen: true}, seenBy}, {steps{overLimit: true}, seenBy}} {
+		result, err := r.finish(t.Context(), observed{sg: stored}, decision{steps: step.steps}, allowance{}, nil)
+		if err != nil || result.RequeueAfter != step.want {
+			t.Errorf("again after %s, error %v; want %s", result.RequeueAfter, err, step.want)
 		}
 		at = at.Add(firstAfter)
+		stored = &trellisv1alpha1.ScalingGroup{}
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(sg), stored); err != nil {
+			t.Fatal(err)
+		}
 	}
-	stored := &trellisv1alpha1.ScalingGroup{}
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(sg), stored); err != nil || stored.Status.ObservedGeneration != sg.Generation {
 		t.Errorf("reported for generation %d, want %d; %v", stored.Status.ObservedGeneration, sg.Generation, err)
 	}

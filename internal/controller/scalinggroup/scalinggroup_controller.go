@@ -224,7 +224,7 @@ const seenBy = 30 * time.Second
 // finish reports what has come of a reconcile, and reports when the next is due.
 func (r *Reconciler) finish(ctx context.Context, o observed, d decision, allowed allowance, failure error) (ctrl.Result, error) {
 	result := ctrl.Result{RequeueAfter: earliest(earliest(o.ends, o.asks), earliest(allowed.again, d.failing.again))}
-	if d.steps.unseen {
+	if d.steps.unseen || d.steps.overLimit {
 		result.RequeueAfter = earliest(result.RequeueAfter, seenBy)
 	}
 	if failure == nil && d.steps.onlyMake() {

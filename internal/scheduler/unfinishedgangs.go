@@ -1,0 +1,32 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/render"
+)
+
+// unfinished explains that not all of a base gang of a graph is created, or that a pod is still to be deleted of one that could not be
+// completed; "" for neither. What is released meanwhile would be in a domain in which the rest may never be.
+func (b *Creations) unfinished(graph types.NamespacedName, pods []*corev1.Pod) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, one := range b.byName {
+		if one.graph == graph && one.base && one.state >= creationPlaced && one.state < creationMade {
+			return gang.BeingCreated
+		}
+	}
+	for _, pod := range pods {
+		group, uid, owned := render.GroupOf(pod)
+		of := b.groups[types.NamespacedName{Namespace: pod.Namespace, Name: group}]
+		if owned && of != nil && of.uid == uid && pod.DeletionTimestamp == nil && of.failed[pod.Annotations[render.AnnotationCreation]] {
+			return gang.AfterDeletion
+		}
+	}
+	return ""
+}
