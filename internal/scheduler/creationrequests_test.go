@@ -320,4 +320,15 @@ func TestGroupsThatAskInParts(t *testing.T) {
 	if got := inWords(w.creations.Ask(o.Groups[0], part)[0]); got != "gated" {
 		t.Errorf("the part that was asked for: %s, want gated", got)
 	}
+
+	w, o = newCreating(t), planned(1, 1)
+	w.taken("a0", "a1", "b0", "b1")
+	o.Groups[0].Spec.Replicas, o.Groups[0].Spec.MinAvailable = 2, ptr.To(int32(2))
+	part = wantsOf(o.Groups[0], 1, 0)
+	part[0].More = true
+	w.creations.Ask(o.Groups[0], part)
+	w.look(o)
+	if got := inWords(w.creations.Ask(o.Groups[0], part)[0]); got != "gated" {
+		t.Errorf("the part for which there is no capacity: %s, want gated", got)
+	}
 }

@@ -274,7 +274,7 @@ func allOf(creations map[gang.Key]*gang.Creation) map[gang.Key]bool {
 func undecided(r *gang.Request, planned *placement.Result, unmade []placement.ReplicaResult) map[gang.Key]bool {
 	out := map[gang.Key]bool{}
 	for _, replica := range unmade {
-		if r.Creation(replica) != nil && !r.NotNow(planned, replica) {
+		if replica.Refusal == nil && r.Creation(replica) != nil && !r.NotNow(planned, replica) {
 			out[gang.Key{Component: replica.Component, Ordinal: replica.Ordinal}] = true
 		}
 	}

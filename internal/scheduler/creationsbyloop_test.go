@@ -4,11 +4,13 @@
 package scheduler
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -177,7 +179,20 @@ func TestWhatFollowsABaseGangKeepsItsPlace(t *testing.T) {
 		t.Errorf("another graph (-want +got):\n%s", diff)
 	}
 	offers := w.creations.Ask(x.Groups[1], wantsOf(x.Groups[1], 2, 0))
-	w.create(x.Groups[0], w.offerOf(x.Groups[0]))
+	x.Pods = w.create(x.Groups[0], w.offerOf(x.Groups[0]))
+	w.s.ledger.podChanged(x.Pods[0])
+	bound := x.Pods[0].DeepCopy() // to the host that is held: the hold moves to that of the pod
+	bound.Spec.NodeName = w.s.ledger.holds.byPod[types.NamespacedName{Namespace: "ns", Name: "g-prefill-1"}].node
+	x.Pods[0] = bound
+	w.s.ledger.podChanged(bound)
+	for number := 3; number < 5; number++ {
+		z := planned(number, 1)
+		w.ask(z.Groups...)
+		w.look(z)
+		if got := w.ask(z.Groups...)["work-0"]; strings.Contains(got, "in a") {
+			t.Errorf("a further graph is created with what is held: %s", got)
+		}
+	}
 	w.create(x.Groups[1], offers[0].Offer)
 	w.look(x)
 	rest := append(wantsOf(x.Groups[1], 2, 0)[1:], Want{Ordinal: 0, Unseen: true})
@@ -186,5 +201,23 @@ func TestWhatFollowsABaseGangKeepsItsPlace(t *testing.T) {
 	}
 	if len(w.s.ledger.holds.byPod) > 0 {
 		t.Errorf("held: %v", w.s.ledger.holds.byPod)
+	}
+}
+
+// What is held for replicas that follow a base gang is given back when they are not wanted any more.
+func TestWhatFollowsABaseGangIsScaledIn(t *testing.T) {
+	w, x := newCreating(t), plannedBase(1)
+	w.host("a2", "a", 1)
+	x.Groups[1].Spec.Replicas = 2
+	w.ask(x.Groups...)
+	w.look(x)
+	if n := len(w.s.ledger.holds.byPod); n != 1 {
+		t.Errorf("%d pods are held for", n)
+	}
+	x.Groups[1].Spec.Replicas = 1
+	w.ask(x.Groups[1])
+	w.look(x)
+	if n := len(w.s.ledger.holds.byPod); n != 0 || len(w.reserved()) != 2 {
+		t.Errorf("%d pods are held for; reserved: %v", n, w.reserved())
 	}
 }

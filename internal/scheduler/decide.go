@@ -34,6 +34,7 @@ func (l *ledger) decideAbout(ctx context.Context, of *gang.Observation, d *decis
 	d.promised = l.promise(&o, d.graph)
 	r, failed := l.request(&o, d)
 	gang.Reserve(l.cluster, o)
+	l.holds.endFollowing(l.cluster, d.graph, r.Graph.Components)
 	d.result = gang.Result{
 		UID: o.DGD.UID, Creating: r.Creating, Wanted: r.Wanted, Placed: r.Placed, Domain: r.Graph.Anchor, Waiting: slices.Concat(r.Blocked,
 			r.Refused),
@@ -135,6 +136,7 @@ func (l *ledger) plan(ctx context.Context, o gang.Observation, r *gang.Request, 
 			l.cluster.Forget(pod.ID)
 		}
 	}
+	l.holds.endFollowing(l.cluster, d.graph, nil)
 	l.holdFollowing(r, answer.Following, d)
 	d.undecided = undecided(r, &planned, answer.Unmade)
 	d.parted = r.Parted(answer)
@@ -170,8 +172,9 @@ func (l *ledger) holdFollowing(r *gang.Request, following []placement.ReplicaRes
 		for _, planned := range replica.Pods {
 			if pod := r.Gated[planned.ID]; pod != nil {
 				l.holds.add(l.cluster, client.ObjectKeyFromObject(pod), hold{
-					node: planned.Node, shape: topology.ShapeOf(pod), graph: d.graph, until: until,
+					node: planned.Node, shape: topology.ShapeOf(pod), graph: d.graph, until: until, follows: true,
 				})
+				l.wakeLoop() // it sets its timer by the holds
 			}
 		}
 	}

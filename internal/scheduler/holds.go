@@ -26,8 +26,9 @@ type hold struct {
 	shape *topology.Shape
 	graph types.NamespacedName
 	until time.Time
-	// promised: nothing was lost; it is the place of a pod that Kueue has given quota and not admitted yet.
-	promised bool
+	// promised: nothing was lost; it is the place of a pod that Kueue has given quota and not admitted yet. follows: it is that of a replica
+	// which follows a base gang that is being created.
+	promised, follows bool
 }
 
 // holds are the capacity held for successors of lost pods. Those who call see to it that the cluster cache does not change meanwhile.
@@ -64,18 +65,44 @@ func (h *holds) lift(c *topology.Cluster, namespace string, components []placeme
 		for _, replica := range component.Waiting {
 			for _, pod := range replica.Pods {
 				name := types.NamespacedName{Namespace: namespace, Name: pod.Name}
-				if _, held := h.byPod[name]; held {
-					c.Forget(holdID(name))
+				one, held := h.byPod[name]
+				if !held {
+					continue
 				}
+				if node, reserved := c.Reserved(holdID(name)); reserved { // another one where a pod of the shape was bound to that of the hold
+					one.node = node
+					h.byPod[name] = one
+				}
+				c.Forget(holdID(name))
 			}
 		}
 	}
 }
 
-// restore reserves the held capacity again, after a plan.
+// restore reserves the held capacity again that was given to a plan.
 func (h *holds) restore(c *topology.Cluster) {
 	for name, one := range h.byPod {
-		c.Assume(holdID(name), one.node, one.shape)
+		if _, reserved := c.Reserved(holdID(name)); !reserved {
+			c.Assume(holdID(name), one.node, one.shape)
+		}
+	}
+}
+
+// endFollowing ends the holds of replicas of a graph that follow a base gang, but for those of pods that wait.
+func (h *holds) endFollowing(c *topology.Cluster, graph types.NamespacedName, waiting []placement.Component) {
+	wanted := map[string]bool{}
+	for _, component := range waiting {
+		for _, replica := range component.Waiting {
+			for _, pod := range replica.Pods {
+				wanted[pod.Name] = true
+			}
+		}
+	}
+	for name, one := range h.byPod {
+		if one.follows && one.graph == graph && !wanted[name.Name] {
+			c.Forget(holdID(name))
+			delete(h.byPod, name)
+		}
 	}
 }
 
