@@ -35,9 +35,10 @@ func (r *Request) Answer(planned *placement.Result) Answer {
 	heads, base := r.headsInCreation(planned), r.baseInCreation(planned)
 	for _, replica := range planned.Replicas {
 		key := Key{replica.Component, replica.Ordinal}
+		follows := base && !replica.Base && replica.Refusal == nil
 		switch {
-		case r.incomplete[key] || heads[replica.Component] || r.NotNow(planned, replica) || base && !replica.Base && replica.Refusal == nil:
-			if base && !replica.Base && replica.Preempts == nil && replica.Refusal == nil {
+		case r.incomplete[key] || heads[replica.Component] || r.NotNow(planned, replica) || follows:
+			if follows && replica.Preempts == nil {
 				a.Following = append(a.Following, replica)
 			}
 			a.Unmade = append(a.Unmade, replica)

@@ -27,11 +27,11 @@ type decision struct {
 	// creations are the replicas that are to be created in their places, undecided those of which that is to be seen, and answered the groups
 	// for which it is.
 	creations []plannedCreation
-	// asksMore: what is undecided waits for replicas that their groups have not asked for yet.
-	asksMore  bool
 	undecided map[gang.Key]bool
 	answered  []types.NamespacedName
-	result    gang.Result
+	// asksMore: what is undecided waits for replicas that their groups have not asked for yet.
+	asksMore bool
+	result   gang.Result
 	// waits is what the graph waits for.
 	waits waiting
 	// evicted are gangs that are evicted and requeued, by name; nothing else is decided then.
