@@ -97,12 +97,16 @@ func generationIn(revision *appsv1.ControllerRevision) string {
 	return revision.Labels[render.LabelWorkerHash]
 }
 
-// keepHistory stores the generation that runs and the one that is wanted, which becomes the newest, and deletes the oldest ones.
+// keepHistory stores the generation that runs and the one that is wanted, which becomes the newest, and deletes the oldest ones. The first
+// generation is stored when it serves, or when there is another: until then nothing can return to it.
 func (r *Reconciler) keepHistory(ctx context.Context, o observed, wanted *render.Graph) error {
 	if !specs.Named(o.provider.Name).Planned {
 		return nil
 	}
-	h := history{r, o.dgd, wanted, slices.Clone(o.history), map[string]bool{}}
+	h := history{r, o.dgd, wanted, slices.Clone(o.history), servingRevision(o, wanted), map[string]bool{}}
+	if h.isFirst(o) {
+		return nil
+	}
 	var failures []error
 	if running, one := render.GenerationIn(o.groups, wanted.Workers()); one {
 		failures = append(failures, h.store(ctx, running, false))
@@ -110,17 +114,39 @@ func (r *Reconciler) keepHistory(ctx context.Context, o observed, wanted *render
 	if stored, one := wanted.Stored(); one {
 		failures = append(failures, h.store(ctx, stored, true))
 	}
-	failures = append(failures, h.noteInput(ctx), h.noteServing(ctx, o), h.prune(ctx))
+	failures = append(failures, h.noteInput(ctx), h.noteServing(ctx), h.prune(ctx))
 	return errors.Join(failures...)
 }
 
-// history is what is stored of a deployment, the newest first. needed are the names of those that stay.
+// history is what is stored of a deployment, the newest first. serving is the name of the generation that serves, or "", and needed are the
+// names of those that stay.
 type history struct {
 	*Reconciler
-	dgd    *nvidiav1beta1.DynamoGraphDeployment
-	wanted *render.Graph
-	stored []*appsv1.ControllerRevision
-	needed map[string]bool
+	dgd     *nvidiav1beta1.DynamoGraphDeployment
+	wanted  *render.Graph
+	stored  []*appsv1.ControllerRevision
+	serving string
+	needed  map[string]bool
+}
+
+// isFirst reports whether the deployment has had no generation but the one that it wants, which does not serve yet.
+func (h *history) isFirst(o observed) bool {
+	if control, _ := rollout.ControlOf(o.dgd); control.Aborted != "" || len(h.stored) > 0 || h.serving != "" {
+		return false
+	}
+	return !slices.ContainsFunc(h.wanted.Components, func(s render.Component) bool {
+		sg := o.groups[s.Name]
+		return s.Worker() && sg != nil && (render.GenerationOf(sg) != h.wanted.Generation || sg.Spec.Revision != s.Revision)
+	})
+}
+
+// servingRevision is the name of the ControllerRevision of the generation that runs, is rolled out and serves; "" while there is none.
+func servingRevision(o observed, wanted *render.Graph) string {
+	running, one := render.GenerationIn(o.groups, wanted.Workers())
+	if _, serves := servingGeneration(o, wanted); !one || !serves {
+		return ""
+	}
+	return running.RevisionName(o.dgd)
 }
 
 func (h *history) next() int64 {
@@ -159,6 +185,9 @@ func (h *history) create(ctx context.Context, generation *render.StoredGeneratio
 	if h.isWanted(revision) {
 		metav1.SetMetaDataAnnotation(&revision.ObjectMeta, render.AnnotationWorkersInput, h.wanted.WorkersInput)
 	}
+	if revision.Name == h.serving {
+		metav1.SetMetaDataAnnotation(&revision.ObjectMeta, render.AnnotationRolledOut, "true")
+	}
 	revision.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(h.dgd,
 		nvidiav1beta1.GroupVersion.WithKind("DynamoGraphDeployment"))}
 	h.stored = slices.Insert(h.stored, 0, revision)
@@ -184,13 +213,8 @@ func (h *history) noteInput(ctx context.Context) error {
 }
 
 // noteServing notes that the generation that runs is rolled out and serves: an abort prefers it to those that never did.
-func (h *history) noteServing(ctx context.Context, o observed) error {
-	running, one := render.GenerationIn(o.groups, h.wanted.Workers())
-	if _, serves := servingGeneration(o, h.wanted); !one || !serves {
-		return nil
-	}
-	name := running.RevisionName(o.dgd)
-	return h.note(ctx, render.AnnotationRolledOut, "true", func(revision *appsv1.ControllerRevision) bool { return revision.Name == name })
+func (h *history) noteServing(ctx context.Context) error {
+	return h.note(ctx, render.AnnotationRolledOut, "true", func(revision *appsv1.ControllerRevision) bool { return revision.Name == h.serving })
 }
 
 // note an annotation of one generation. One that the cache does not show yet gets it later.

@@ -328,10 +328,11 @@ var _ = Describe("The history of a deployment", func() {
 		}
 		first := turn("1")
 		annotated(o, render.AnnotationWorkerHash, first)
-		Expect(numbers()).To(Equal(map[string]int64{first: 1}))
-		var later []string
-		for i := range 6 {
-			later = append(later, turn(fmt.Sprint(2+i)))
+		Expect(numbers()).To(BeEmpty(), "nothing can return to the first generation while there is no other")
+		later := []string{turn("2")}
+		Expect(numbers()).To(Equal(map[string]int64{first: 1, later[0]: 2}))
+		for i := range 5 {
+			later = append(later, turn(fmt.Sprint(3+i)))
 		}
 		Expect(numbers()).To(HaveLen(6), "the five newest, and the one that was rolled out last")
 		Expect(numbers()).To(HaveKey(first))
@@ -382,3 +383,37 @@ var _ = Describe("The history of a deployment", func() {
 		Expect(rollbackOf(o).To[0].Generation).To(Equal(served), "those between never served")
 	})
 })
+
+// TestFirstGeneration is stored when it serves, is aborted, or is replaced before it did.
+func TestFirstGeneration(t *testing.T) {
+	o := disaggregated(t)
+	count(o, "prefill", 0, 0)
+	count(o, "decode", 0, 0)
+	wanted := resolvedFrom(t, o)
+	first := func() bool { return (&history{dgd: o.dgd, wanted: wanted, serving: servingRevision(o, wanted)}).isFirst(o) }
+	if !first() {
+		t.Error("nothing serves: stored")
+	}
+	count(o, "decode", 0, 1)
+	if first() {
+		t.Error("decode serves: not stored")
+	}
+	count(o, "decode", 0, 0)
+	annotated(o, rollout.AnnotationAborted, wanted.Generation)
+	if first() {
+		t.Error("aborted: not stored")
+	}
+	delete(o.dgd.Annotations, rollout.AnnotationAborted)
+	edit(o)
+	if wanted = resolvedFrom(t, o); first() {
+		t.Error("another is wanted: not stored")
+	}
+	delete(o.groups, "prefill")
+	if first() {
+		t.Error("another runs in part: not stored")
+	}
+	delete(o.groups, "decode")
+	if !first() {
+		t.Error("nothing runs: stored")
+	}
+}
