@@ -17,13 +17,12 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
@@ -46,8 +45,8 @@ const (
 // way is one way to have gangs admitted by Kueue.
 type way struct {
 	name string
-	// objects are what is created under a name.
-	objects func(t *team, name string) []client.Object
+	// objects are what is created under a name; pods are those of its gangs.
+	objects func(t *team, pods corev1.PodSpec, name string) []client.Object
 	// gangs is how many gangs these make.
 	gangs int
 	// all are the kinds that all of them are deleted by. Kueue keeps plain pods until their Workload is deleted.
@@ -55,7 +54,7 @@ type way struct {
 }
 
 var (
-	deployments      = []client.Object{&nvidiav1alpha1.DynamoGraphDeployment{}}
+	deployments      = []client.Object{&nvidiav1beta1.DynamoGraphDeployment{}}
 	leaderWorkerSets = []client.Object{newLeaderWorkerSet()}
 	podsOfGroups     = []client.Object{&corev1.Pod{}, kueueObject("Workload", "", "", nil)}
 )
@@ -64,31 +63,56 @@ var (
 // of plain pods have no object for several of them.
 var (
 	eachAlone = []way{
-		{"Trellis", func(t *team, name string) []client.Object { return []client.Object{t.graph(name, workers(1))} }, 1, deployments},
+		{"Trellis", deploymentOf(1), 1, deployments},
 		{"plain pods in a group of Kueue", podGroup, 1, podsOfGroups},
 		{"LeaderWorkerSet with Kueue", leaderWorkerSetOf(1), 1, leaderWorkerSets},
 	}
 	together = []way{
-		{"Trellis, one deployment", func(t *team, name string) []client.Object { return []client.Object{t.graph(name, workers(costGangs))} }, costGangs, deployments},
+		{"Trellis, one deployment", deploymentOf(costGangs), costGangs, deployments},
 		{"LeaderWorkerSet with Kueue, one set", leaderWorkerSetOf(costGangs), costGangs, leaderWorkerSets},
 	}
 )
 
-// pods of a gang that Trellis does not make.
-func costPod() corev1.PodSpec {
-	gpus := corev1.ResourceList{gpuResource: resource.MustParse(fmt.Sprint(gpusPerHost))}
-	return corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "example.com/app:1", Resources: corev1.ResourceRequirements{Limits: gpus}}}}
+// deploymentOf gangs is a deployment of the current version.
+func deploymentOf(gangs int32) func(t *team, _ corev1.PodSpec, name string) []client.Object {
+	return func(t *team, _ corev1.PodSpec, name string) []client.Object {
+		GinkgoHelper()
+		beta := &nvidiav1beta1.DynamoGraphDeployment{}
+		Expect(t.graph(name, workers(gangs)).ConvertTo(beta)).To(Succeed())
+		beta.Annotations = nil // what v1alpha1 remembers
+		return []client.Object{beta}
+	}
+}
+
+// rendered is the pod of a deployment without what Trellis and the API server add to run it in a gang, so that all ways have the same
+// containers, with their environment, probes and volumes.
+func (t *team) rendered() corev1.PodSpec {
+	GinkgoHelper()
+	t.create(t.graph("rendered", workers(1)))
+	t.ready("rendered")
+	spec := *t.pods()[0].Spec.DeepCopy()
+	t.remove("rendered")
+	t.until("the pods are gone", func() error { return errors.Join(t.empty(), t.uses(0)) })
+	spec.NodeName, spec.Hostname, spec.Subdomain, spec.NodeSelector, spec.Affinity = "", "", "", nil, nil
+	spec.ServiceAccountName, spec.DeprecatedServiceAccount, spec.Tolerations = "", "", nil
+	token := func(name string) bool { return strings.HasPrefix(name, "kube-api-access-") }
+	spec.Volumes = slices.DeleteFunc(spec.Volumes, func(v corev1.Volume) bool { return token(v.Name) })
+	for i := range spec.Containers {
+		c := &spec.Containers[i]
+		c.VolumeMounts = slices.DeleteFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return token(m.Name) })
+	}
+	return spec
 }
 
 // podGroup is Kueue's own integration of pods.
-func podGroup(t *team, name string) (out []client.Object) {
+func podGroup(t *team, pods corev1.PodSpec, name string) (out []client.Object) {
 	for i := range hostsPerRack {
 		out = append(out, &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{
 				Namespace: t.namespace, Name: fmt.Sprintf("%s-%d", name, i), Labels: map[string]string{queueLabel: queueName, groupLabel: name},
 				Annotations: map[string]string{"kueue.x-k8s.io/pod-group-total-count": fmt.Sprint(hostsPerRack)},
 			},
-			Spec: costPod(),
+			Spec: *pods.DeepCopy(),
 		})
 	}
 	return out
@@ -102,13 +126,14 @@ func newLeaderWorkerSet() *unstructured.Unstructured {
 }
 
 // leaderWorkerSetOf gangs is Kueue's own integration of LeaderWorkerSet.
-func leaderWorkerSetOf(gangs int) func(t *team, name string) []client.Object {
-	return func(t *team, name string) []client.Object { return []client.Object{leaderWorkerSet(t, name, gangs)} }
+func leaderWorkerSetOf(gangs int) func(t *team, pods corev1.PodSpec, name string) []client.Object {
+	return func(t *team, pods corev1.PodSpec, name string) []client.Object {
+		return []client.Object{leaderWorkerSet(t, pods, name, gangs)}
+	}
 }
 
-func leaderWorkerSet(t *team, name string, gangs int) client.Object {
-	spec := costPod()
-	template, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&corev1.PodTemplateSpec{Spec: spec})
+func leaderWorkerSet(t *team, pods corev1.PodSpec, name string, gangs int) client.Object {
+	template, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&corev1.PodTemplateSpec{Spec: pods})
 	Expect(err).NotTo(HaveOccurred())
 	o := newLeaderWorkerSet()
 	o.SetNamespace(t.namespace)
@@ -175,7 +200,7 @@ type cost struct {
 }
 
 // measure creates gangs, waits until they are bound, and deletes them. singly: each is created when the one before is bound.
-func (t *team) measure(w way, round int, singly bool) cost {
+func (t *team) measure(w way, pods corev1.PodSpec, round int, singly bool) cost {
 	GinkgoHelper()
 	b, created := t.follow(), map[string]time.Time{}
 	var names []string
@@ -196,7 +221,7 @@ func (t *team) measure(w way, round int, singly bool) cost {
 			gang := gangOf(name, strconv.Itoa(i))
 			names, created[gang] = append(names, gang), time.Now()
 		}
-		for _, o := range w.objects(t, name) {
+		for _, o := range w.objects(t, pods, name) {
 			t.create(o)
 		}
 		if singly {
@@ -241,12 +266,13 @@ func (t *team) empty() error {
 
 var _ = Describe("The cost of quota by the real Kueue", Serial, suite.Slow, func() {
 	// It reports the ratios and asserts none: they depend on what else the machine does.
-	DescribeTable("is measured against Kueue's own integrations, for the same gangs", func(ctx SpecContext, ways []way, singly bool) {
+	DescribeTable("is measured against Kueue's own integrations, for gangs of the same pods", func(ctx SpecContext, ways []way, singly bool) {
 		t := newHall(ctx, costGangs).newTeam("a", costGangs*hostsPerRack*gpusPerHost)
+		pods := t.rendered()
 		costs := make([][]cost, len(ways))
 		for round := range costRounds {
 			for i, w := range ways {
-				costs[i] = append(costs[i], t.measure(w, round, singly))
+				costs[i] = append(costs[i], t.measure(w, pods, round, singly))
 			}
 		}
 		AddReportEntry("the best of the rounds", compared(ways, costs))
