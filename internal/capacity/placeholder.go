@@ -34,8 +34,9 @@ const (
 type Placeholder struct {
 	Name string
 	UID  types.UID
-	// Ask it belongs to.
+	// Ask it belongs to, and the deployment that it is for.
 	Ask     string
+	Graph   types.UID
 	Created time.Time
 	// Leaving: it is being deleted. Ended: it does not run any more.
 	Leaving, Ended bool

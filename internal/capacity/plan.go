@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 const (
@@ -42,6 +43,8 @@ type Observation struct {
 	Gangs        []Gang
 	Placeholders []Placeholder
 	Requests     []Request
+	// Unknown are the deployments of which it is not known yet what waits: what is asked for their gangs stays.
+	Unknown map[types.UID]bool
 }
 
 // Ask is what is to be created for a gang.
@@ -109,6 +112,7 @@ func (p *Planner) Plan(o Observation, now time.Time) Steps {
 			strings.Compare(a.Name, b.Name))
 	})
 	r := &round{planner: p, now: now, existing: existingOf(o), wanted: map[string]bool{}}
+	r.keepUnknown(o)
 	for _, standing := range []bool{true, false} { // what is asked for keeps its share
 		for i := range gangs {
 			if name := gangs[i].Ask(); r.existing[name].exists() == standing {
@@ -118,6 +122,26 @@ func (p *Planner) Plan(o Observation, now time.Time) Steps {
 	}
 	r.deleteRest(o)
 	return r.steps
+}
+
+// keepUnknown keeps what is asked for gangs of deployments that a new leader has not planned yet.
+func (r *round) keepUnknown(o Observation) {
+	keep := func(ask string, graph types.UID) bool {
+		if !o.Unknown[graph] {
+			return false
+		}
+		r.wanted[ask] = true
+		r.at(r.now.Add(Settle))
+		return true
+	}
+	for _, one := range o.Placeholders {
+		if keep(one.Ask, one.Graph) {
+			r.pods++
+		}
+	}
+	for _, one := range o.Requests {
+		keep(one.Ask, one.Graph)
+	}
 }
 
 // forget drops what is remembered of gangs that do not wait any more, but for pauses: a gang that is recreated for a moment has not been
@@ -165,6 +189,10 @@ func (r *round) look(g *Gang, name string) {
 		return
 	}
 	m, e := r.planner.memoryOf(name), r.existing[name]
+	if r.now.Before(m.until) { // what still exists of an ask that has ended is deleted below
+		r.at(m.until)
+		return
+	}
 	if since := e.since; !since.IsZero() && (m.since.IsZero() || since.Before(m.since)) {
 		m.since = since // an earlier leader asked
 	}
@@ -173,8 +201,6 @@ func (r *round) look(g *Gang, name string) {
 		return
 	}
 	switch due := g.Since.Add(cmp.Or(r.planner.Settle, Settle)); {
-	case r.now.Before(m.until):
-		r.at(m.until)
 	case !e.exists() && r.now.Before(due):
 		r.at(due)
 	case r.full || r.pods+g.Pods() > r.planner.MaxPods:

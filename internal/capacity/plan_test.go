@@ -49,6 +49,7 @@ type world struct {
 	gangs        []Gang
 	placeholders []Placeholder
 	requests     []Request
+	unknown      map[types.UID]bool
 }
 
 func newWorld(maxPods int, gangs ...Gang) *world {
@@ -57,7 +58,7 @@ func newWorld(maxPods int, gangs ...Gang) *world {
 
 // step plans and does what is planned.
 func (w *world) step() Steps {
-	s := w.planner.Plan(Observation{Gangs: w.gangs, Placeholders: w.placeholders, Requests: w.requests}, w.now)
+	s := w.planner.Plan(Observation{Gangs: w.gangs, Placeholders: w.placeholders, Requests: w.requests, Unknown: w.unknown}, w.now)
 	for _, one := range s.DeletePlaceholders {
 		w.placeholders = slices.DeleteFunc(w.placeholders, func(p Placeholder) bool { return p.Name == one.Name })
 	}
@@ -67,7 +68,7 @@ func (w *world) step() Steps {
 	for i := range s.Create {
 		ask := &s.Create[i]
 		for _, at := range ask.Missing {
-			w.placeholders = append(w.placeholders, Placeholder{Name: ask.Placeholder(at, "own", "", nil).Name, Ask: ask.Name, Created: w.now})
+			w.placeholders = append(w.placeholders, Placeholder{Name: ask.Placeholder(at, "own", "", nil).Name, Ask: ask.Name, Graph: ask.Gang.UID, Created: w.now})
 		}
 		if ask.Gang.Kind == KindProvisioningRequest {
 			request, _ := ask.Request(make([][]string, len(ask.Gang.Sets)))
@@ -284,13 +285,35 @@ func TestRequestAndItsEnd(t *testing.T) {
 	w.expect(t, "the pause", "")
 }
 
+// A deletion that fails, or is not seen yet, makes no second pause.
+func TestAnAskEndsOnce(t *testing.T) {
+	g := waits("a", 2)
+	g.Kind = KindProvisioningRequest
+	w := newWorld(64, g)
+	w.step()
+	w.requests[0].Over = "no nodes"
+	kept := slices.Clone(w.requests)
+	w.expect(t, "the autoscaler has failed", "-1; given up a: no nodes; it is asked for again after 5m0s")
+	w.requests = kept
+	w.expect(t, "its deletion has failed", "-1")
+	w.now = w.now.Add(FirstPause)
+	w.expect(t, "the pause is over", "+a 0")
+}
+
 // A new leader finds what is asked for, and since when.
 func TestNewLeader(t *testing.T) {
 	w := newWorld(64, waits("a", 1))
 	w.step()
 	w.now = w.now.Add(Patience / 2)
 	w.planner = Planner{Limits: w.planner.Limits}
-	w.expect(t, "another leader", "")
+	waiting := w.gangs
+	w.gangs, w.unknown = nil, map[types.UID]bool{"a": true}
+	w.expect(t, "another leader, which has not planned the deployment", "")
+	if s := w.step(); s.Next.IsZero() {
+		t.Error("it is not looked at again")
+	}
+	w.gangs, w.unknown = waiting, nil
+	w.expect(t, "it has", "")
 	w.now = w.now.Add(Patience / 2)
 	w.expect(t, "patience ends when it would have", "-1; given up a: it was not placed within 15m0s; it is asked for again after 5m0s")
 }

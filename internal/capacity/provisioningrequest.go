@@ -75,8 +75,9 @@ type ProvisioningRequestStatus struct {
 type Request struct {
 	Namespace, Name string
 	UID             types.UID
-	// Ask it belongs to.
+	// Ask it belongs to, and the deployment that it is for.
 	Ask     string
+	Graph   types.UID
 	Created time.Time
 	// Leaving: it is being deleted.
 	Leaving bool
@@ -89,8 +90,8 @@ type Request struct {
 // Observed is what is decided by of a ProvisioningRequest.
 func (p *ProvisioningRequest) Observed() Request {
 	r := Request{
-		Namespace: p.Namespace, Name: p.Name, UID: p.UID, Ask: p.Labels[LabelAsk], Created: p.CreationTimestamp.Time,
-		Leaving: p.DeletionTimestamp != nil, Over: p.over(),
+		Namespace: p.Namespace, Name: p.Name, UID: p.UID, Ask: p.Labels[LabelAsk], Graph: types.UID(p.Labels[LabelGraphUID]),
+		Created: p.CreationTimestamp.Time, Leaving: p.DeletionTimestamp != nil, Over: p.over(),
 	}
 	for _, set := range p.Spec.PodSets {
 		if name := set.PodTemplateRef.Name; strings.HasPrefix(name, p.Name+"-") { // else it is another's

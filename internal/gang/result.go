@@ -12,6 +12,10 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
+// Checked is what came of looking for the place of a Workload: why it has none, or "" where all its pods have one. For identifies the pods,
+// as they will be, that it was looked for: see quota.Promise.
+type Checked struct{ Why, For string }
+
 // Waiting is one replica that is not placed yet, and why.
 type Waiting struct {
 	Component string
@@ -66,9 +70,8 @@ type Result struct {
 	UncountedClaims, UncountedVolumes map[string]string
 	// Waiting replicas, in component and ordinal order.
 	Waiting []Waiting
-	// Checked are the Workloads of Kueue whose place was looked for before they are admitted: why they have none, or "" where all their pods
-	// have one.
-	Checked map[string]string
+	// Checked are the Workloads of Kueue whose place was looked for before their pods may run.
+	Checked map[string]Checked
 	// Surplus replicas without capacity: an update would like them, beyond what is wanted permanently.
 	Surplus []Waiting
 	// Asked is the capacity that an autoscaler is asked for, in words; "" for none.

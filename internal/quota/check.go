@@ -62,10 +62,15 @@ type Waits struct{ Keep, Retry, Most time.Duration }
 // DefaultWaits are what Trellis waits.
 var DefaultWaits = Waits{Keep: time.Minute, Retry: time.Minute, Most: 30 * time.Minute}
 
-// Checked are the Workloads of a deployment that have quota and wait to be admitted: by AdmissionChecks.
+// Checked are the Workloads of a deployment that have quota and AdmissionChecks, and of which a pod may not run yet. Kueue removes the gates
+// of pods one by one after it has admitted a Workload, so their places are needed until the last of them.
 func (o *Observation) Checked() []*Workload {
+	held := map[string]bool{}
+	for _, pod := range o.Pods {
+		held[WorkloadOf(pod)] = held[WorkloadOf(pod)] || pod.DeletionTimestamp == nil && HeldAlone(pod)
+	}
 	return slices.DeleteFunc(slices.Clone(o.Workloads), func(w *Workload) bool {
-		return !w.usable() || !w.holdsQuota() || w.Admitted() || meta.IsStatusConditionTrue(w.Status.Conditions, workloadEvicted) ||
+		return !w.usable() || !w.holdsQuota() || w.Admitted() && !held[w.Name] || w.isEvicted() ||
 			len(w.Status.AdmissionChecks) == 0 || w.Status.Admission == nil
 	})
 }
@@ -101,19 +106,32 @@ func (w *Workload) Ours(checks map[string]bool) []CheckState {
 	return slices.DeleteFunc(slices.Clone(w.Status.AdmissionChecks), func(c CheckState) bool { return !checks[c.Name] })
 }
 
-// Verdicts decides the checks of a deployment's Workloads, those of Trellis by name: Ready when a place is reserved, Retry when none was
-// found for so long and no autoscaler is asked for nodes, which has a bound of its own. again is when the next decision is due; zero for
-// none.
-func (o *Observation) Verdicts(
-	checks map[string]bool, result gang.Result, waits Waits, now time.Time,
-) (verdicts []Verdict, again time.Duration) {
+// Search is what verdicts are made from.
+type Search struct {
+	// Checks that Trellis decides, by name.
+	Checks map[string]bool
+	// Promises are what Kueue will add to the pods of each Workload, by its name, and Since when this process first had their places looked
+	// for.
+	Promises map[string]Promise
+	Since    map[string]time.Time
+	Result   gang.Result
+	Waits    Waits
+	Now      time.Time
+}
+
+// Verdicts decides the checks of a deployment's Workloads that are not admitted: Ready when a place is reserved, Retry when none was found
+// for so long and no autoscaler is asked for nodes, which has a bound of its own. again is when the next decision is due; zero for none.
+func (o *Observation) Verdicts(s Search) (verdicts []Verdict, again time.Duration) {
 	for _, w := range o.Checked() {
-		v, decided := Verdict{Workload: w, States: w.Ours(checks)}, false
+		v, decided := Verdict{Workload: w, States: w.Ours(s.Checks)}, false
+		if w.Admitted() {
+			continue
+		}
 		for i := range v.States {
 			if v.States[i].State != CheckPending {
 				continue
 			}
-			left := o.settle(&v, &v.States[i], result, waits, now)
+			left := o.settle(&v, &v.States[i], &s)
 			if decided = decided || left <= 0; left > 0 && (again == 0 || left < again) {
 				again = left
 			}
@@ -126,24 +144,28 @@ func (o *Observation) Verdicts(
 }
 
 // settle decides one pending check, or returns how long it has time.
-func (o *Observation) settle(v *Verdict, c *CheckState, result gang.Result, waits Waits, now time.Time) time.Duration {
+func (o *Observation) settle(v *Verdict, c *CheckState, s *Search) time.Duration {
 	w := v.Workload
-	why, looked := result.Checked[w.Name]
-	if looked && why == "" && o.allThere(w) {
-		c.State, c.Message, c.LastTransitionTime = CheckReady, "a place for all pods is reserved", metav1.NewTime(now)
+	checked := s.Result.Checked[w.Name]
+	if current := checked.For == s.Promises[w.Name].For(w.Name, o.Pods); current && checked.Why == "" && o.allThere(w) {
+		c.State, c.Message, c.LastTransitionTime = CheckReady, "a place for all pods is reserved", metav1.NewTime(s.Now)
 		return 0
 	}
-	if left := w.keptSince(c).Add(waits.Keep).Sub(now); left > 0 {
+	since := w.keptSince(c)
+	if asked := s.Since[w.Name]; asked.After(since) { // the operator did not run, or it had not seen the quota
+		since = asked
+	}
+	if left := since.Add(s.Waits.Keep).Sub(s.Now); left > 0 {
 		return left
 	}
-	if result.Asked != "" {
-		return waits.Keep
+	if s.Result.Asked != "" {
+		return s.Waits.Keep
 	}
-	pause := waits.Retry << min(ptr.Deref(c.RetryCount, 0), 10)
-	c.State, c.LastTransitionTime, c.RequeueAfterSeconds = CheckRetry, metav1.NewTime(now), nil
+	pause := s.Waits.Retry << min(ptr.Deref(c.RetryCount, 0), 10)
+	c.State, c.LastTransitionTime, c.RequeueAfterSeconds = CheckRetry, metav1.NewTime(s.Now), nil
 	c.Message = fmt.Sprintf("no place was found for %s, so the quota is given back: %s",
-		waits.Keep, cmp.Or(why, "not all of its pods exist, or they are not planned yet"))
-	v.Pause = &Pause{Why: c.Message, Until: now.Add(min(pause, waits.Most))}
+		s.Waits.Keep, cmp.Or(checked.Why, "not all of its pods exist, or they are not planned yet"))
+	v.Pause = &Pause{Why: c.Message, Until: s.Now.Add(min(pause, s.Waits.Most))}
 	return 0
 }
 

@@ -40,15 +40,28 @@ func checked(t *testing.T) *world {
 	return w
 }
 
+// searched is a search at noon, whose answer about the first Workload is given; nil for none.
+func searched(o *Observation, why *string) Search {
+	w := o.Workloads[0]
+	s := Search{Checks: map[string]bool{"place": true}, Waits: DefaultWaits, Now: noon, Promises: map[string]Promise{w.Name: {"main": Addition{}}}}
+	if why != nil {
+		s.Result.Checked = map[string]gang.Checked{w.Name: {Why: *why, For: s.Promises[w.Name].For(w.Name, o.Pods)}}
+	}
+	return s
+}
+
 func TestVerdicts(t *testing.T) {
 	full, place := ptr.To("work-0: full"), ptr.To("")
 	retried := func(times int32) func(w *world) {
 		return func(w *world) { w.workloads[0].Status.AdmissionChecks[1].RetryCount = &times }
 	}
 	for name, tc := range map[string]struct {
-		change  func(w *world)
-		place   *string
-		asked   string
+		change func(w *world)
+		place  *string
+		asked  string
+		// since is how long after noon the place was first looked for, and stale means that it was looked for before the last pod existed.
+		since   time.Duration
+		stale   bool
 		after   time.Duration
 		want    string
 		requeue int32
@@ -58,6 +71,8 @@ func TestVerdicts(t *testing.T) {
 		"it has a place":               {place: place, want: CheckReady},
 		"it has none":                  {place: full, after: 59 * time.Second, again: time.Second},
 		"it has had none for a minute": {place: full, after: time.Minute, want: CheckRetry, requeue: 60},
+		"it was looked for later":      {place: full, since: 30 * time.Second, after: time.Minute, again: 30 * time.Second},
+		"another pod has come since":   {place: place, stale: true, again: time.Minute},
 		"for the fourth time":          {change: retried(3), place: full, after: time.Minute, want: CheckRetry, requeue: 480},
 		"for the fortieth time":        {change: retried(39), place: full, after: time.Minute, want: CheckRetry, requeue: 1800},
 		"nodes are asked for":          {place: full, asked: "2 pods", after: 10 * time.Minute, again: time.Minute},
@@ -70,6 +85,10 @@ func TestVerdicts(t *testing.T) {
 		},
 		"it is decided":  {change: func(w *world) { w.workloads[0].Status.AdmissionChecks[1].State = CheckReady }, place: place},
 		"it is admitted": {change: func(w *world) { set(w.workloads[0], workloadAdmitted, metav1.ConditionTrue, "") }, place: place},
+		"Kueue removes the gates": {change: func(w *world) {
+			set(w.workloads[0], workloadAdmitted, metav1.ConditionTrue, "")
+			w.pods[0].Spec.SchedulingGates = nil
+		}, place: full, after: time.Hour},
 		"it lost its quota": {
 			change: func(w *world) { w.workloads[0].Status.Conditions[0].Status = metav1.ConditionFalse }, place: place,
 		},
@@ -79,12 +98,16 @@ func TestVerdicts(t *testing.T) {
 			if tc.change != nil {
 				tc.change(w)
 			}
-			places := map[string]string{}
-			if tc.place != nil {
-				places[w.workloads[0].Name] = *tc.place
-			}
 			o := w.observation()
-			verdicts, again := o.Verdicts(map[string]bool{"place": true}, gang.Result{Checked: places, Asked: tc.asked}, DefaultWaits, noon.Add(tc.after))
+			s := searched(&o, tc.place)
+			s.Result.Asked, s.Now = tc.asked, noon.Add(tc.after)
+			if tc.since > 0 {
+				s.Since = map[string]time.Time{w.workloads[0].Name: noon.Add(tc.since)}
+			}
+			if tc.stale {
+				w.pods[0].UID = "another"
+			}
+			verdicts, again := o.Verdicts(s)
 			if again != tc.again {
 				t.Errorf("again in %s, want %s", again, tc.again)
 			}
@@ -158,7 +181,9 @@ func TestVerdictOfTwoChecks(t *testing.T) {
 	one := w.workloads[0]
 	one.Status.AdmissionChecks = append(one.Status.AdmissionChecks, CheckState{Name: "place-too", State: CheckReady, Message: "before"})
 	o := w.observation()
-	verdicts, _ := o.Verdicts(map[string]bool{"place": true, "place-too": true}, gang.Result{Checked: map[string]string{one.Name: ""}}, DefaultWaits, noon)
+	s := searched(&o, ptr.To(""))
+	s.Checks["place-too"] = true
+	verdicts, _ := o.Verdicts(s)
 	if len(verdicts) != 1 {
 		t.Fatalf("verdicts %+v", verdicts)
 	}
@@ -206,12 +231,21 @@ func TestPromises(t *testing.T) {
 		promises map[string]Promise
 		told     int
 	}{{nil, 0}, {promise, 1}, {promise, 1}, {nil, 2}, {map[string]Promise{}, 2}} {
-		if p.Set(name, step.promises); told != step.told || len(p.Of(name)) != len(step.promises) {
+		if p.Set(name, step.promises, noon); told != step.told || len(p.Of(name)) != len(step.promises) {
 			t.Errorf("step %d: told %d times, want %d; they are %v", i, told, step.told, p.Of(name))
 		}
 	}
+	if since := p.Set(name, promise, noon); since["w"] != noon {
+		t.Errorf("known since %v", since)
+	}
+	if since := p.Set(name, promise, noon.Add(time.Hour)); since["w"] != noon {
+		t.Errorf("still known since %v", since)
+	}
+	if p.Forget(name); p.Known(name) || p.Set(name, nil, noon) == nil || !p.Known(name) {
+		t.Error("known after it was forgotten, or not known when there is none")
+	}
 	var none *Promises
-	if none.Of(name) != nil {
+	if none.Of(name) != nil || !none.Known(name) {
 		t.Error("no store has promises")
 	}
 }
@@ -256,5 +290,23 @@ func TestDenied(t *testing.T) {
 	}
 	if d = nil; d.Why() != "" {
 		t.Error("no store has a reason")
+	}
+}
+
+// Kueue removes the gates of a Workload's pods one by one after it has admitted it: the place is needed until the last one is gone.
+func TestAdmittedWithAGate(t *testing.T) {
+	w := checked(t)
+	set(w.workloads[0], workloadAdmitted, metav1.ConditionTrue, "")
+	for i := range w.pods {
+		o := w.observation()
+		if len(o.Checked()) != 1 {
+			t.Errorf("%d pods of %d have no gate: the place is given up", i, len(w.pods))
+		}
+		w.pods[i] = w.pods[i].DeepCopy()
+		w.pods[i].Spec.SchedulingGates = nil
+	}
+	o := w.observation()
+	if len(o.Checked()) != 0 {
+		t.Error("the place is reserved for ever")
 	}
 }

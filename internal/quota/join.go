@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
@@ -157,7 +156,7 @@ func (j *Joining) workloadFor(ordinal int32) string {
 // Denied reports whether Kueue has looked at the Workload of a pod and has no quota for it.
 func (j *Joining) Denied(pod *corev1.Pod) bool {
 	w := j.usable[WorkloadOf(pod)]
-	return w != nil && meta.IsStatusConditionFalse(w.Status.Conditions, workloadReserved)
+	return w != nil && w.denied()
 }
 
 // Keeps reports whether a successor of a pod, as pods of its group are made now, joins the pod's Workload, which has quota.

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
@@ -92,6 +93,27 @@ func TestQuotaOfSuccessors(t *testing.T) {
 				set(one, workloadReserved, metav1.ConditionFalse, "no quota")
 			}
 		}, both(standing{Denied: true})},
+		"evicted, and not looked at since": {func(w *world, _ *trellisv1alpha1.ScalingGroup) {
+			for _, one := range w.workloads {
+				one.Status.Conditions = nil
+				set(one, workloadReserved, metav1.ConditionFalse, "no place")
+				set(one, workloadEvicted, metav1.ConditionTrue, "no place")
+			}
+		}, both(standing{})},
+		"evicted, and without quota since": {func(w *world, _ *trellisv1alpha1.ScalingGroup) {
+			for _, one := range w.workloads {
+				one.Status.Conditions = nil
+				set(one, workloadReserved, metav1.ConditionFalse, "no quota")
+				set(one, workloadEvicted, metav1.ConditionTrue, "no place")
+			}
+		}, both(standing{Denied: true})},
+		"it asks for none": {func(w *world, _ *trellisv1alpha1.ScalingGroup) {
+			for _, one := range w.workloads {
+				one.Status.Conditions = nil
+				set(one, workloadReserved, metav1.ConditionFalse, "no quota")
+				one.Spec.Active = ptr.To(false)
+			}
+		}, both(standing{})},
 		"not looked at": {func(w *world, _ *trellisv1alpha1.ScalingGroup) {
 			for _, one := range w.workloads {
 				one.Status.Conditions = nil
@@ -110,6 +132,7 @@ func TestQuotaOfSuccessors(t *testing.T) {
 			for _, one := range w.workloads {
 				set(one, workloadReserved, metav1.ConditionTrue, "")
 				set(one, workloadAdmitted, metav1.ConditionTrue, "")
+				one.Spec.Active = nil
 			}
 			tc.change(w, work)
 			j := Join(work, w.groups, w.pods, w.workloads)

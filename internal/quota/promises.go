@@ -4,10 +4,14 @@
 package quota
 
 import (
+	"encoding/json"
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -27,33 +31,64 @@ type Addition struct {
 type Promises struct {
 	mu      sync.Mutex
 	byGraph map[types.NamespacedName]map[string]Promise
+	since   map[types.NamespacedName]map[string]time.Time
 	changed func(types.NamespacedName)
 }
 
 // NewPromises returns none.
 func NewPromises() *Promises {
-	return &Promises{byGraph: map[types.NamespacedName]map[string]Promise{}, changed: func(types.NamespacedName) {}}
+	return &Promises{
+		byGraph: map[types.NamespacedName]map[string]Promise{}, since: map[types.NamespacedName]map[string]time.Time{},
+		changed: func(types.NamespacedName) {},
+	}
 }
 
 // OnChange has a function called, outside any lock, with a deployment whose promises have changed. It is to be called before the first Set.
 func (p *Promises) OnChange(changed func(types.NamespacedName)) { p.changed = changed }
 
-// Set replaces the promises of a deployment, by Workload. A nil store keeps none.
-func (p *Promises) Set(graph types.NamespacedName, promises map[string]Promise) {
+// Set replaces the promises of a deployment, by Workload, and returns since when each is known. A nil store keeps none.
+func (p *Promises) Set(graph types.NamespacedName, promises map[string]Promise, now time.Time) (since map[string]time.Time) {
 	if p == nil {
-		return
+		return nil
 	}
 	p.mu.Lock()
 	same := len(promises) == 0 && len(p.byGraph[graph]) == 0 || reflect.DeepEqual(p.byGraph[graph], promises)
-	if len(promises) == 0 {
-		delete(p.byGraph, graph)
-	} else {
-		p.byGraph[graph] = promises
+	since = make(map[string]time.Time, len(promises))
+	for name := range promises {
+		since[name] = now
+		if before, known := p.since[graph][name]; known {
+			since[name] = before
+		}
 	}
+	p.byGraph[graph], p.since[graph] = promises, since
 	p.mu.Unlock()
 	if !same {
 		p.changed(graph)
 	}
+	return since
+}
+
+// Forget a deployment that is gone.
+func (p *Promises) Forget(graph types.NamespacedName) {
+	if p == nil {
+		return
+	}
+	p.Set(graph, nil, time.Time{})
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.byGraph, graph)
+	delete(p.since, graph)
+}
+
+// Known reports whether the Workloads of a deployment were looked at since the operator started. A nil store knows that there are none.
+func (p *Promises) Known(graph types.NamespacedName) bool {
+	if p == nil {
+		return true
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, known := p.since[graph]
+	return known
 }
 
 // Of are the promises to a deployment. A nil store has none.
@@ -64,6 +99,20 @@ func (p *Promises) Of(graph types.NamespacedName) map[string]Promise {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return maps.Clone(p.byGraph[graph])
+}
+
+// For identifies the pods of a Workload that wait for their admission alone, and what Kueue will add to them: an answer about others is
+// out of date.
+func (p Promise) For(workload string, pods []*corev1.Pod) string {
+	var uids []string
+	for _, pod := range pods {
+		if WorkloadOf(pod) == workload && pod.DeletionTimestamp == nil && HeldAlone(pod) {
+			uids = append(uids, string(pod.UID))
+		}
+	}
+	slices.Sort(uids)
+	raw, _ := json.Marshal(p) // of selectors and tolerations, which always have a form
+	return fmt.Sprintf("%s %s", strings.Join(uids, ","), raw)
 }
 
 // Admit returns a pod as it will be once Kueue has admitted its Workload; false where its podset has no promise, or another gate holds it,

@@ -269,12 +269,19 @@ func TestReport(t *testing.T) {
 // A deployment that has left its queue, as the condition advises, does not keep a condition about a Kueue that is gone.
 func TestWhileUnread(t *testing.T) {
 	for name, tc := range map[string]struct{ queue, reason, want string }{
-		"in a queue, not installed": {"q", nvidiav1beta1.ReasonKueueNotInstalled, "why; no pod of the deployment is created until then"},
-		"left it, not installed":    {"", nvidiav1beta1.ReasonKueueNotInstalled, ""},
-		"left it, not readable":     {"", nvidiav1beta1.ReasonKueueNotReadable, "why"},
+		"in a queue, not installed":  {"q", nvidiav1beta1.ReasonKueueNotInstalled, "why; no pod of the deployment is created until then"},
+		"left it, not installed":     {"", nvidiav1beta1.ReasonKueueNotInstalled, ""},
+		"left it, pods in Workloads": {"", nvidiav1beta1.ReasonKueueNotInstalled, "why"},
+		"left it, not readable":      {"", nvidiav1beta1.ReasonKueueNotReadable, "why"},
 	} {
 		w := newWorld(t)
 		w.dgd.Labels[render.LabelKueueQueue] = tc.queue
+		if strings.Contains(name, "pods") {
+			work := group("work", 1, 1, "8")
+			w = newWorld(t, work)
+			w.make(work, 0)
+			w.dgd.Labels[render.LabelKueueQueue] = ""
+		}
 		o := w.observation()
 		got := ""
 		if r := o.WhileUnread(Report{Reason: tc.reason, Message: "why"}); r != nil {

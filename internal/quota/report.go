@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/limit"
@@ -64,12 +66,13 @@ func (o *Observation) Report() *Report {
 }
 
 // WhileUnread is what the condition says while Workloads cannot be read, for the reason of why; nil for a deployment that has left its
-// queue where no Kueue is installed, since it has no Workloads then.
+// queue where no Kueue is installed, and of which no pod is in a Workload: Kueue may be served again.
 func (o *Observation) WhileUnread(why Report) *Report {
 	switch {
 	case o.Queue() != "":
 		why.Message += "; no pod of the deployment is created until then"
-	case why.Reason == nvidiav1beta1.ReasonKueueNotInstalled:
+	case why.Reason == nvidiav1beta1.ReasonKueueNotInstalled &&
+		!slices.ContainsFunc(o.Pods, func(pod *corev1.Pod) bool { return WorkloadOf(pod) != "" }):
 		return nil
 	}
 	return &why

@@ -16,8 +16,7 @@ import (
 
 // Admitted reports whether Kueue lets the pods of a Workload run.
 func (w *Workload) Admitted() bool {
-	return meta.IsStatusConditionTrue(w.Status.Conditions, workloadAdmitted) && !meta.IsStatusConditionTrue(w.Status.Conditions,
-		workloadEvicted)
+	return meta.IsStatusConditionTrue(w.Status.Conditions, workloadAdmitted) && !w.isEvicted()
 }
 
 // Finished reports whether Kueue ignores a Workload from now on: for example because its pods were others than it says.
@@ -55,8 +54,22 @@ func (w *Workload) holdsQuota() bool {
 
 // undecided reports whether Kueue has yet to answer whether a Workload has quota.
 func (w *Workload) undecided() bool {
-	return w.active() && w.usable() && meta.FindStatusCondition(w.Status.Conditions, workloadReserved) == nil &&
-		!meta.IsStatusConditionTrue(w.Status.Conditions, workloadEvicted)
+	return w.active() && w.usable() && meta.FindStatusCondition(w.Status.Conditions, workloadReserved) == nil && !w.isEvicted()
+}
+
+// denied reports whether Kueue has looked for quota for a Workload and has none. One that asks for none now is not denied, nor is one that
+// was evicted and not looked at since: Kueue repeats the eviction's message until then.
+func (w *Workload) denied() bool {
+	reserved := meta.FindStatusCondition(w.Status.Conditions, workloadReserved)
+	if !w.active() || reserved == nil || reserved.Status != metav1.ConditionFalse {
+		return false
+	}
+	return !w.isEvicted() || meta.FindStatusCondition(w.Status.Conditions, workloadEvicted).Message != reserved.Message
+}
+
+// isEvicted reports whether Kueue took the quota of a Workload back, and has given it none since.
+func (w *Workload) isEvicted() bool {
+	return meta.IsStatusConditionTrue(w.Status.Conditions, workloadEvicted)
 }
 
 // placesPods reports whether Kueue has chosen nodes for the pods of a Workload, since a flavor names a topology.

@@ -21,9 +21,12 @@ import (
 
 // promise shows the pods of an observation as they will be once Kueue has admitted the Workloads that wait for their place alone.
 func (l *ledger) promise(o *gang.Observation, graph types.NamespacedName) promised {
-	p, promises := promised{workloads: map[string]string{}}, l.options.Promises.Of(graph)
+	p, promises := promised{workloads: map[string]string{}, looked: map[string]string{}}, l.options.Promises.Of(graph)
 	if len(promises) == 0 {
 		return p
+	}
+	for name, promise := range promises {
+		p.looked[name] = promise.For(name, o.Pods)
 	}
 	o.Pods = slices.Clone(o.Pods)
 	for i, pod := range o.Pods {
@@ -36,7 +39,8 @@ func (l *ledger) promise(o *gang.Observation, graph types.NamespacedName) promis
 	return p
 }
 
-// split takes the replicas out that are not released: those with a promised pod, and those that are placed together with one.
+// split takes the replicas out that are not released: those with a promised pod, and those that are placed together with one. Nothing is
+// released before the first replicas.
 func (p *promised) split(placed []placement.ReplicaResult) (released []placement.ReplicaResult) {
 	if len(p.workloads) == 0 {
 		return placed
@@ -50,7 +54,7 @@ func (p *promised) split(placed []placement.ReplicaResult) (released []placement
 	}
 	for i := range placed {
 		one := &placed[i]
-		if p.has(one) || one.Base && base || one.Head && heads[one.Component] {
+		if base || p.has(one) || one.Head && heads[one.Component] {
 			p.kept = append(p.kept, *one)
 		} else {
 			released = append(released, *one)
@@ -83,9 +87,13 @@ func (l *ledger) reservePromised(r *gang.Request, d *decision) {
 				node: planned.Node, shape: topology.ShapeOf(pod), graph: d.graph, until: now.Add(l.options.HoldFor), promised: true,
 			})
 		}
+		who := "waits"
+		if !p.has(&replica) {
+			who = "replicas that are placed first wait"
+		}
 		d.result.Waiting = append(d.result.Waiting, gang.Waiting{
 			Component: replica.Component, Ordinal: replica.Ordinal, Code: gang.CodeWaitingForAdmission,
-			Message: fmt.Sprintf("its place in %s is reserved; waits for admission by %q", gang.OrCluster(replica.Domain), quota.Gate),
+			Message: fmt.Sprintf("its place in %s is reserved; %s for admission by %q", gang.OrCluster(replica.Domain), who, quota.Gate),
 		})
 	}
 	if len(p.kept) > 0 {
@@ -95,17 +103,17 @@ func (l *ledger) reservePromised(r *gang.Request, d *decision) {
 }
 
 // checked are the Workloads whose places were looked for, and why those without have none.
-func (p *promised) checked(r *gang.Request, has map[string]bool, waiting []gang.Waiting) map[string]string {
-	out := map[string]string{}
+func (p *promised) checked(r *gang.Request, has map[string]bool, waiting []gang.Waiting) map[string]gang.Checked {
+	out := map[string]gang.Checked{}
 	for _, id := range slices.Sorted(maps.Keys(p.workloads)) {
 		name := p.workloads[id]
 		if has[id] {
 			if _, known := out[name]; !known {
-				out[name] = ""
+				out[name] = gang.Checked{For: p.looked[name]}
 			}
 			continue
 		}
-		out[name] = whyWaits(r.Gated[id], waiting)
+		out[name] = gang.Checked{Why: whyWaits(r.Gated[id], waiting), For: p.looked[name]}
 	}
 	return out
 }

@@ -4,12 +4,14 @@
 package scheduler
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/quota"
 	"github.com/trellis-k8s/trellis/internal/render"
 )
@@ -35,16 +37,16 @@ func inWorkload(number int, pods int32) gang.Observation {
 func promising(t *testing.T, o gang.Observation, labels map[string]string) (*bench, *quota.Promises) {
 	promises := quota.NewPromises()
 	b := newBench(t, Options{Promises: promises})
-	promises.Set(clientKey(o), map[string]quota.Promise{"w": {"main": quota.Addition{NodeSelector: labels}}})
+	promises.Set(clientKey(o), map[string]quota.Promise{"w": {"main": quota.Addition{NodeSelector: labels}}}, b.clock.Now())
 	return b, promises
 }
 
 // A gang that has quota, and waits for its place alone, has its place reserved where its flavor allows it, and is not released.
 func TestAPlaceBeforeAdmission(t *testing.T) {
 	o := inWorkload(1, 2)
-	b, _ := promising(t, o, map[string]string{"r": "b"})
+	b, promises := promising(t, o, map[string]string{"r": "b"})
 	d := b.decide(o)
-	if why, looked := d.result.Checked["w"]; !looked || why != "" || len(d.releases) > 0 {
+	if checked, looked := d.result.Checked["w"]; !looked || checked.Why != "" || checked.For != promises.Of(clientKey(o))["w"].For("w", o.Pods) || len(d.releases) > 0 {
 		t.Fatalf("checked %v, released %v, waiting %v", d.result.Checked, d.releases, d.result.Waiting)
 	}
 	if !gang.OnlyAdmission(d.result.Waiting) || !strings.HasPrefix(d.result.Waiting[0].Message, "its place in z/b is reserved; waits for admission by") {
@@ -64,7 +66,7 @@ func TestNoPlaceBeforeAdmission(t *testing.T) {
 	o := inWorkload(1, 2)
 	b, _ := promising(t, o, map[string]string{"r": "none"})
 	d := b.decide(o)
-	if why := d.result.Checked["w"]; !strings.Contains(why, "node selector mismatch") || gang.OnlyAdmission(d.result.Waiting) {
+	if why := d.result.Checked["w"].Why; !strings.Contains(why, "node selector mismatch") || gang.OnlyAdmission(d.result.Waiting) {
 		t.Errorf("checked %v, waiting %v", d.result.Checked, d.result.Waiting)
 	}
 }
@@ -73,7 +75,7 @@ func TestNoPlaceBeforeAdmission(t *testing.T) {
 func TestTheEndOfAPlaceBeforeAdmission(t *testing.T) {
 	for name, end := range map[string]func(b *bench, o gang.Observation, p *quota.Promises){
 		"the quota is lost": func(b *bench, o gang.Observation, p *quota.Promises) {
-			p.Set(clientKey(o), nil)
+			p.Set(clientKey(o), nil, b.clock.Now())
 			b.decide(o)
 		},
 		"it expires": func(b *bench, _ gang.Observation, _ *quota.Promises) {
@@ -90,5 +92,32 @@ func TestTheEndOfAPlaceBeforeAdmission(t *testing.T) {
 			end(b, o, p)
 			b.expect("it is free", asking(3, 2, 0), "rack b")
 		})
+	}
+}
+
+// Nothing is released before the first replicas that wait for admission alone, also where Kueue admits another replica first.
+func TestNothingIsReleasedBeforeTheFirstReplicas(t *testing.T) {
+	replica := func(component string, ordinal int, base bool) placement.ReplicaResult {
+		return placement.ReplicaResult{
+			Component: component, Ordinal: ordinal, Base: base, Pods: []placement.PodResult{{ID: fmt.Sprint(component, ordinal)}},
+		}
+	}
+	placed := []placement.ReplicaResult{replica("front", 0, true), replica("work", 0, true), replica("work", 1, false)}
+	for name, tc := range map[string]struct {
+		promised []string
+		released int
+	}{
+		"the first replicas wait": {[]string{"front0", "work0"}, 0},
+		"a part of them waits":    {[]string{"work0"}, 0},
+		"another replica waits":   {[]string{"work1"}, 2},
+		"nothing waits":           {nil, 3},
+	} {
+		p := promised{workloads: map[string]string{}}
+		for _, id := range tc.promised {
+			p.workloads[id] = "w"
+		}
+		if released := p.split(placed); len(released) != tc.released || len(released)+len(p.kept) != len(placed) && len(tc.promised) > 0 {
+			t.Errorf("%s: released %v, kept %v", name, released, p.kept)
+		}
 	}
 }

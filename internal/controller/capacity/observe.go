@@ -14,6 +14,7 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/capacity"
+	quotacontroller "github.com/trellis-k8s/trellis/internal/controller/quota"
 	"github.com/trellis-k8s/trellis/internal/quota"
 	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
@@ -28,17 +29,18 @@ func (r *Reconciler) observe(ctx context.Context) (o capacity.Observation, all d
 	if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		return o, nil, fmt.Errorf("listing deployments: %w", err)
 	}
-	all = deployments{}
+	all, o.Unknown = deployments{}, map[types.UID]bool{}
 	for i := range list.Items {
 		dgd := &list.Items[i]
 		kind := capacity.KindOf(dgd.Annotations, r.Options.Preset)
 		if dgd.DeletionTimestamp != nil || kind == "" || kind == capacity.KindNone {
 			continue
 		}
-		gangs, err := r.gangs(ctx, dgd, kind)
+		gangs, known, err := r.gangs(ctx, dgd, kind)
 		if err != nil {
 			return o, nil, err
 		}
+		o.Unknown[dgd.UID] = !known
 		all[dgd.UID], o.Gangs = dgd, append(o.Gangs, gangs...)
 	}
 	if o.Placeholders, err = r.placeholders(ctx); err != nil {
@@ -47,32 +49,40 @@ func (r *Reconciler) observe(ctx context.Context) (o capacity.Observation, all d
 	return o, all, r.observeRequests(ctx, &o)
 }
 
-// gangs of a deployment that wait for capacity.
-func (r *Reconciler) gangs(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, kind string) ([]capacity.Gang, error) {
-	result, judged := r.Results.Get(client.ObjectKeyFromObject(dgd), dgd.UID)
+// gangs of a deployment that wait for capacity. known is false until the deployment was planned since the operator started, with all that
+// has quota and waits for its place.
+func (r *Reconciler) gangs(
+	ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, kind string,
+) (gangs []capacity.Gang, known bool, err error) {
+	name := client.ObjectKeyFromObject(dgd)
+	result, judged := r.Results.Get(name, dgd.UID)
+	known = judged && (!quotacontroller.Concerns(dgd) || r.Promises.Known(name))
 	if !judged || len(result.Waiting) == 0 {
-		return nil, nil
+		return nil, known, nil
 	}
 	s := capacity.Source{DGD: dgd, Result: result, Kind: kind, NewNodeLabels: r.Options.NewNodeLabels}
-	var err error
 	if s.Groups, err = scheduler.GroupsOf(ctx, r.Client, dgd.Namespace, dgd.UID, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	pods := &corev1.PodList{}
 	if err := r.Client.List(ctx, pods, client.InNamespace(dgd.Namespace), client.UnsafeDisableDeepCopy,
 		client.MatchingFields{scheduler.IndexPodsByGraph: render.LabelValue(dgd.Name)}); err != nil {
-		return nil, fmt.Errorf("listing the pods of deployment %s: %w", dgd.Name, err)
+		return nil, false, fmt.Errorf("listing the pods of deployment %s: %w", dgd.Name, err)
 	}
-	promises := r.Promises.Of(client.ObjectKeyFromObject(dgd))
+	promises := r.Promises.Of(name)
 	for i := range pods.Items {
-		pod, _ := promises[quota.WorkloadOf(&pods.Items[i])].Admit(&pods.Items[i])
+		workload := quota.WorkloadOf(&pods.Items[i])
+		pod, promised := promises[workload].Admit(&pods.Items[i])
+		if _, planned := result.Checked[workload]; promised && !planned {
+			known = false
+		}
 		s.Pods = append(s.Pods, pod)
 	}
-	gangs := s.Gangs()
+	gangs = s.Gangs()
 	for i := range gangs {
 		gangs[i].Bars = r.bars(gangs[i].Bars, kind)
 	}
-	return gangs, nil
+	return gangs, known, nil
 }
 
 // bars explains why nothing is asked for in this way, alongside what the gang itself has against it.
@@ -93,9 +103,9 @@ func (r *Reconciler) placeholders(ctx context.Context) ([]capacity.Placeholder, 
 	for i := range pods {
 		pod := &pods[i]
 		one := capacity.Placeholder{
-			Name: pod.Name, UID: pod.UID, Ask: pod.Labels[capacity.LabelAsk], Created: pod.CreationTimestamp.Time,
-			Leaving: pod.DeletionTimestamp != nil,
-			Ended:   pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed,
+			Name: pod.Name, UID: pod.UID, Ask: pod.Labels[capacity.LabelAsk], Graph: types.UID(pod.Labels[capacity.LabelGraphUID]),
+			Created: pod.CreationTimestamp.Time, Leaving: pod.DeletionTimestamp != nil,
+			Ended: pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed,
 		}
 		if pod.Spec.NodeName != "" {
 			node := &corev1.Node{}

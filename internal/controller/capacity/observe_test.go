@@ -6,6 +6,7 @@ package capacity
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -75,8 +76,11 @@ func TestFlavorOfAGangWithQuota(t *testing.T) {
 			Client: oneGroup{group: sg, pods: []corev1.Pod{*pod.DeepCopy()}}, Results: oneResult{Waiting: []gang.Waiting{refused}}, Promises: quota.NewPromises(),
 			Options: Options{Kinds: capacity.Kinds},
 		}
-		r.Promises.Set(name, tc.promises)
-		gangs, err := r.gangs(t.Context(), dgd, capacity.KindPlaceholders)
+		r.Promises.Set(name, tc.promises, time.Now())
+		gangs, known, err := r.gangs(t.Context(), dgd, capacity.KindPlaceholders)
+		if known != (tc.promises == nil) {
+			t.Errorf("%s: known is %v, though the answer is about no Workload", title, known)
+		}
 		if err != nil || len(gangs) != 1 {
 			t.Fatalf("%s: %d gangs, %v", title, len(gangs), err)
 		}

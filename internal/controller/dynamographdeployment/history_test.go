@@ -390,7 +390,9 @@ func TestFirstGeneration(t *testing.T) {
 	count(o, "prefill", 0, 0)
 	count(o, "decode", 0, 0)
 	wanted := resolvedFrom(t, o)
-	first := func() bool { return (&history{dgd: o.dgd, wanted: wanted, serving: servingRevision(o, wanted)}).isFirst(o) }
+	first := func() bool {
+		return (&history{dgd: o.dgd, wanted: wanted, serving: servingRevision(o, wanted)}).isFirst(o)
+	}
 	if !first() {
 		t.Error("nothing serves: stored")
 	}

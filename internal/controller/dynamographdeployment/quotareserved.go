@@ -23,13 +23,13 @@ func (r *Reconciler) quotaOf(ctx context.Context, o observed) (*quota.Report, er
 		return nil, nil
 	}
 	of := quota.Observation{DGD: o.dgd, Groups: inOrder(o), ChecksDenied: r.ChecksDenied.Why()}
-	own, why := quotacontroller.Reader(ctx, r.Providers)
-	if own == nil {
-		return of.WhileUnread(why), nil
-	}
 	var err error
 	if of.Pods, err = r.podsOf(ctx, o.dgd); err != nil {
 		return nil, err
+	}
+	own, why := quotacontroller.Reader(ctx, r.Providers)
+	if own == nil {
+		return of.WhileUnread(why), nil
 	}
 	if of.Workloads, err = quotacontroller.Workloads(ctx, own, client.ObjectKeyFromObject(o.dgd), o.dgd.UID); err != nil {
 		return nil, err

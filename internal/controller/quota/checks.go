@@ -55,7 +55,7 @@ type Checks struct {
 func (r *Reconciler) check(ctx context.Context, o *quota.Observation) (time.Duration, error) {
 	name, waiting := client.ObjectKeyFromObject(o.DGD), o.Checked()
 	if len(waiting) == 0 {
-		r.Checks.Promises.Set(name, nil)
+		r.Checks.Promises.Set(name, nil, r.Checks.Clock.Now())
 		return 0, nil
 	}
 	checks, err := r.Checks.names(ctx)
@@ -73,18 +73,23 @@ func (r *Reconciler) check(ctx context.Context, o *quota.Observation) (time.Dura
 		}
 		promises[w.Name] = quota.PromiseOf(w, flavors)
 	}
-	r.Checks.Promises.Set(name, promises)
-	result, _ := r.Checks.Results.Get(name, o.DGD.UID)
-	verdicts, again := o.Verdicts(checks, result, r.Checks.Waits, r.Checks.Clock.Now())
+	s := quota.Search{Checks: checks, Promises: promises, Waits: r.Checks.Waits, Now: r.Checks.Clock.Now()}
+	s.Since = r.Checks.Promises.Set(name, promises, s.Now)
+	s.Result, _ = r.Checks.Results.Get(name, o.DGD.UID)
+	verdicts, again := o.Verdicts(s)
 	var failures []error
 	for _, v := range verdicts {
-		failures = append(failures, r.decide(ctx, v), r.pause(ctx, v))
+		written, err := r.decide(ctx, v)
+		if written {
+			err = r.pause(ctx, v)
+		}
+		failures = append(failures, err)
 	}
 	return again, errors.Join(failures...)
 }
 
-// decide writes the states of a Workload's checks, as that was read.
-func (r *Reconciler) decide(ctx context.Context, v quota.Verdict) error {
+// decide writes the states of a Workload's checks, as that was read. A Workload that has changed meanwhile, or is gone, is not written.
+func (r *Reconciler) decide(ctx context.Context, v quota.Verdict) (written bool, err error) {
 	states := slices.Clone(v.States)
 	for i := range states {
 		states[i].RetryCount = nil // Kueue counts
@@ -95,11 +100,11 @@ func (r *Reconciler) decide(ctx context.Context, v quota.Verdict) error {
 		"status":   map[string]any{"admissionChecks": states},
 	})
 	if err != nil {
-		return err
+		return false, err
 	}
 	object, err := external.Object(v.Workload)
 	if err != nil {
-		return err
+		return false, err
 	}
 	object.SetGroupVersionKind(quota.WorkloadKind)
 	for i := range states {
@@ -109,7 +114,8 @@ func (r *Reconciler) decide(ctx context.Context, v quota.Verdict) error {
 	return applyStatus(ctx, r.Client, object, data)
 }
 
-// pause has a Workload without a place ask for no quota for a while. Kueue may have changed it since the verdict.
+// pause has a Workload without a place ask for no quota for a while, once that is decided. Kueue may have changed it since: it takes the
+// quota back because of the decision.
 func (r *Reconciler) pause(ctx context.Context, v quota.Verdict) error {
 	if v.Pause == nil {
 		return nil
@@ -120,12 +126,12 @@ func (r *Reconciler) pause(ctx context.Context, v quota.Verdict) error {
 }
 
 // applyStatus applies a part of an object's status. An object that has changed meanwhile is read again by its event.
-func applyStatus(ctx context.Context, c client.Client, object *unstructured.Unstructured, data []byte) error {
-	err := c.Status().Patch(ctx, object, client.RawPatch(types.ApplyPatchType, data), client.FieldOwner(ownerOfChecks), client.ForceOwnership)
+func applyStatus(ctx context.Context, c client.Client, object *unstructured.Unstructured, data []byte) (written bool, err error) {
+	err = c.Status().Patch(ctx, object, client.RawPatch(types.ApplyPatchType, data), client.FieldOwner(ownerOfChecks), client.ForceOwnership)
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-		return fmt.Errorf("writing the status of %s %s: %w", object.GetKind(), object.GetName(), err)
+		return false, fmt.Errorf("writing the status of %s %s: %w", object.GetKind(), object.GetName(), err)
 	}
-	return nil
+	return err == nil, nil
 }
 
 // admissionChecks are those that Trellis decides; none where Kueue has no such kind.
@@ -266,5 +272,6 @@ func (a *activator) setActive(ctx context.Context, check *unstructured.Unstructu
 	if err != nil {
 		return err
 	}
-	return applyStatus(ctx, a.client, check, data)
+	_, err = applyStatus(ctx, a.client, check, data)
+	return err
 }

@@ -82,6 +82,7 @@ func TestRetryGivesQuotaBack(t *testing.T) {
 	check.SetGroupVersionKind(quota.WorkloadKind.GroupVersion().WithKind("AdmissionCheck"))
 	check.SetName("place")
 	var wrote []string
+	conflicts := false
 	add := func(kind string, patch client.Patch) error {
 		data, err := patch.Data(nil)
 		wrote = append(wrote, kind+" "+string(data))
@@ -93,6 +94,10 @@ func TestRetryGivesQuotaBack(t *testing.T) {
 			return nil
 		},
 		SubResourcePatch: func(_ context.Context, _ client.Client, _ string, _ client.Object, p client.Patch, _ ...client.SubResourcePatchOption) error {
+			if conflicts {
+				_ = add("status", p)
+				return apierrors.NewConflict(schema.GroupResource{Resource: "workloads"}, "w", nil)
+			}
 			return add("status", p)
 		},
 		Patch: func(_ context.Context, _ client.WithWatch, _ client.Object, p client.Patch, _ ...client.PatchOption) error {
@@ -110,12 +115,28 @@ func TestRetryGivesQuotaBack(t *testing.T) {
 	}
 	r := &Reconciler{Client: c, Checks: Checks{
 		Live: c, Promises: quota.NewPromises(), Waits: quota.DefaultWaits, Clock: clocktesting.NewFakePassiveClock(noon),
-		Results: oneResult{Checked: map[string]string{"w": "full"}},
+		Results: oneResult{Checked: map[string]gang.Checked{"w": {Why: "full"}}},
 	}}
 	dgd := &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g"}}
-	if _, err := r.check(t.Context(), &quota.Observation{DGD: dgd, Workloads: []*quota.Workload{w}}); err != nil {
-		t.Fatal(err)
+	look := func(after time.Duration) {
+		t.Helper()
+		r.Checks.Clock = clocktesting.NewFakePassiveClock(noon.Add(after))
+		if _, err := r.check(t.Context(), &quota.Observation{DGD: dgd, Workloads: []*quota.Workload{w}}); err != nil {
+			t.Fatal(err)
+		}
 	}
+	look(-quota.DefaultWaits.Keep)
+	look(-time.Second)
+	if len(wrote) > 0 {
+		t.Errorf("the place is looked for since less than a minute: %v", wrote)
+	}
+	conflicts = true
+	look(0)
+	if len(wrote) != 1 {
+		t.Errorf("another client has changed the Workload since: %v", wrote)
+	}
+	wrote, conflicts = nil, false
+	look(0)
 	const why = "no place was found for 1m0s, so the quota is given back: full"
 	want := []string{
 		`status {"apiVersion":"kueue.x-k8s.io/v1beta2","kind":"Workload","metadata":{"name":"w","namespace":"ns","resourceVersion":"7"},` +

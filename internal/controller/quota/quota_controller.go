@@ -103,14 +103,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.Client.Get(ctx, req.NamespacedName, dgd); err != nil {
 		r.strays.Delete(req.NamespacedName)
 		r.unseen.forget(req.NamespacedName)
-		r.Checks.Promises.Set(req.NamespacedName, nil)
+		r.Checks.Promises.Forget(req.NamespacedName)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if joined, err := r.join(ctx, dgd); joined || err != nil {
 		return ctrl.Result{}, err // the deployment's event requeues it
 	}
-	if dgd.DeletionTimestamp != nil || !Concerns(dgd) {
-		r.Checks.Promises.Set(req.NamespacedName, nil)
+	if dgd.DeletionTimestamp != nil || !Concerns(dgd) && !r.unseen.known(req.NamespacedName) {
+		r.Checks.Promises.Forget(req.NamespacedName)
 		return ctrl.Result{}, nil
 	}
 	own, _ := Reader(ctx, r.Providers)
@@ -125,6 +125,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	again, err := r.check(ctx, &o)
 	steps := quota.Plan(o)
 	r.unseen.await(&o, &steps)
+	if !Concerns(dgd) && len(o.Workloads) == 0 && len(r.unseen.of(req.NamespacedName)) == 0 {
+		r.unseen.forget(req.NamespacedName)
+	}
 	if wait := steps.Next.Sub(o.Now); !steps.Next.IsZero() && (again == 0 || wait < again) {
 		again = wait
 	}

@@ -27,6 +27,13 @@ func (u *unseen) of(dgd types.NamespacedName) map[string]time.Time {
 	return names.(map[string]time.Time)
 }
 
+// known reports whether quota of a deployment was decided, and Workloads of it may be left. It may have left its queue before any status
+// says that it was in one.
+func (u *unseen) known(dgd types.NamespacedName) bool {
+	_, known := u.byDeployment.Load(dgd)
+	return known
+}
+
 // forget drops what is known of a deployment.
 func (u *unseen) forget(dgd types.NamespacedName) { u.byDeployment.Delete(dgd) }
 

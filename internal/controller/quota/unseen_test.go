@@ -10,6 +10,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -123,4 +124,79 @@ func TestCreatedOnceWhileTheCacheLags(t *testing.T) {
 		t.Fatal(err)
 	}
 	look("and created again", 0, 4)
+}
+
+// shown is a cache that shows these Workloads.
+type shown struct {
+	client.Reader
+	items *[]unstructured.Unstructured
+}
+
+func (s shown) List(_ context.Context, into client.ObjectList, _ ...client.ListOption) error {
+	into.(*unstructured.UnstructuredList).Items = *s.items
+	return nil
+}
+
+// A deployment that leaves its queue before its status reports that it was in one gives its quota back once its pods are gone.
+func TestLeavesItsQueueAtOnce(t *testing.T) {
+	c, dgd, pod := stray(t)
+	groups, err := scheduler.GroupsOf(t.Context(), c, "ns", dgd.UID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	queued := func(queue string) {
+		t.Helper()
+		dgd.Labels, groups[0].Annotations = nil, nil
+		if queue != "" {
+			dgd.Labels, groups[0].Annotations = map[string]string{render.LabelKueueQueue: queue}, map[string]string{render.AnnotationKueueQueue: queue}
+		}
+		for _, object := range []client.Object{dgd, groups[0]} {
+			if err := c.Update(t.Context(), object); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	queued("q")
+	quota.Join(groups[0], groups, nil, nil).Add(pod)
+	if err := c.Update(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	var exist, cached []unstructured.Unstructured
+	r := &Reconciler{
+		Client: interceptor.NewClient(c, interceptor.Funcs{
+			Create: func(_ context.Context, _ client.WithWatch, o client.Object, _ ...client.CreateOption) error {
+				exist = append(exist, *o.(*unstructured.Unstructured))
+				return nil
+			},
+			Delete: func(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error {
+				exist = nil
+				return nil
+			},
+		}),
+		Recorder: events.NewFakeRecorder(9), Providers: inState{state: provider.Ready(), own: shown{items: &cached}},
+		Checks: Checks{
+			Live: c, Promises: quota.NewPromises(), Waits: quota.DefaultWaits,
+			Clock: clocktesting.NewFakePassiveClock(time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)),
+		},
+	}
+	look := func() {
+		t.Helper()
+		if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(dgd)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	look()
+	queued("")
+	look() // the cache does not show the Workload yet
+	cached = exist
+	if err := c.Delete(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	if look(); len(cached) != 1 || len(exist) > 0 {
+		t.Fatalf("Workloads %v are left", exist)
+	}
+	cached = nil
+	if look(); r.unseen.known(client.ObjectKeyFromObject(dgd)) {
+		t.Error("the deployment is remembered without a Workload")
+	}
 }

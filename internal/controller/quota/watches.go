@@ -5,6 +5,7 @@ package quota
 
 import (
 	"context"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,7 +36,7 @@ func (r *Reconciler) deploymentOf(ctx context.Context, o client.Object) []reconc
 	return []reconcile.Request{{NamespacedName: graph}}
 }
 
-// concernedBy are the deployments that a change of a provider concerns: one, or all that are in a queue, or of which a pod is.
+// concernedBy are the deployments that a change of a provider concerns: one, or all that are in a queue, or of which a pod or a Workload is.
 func (r *Reconciler) concernedBy(ctx context.Context, change client.Object) []reconcile.Request {
 	if name, one := provider.GraphOf(change); one {
 		return []reconcile.Request{{NamespacedName: name}}
@@ -44,10 +45,12 @@ func (r *Reconciler) concernedBy(ctx context.Context, change client.Object) []re
 	for _, dgd := range r.concerned(ctx) {
 		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(dgd)})
 	}
-	r.strays.Range(func(name, _ any) bool {
-		out = append(out, reconcile.Request{NamespacedName: name.(types.NamespacedName)})
-		return true
-	})
+	for _, names := range []*sync.Map{&r.strays, &r.unseen.byDeployment} {
+		names.Range(func(name, _ any) bool {
+			out = append(out, reconcile.Request{NamespacedName: name.(types.NamespacedName)})
+			return true
+		})
+	}
 	return out
 }
 
