@@ -48,7 +48,8 @@ func newAttempt(p *planner, bound topology.DomainID) *attempt {
 }
 
 // attempt places what it can inside one domain: everything at once where that matters; else the base gang first when asked for (with the
-// given search, whose steps it shares with other attempts), then every other replica as a gang of its own, in component and ordinal order.
+// given search, whose steps it shares with other attempts), or what components lack to run; then every other replica as a gang of its own,
+// in component and ordinal order.
 func (p *planner) attempt(bound topology.DomainID, base bool, shared *search) *attempt {
 	a := newAttempt(p, bound)
 	if a.placeWhole(base) {
@@ -57,17 +58,14 @@ func (p *planner) attempt(bound topology.DomainID, base bool, shared *search) *a
 	if base && !a.placeBase(shared) {
 		return a
 	}
+	if !base {
+		a.placeLacking()
+	}
 	for si, s := range p.components {
-		next := 0
-		if base {
-			next = s.first()
-		} else if n := s.head(); n > 1 {
-			if next = n; !a.placeHead(si, n) {
-				continue
+		for ri := range s.now() {
+			if r := &a.results[si][ri]; r.Refusal == nil && len(r.Pods) == 0 {
+				a.placeReplica(si, ri)
 			}
-		}
-		for ri := next; ri < s.now(); ri++ {
-			a.placeReplica(si, ri)
 		}
 	}
 	a.again()

@@ -82,16 +82,16 @@ func (a *attempt) settleHead(si int, u *unit, note func(*ReplicaResult)) {
 }
 
 // placeHead places the first n replicas of a component together, or refuses them, and with them those that follow.
-func (a *attempt) placeHead(si, n int) bool {
+func (a *attempt) placeHead(si, n int) {
 	t, s := a.p.tree, a.p.components[si]
 	if a.p.gone(s.Required) {
 		a.refuseHead(si, n, levelGone(s.Name, s.Required))
-		return false
+		return
 	}
 	g := a.headGroup(si, n)
 	if a.p.over() {
 		a.refuseHead(si, n, a.p.unplanned(g, max(s.Required, a.p.graph.Required)))
-		return false
+		return
 	}
 	outer := &Group{Name: g.Name, Required: topology.NoLevel, Preferred: topology.NoLevel, Groups: []*Group{g}}
 	if a.p.graph.Preferred > t.LevelOf(a.bound) {
@@ -103,12 +103,32 @@ func (a *attempt) placeHead(si, n int) bool {
 	u, search := prepare(t, outer), newSearch(a.p.cluster, t, a.p.options)
 	if !search.place(u, a.bound) {
 		a.refuseHead(si, n, search.refused(u.subs[0], a.bound))
-		return false
+		return
 	}
 	search.reserve(u)
 	a.soften(u.domain)
 	a.settleHead(si, u.subs[0], func(r *ReplicaResult) { r.Head = true })
-	return true
+}
+
+// lacks reports whether a waiting replica is one that the component lacks to run: one of the first so many that MinAvailable are placed, or
+// one of which a part is released.
+func (s *component) lacks(ri int) bool {
+	return ri < max(s.MinAvailable, 1)-s.Placed || len(s.Waiting[ri].Anchor) > 0
+}
+
+// placeLacking places what the components lack to run, before any other replica may take its capacity.
+func (a *attempt) placeLacking() {
+	for si, s := range a.p.components {
+		if n := s.head(); n > 1 {
+			a.placeHead(si, n)
+			continue
+		}
+		for ri := range s.now() {
+			if s.lacks(ri) {
+				a.placeReplica(si, ri)
+			}
+		}
+	}
 }
 
 // refuseHead refuses the first n replicas of a component for a reason, and the others because they follow.

@@ -19,6 +19,10 @@ func TestMinAvailable(t *testing.T) {
 		s.MinAvailable = n
 		return s
 	}
+	placedOf := func(n int, s Component) Component {
+		s.Placed = n
+		return s
+	}
 	// Two zones of two racks with two 8-GPU hosts each; of zone a one rack is full.
 	half := []string{"a1 a/r1 8", "a2 a/r1 8", "a3 a/r2 8 used=8", "a4 a/r2 8 used=8", "b1 b/r1 8", "b2 b/r1 8", "b3 b/r2 8", "b4 b/r2 8"}
 	cases := map[string]struct {
@@ -64,6 +68,21 @@ func TestMinAvailable(t *testing.T) {
 			graph: Demand{Required: zone, Preferred: none, Anchor: topology.Path{"a"}, Components: []Component{
 				{Name: "decode", Placed: 1, Required: none, Preferred: none}, atLeast(2, componentOf("prefill", rack, none, 2, 2, gpus(8)))}},
 			want: []string{"prefill-0 InsufficientCapacity", "prefill-1 InsufficientCapacity"}, domain: "a"},
+		"what a component lacks to run comes before what others would like": {nodes: half[:3],
+			graph: Demand{Required: zone, Preferred: none, Anchor: topology.Path{"a"}, Components: []Component{
+				placedOf(1, componentOf("decode", none, none, 2, 1, gpus(8))), componentOf("prefill", none, none, 1, 1, gpus(8))}},
+			want: []string{"decode-0 a: a2", "decode-1 InsufficientCapacity", "prefill-0 a: a1"}, domain: "a"},
+		"also where it lacks one of several": {nodes: half[:3],
+			graph: Demand{Required: none, Preferred: none, Components: []Component{
+				placedOf(1, componentOf("decode", none, none, 2, 1, gpus(8))),
+				atLeast(2, placedOf(1, componentOf("prefill", none, none, 2, 1, gpus(8))))}},
+			want: []string{"decode-0 : a2", "decode-1 InsufficientCapacity", "prefill-0 : a1", "prefill-1 InsufficientCapacity"}},
+		"and the rest of a release that was cut short": {nodes: half[:2],
+			graph: Demand{Required: none, Preferred: none, Components: []Component{
+				componentOf("decode", none, none, 2, 1, gpus(8)),
+				{Name: "prefill", Multinode: true, Required: rack, Preferred: none, Placed: 1, Waiting: []Replica{
+					{Ordinal: 0, Pods: pods("p0", 2, gpus(8))}, {Ordinal: 1, Anchor: topology.Path{"a", "r1"}, Pods: pods("p1", 1, gpus(8))}}}}},
+			want: []string{"decode-0 : a1", "decode-1 InsufficientCapacity", "prefill-0 InsufficientCapacity", "prefill-1 a/r1: a2"}},
 		"the graph's preferred rack": {nodes: half,
 			graph: Demand{Required: none, Preferred: rack, Components: []Component{atLeast(2, componentOf("decode", none, none, 2, 1, gpus(8)))}},
 			want:  []string{"decode-0 a/r1: a1", "decode-1 a/r1: a2"}},

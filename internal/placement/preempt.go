@@ -30,26 +30,34 @@ func (p *planner) preempt(a *attempt) *attempt {
 		}
 		return p.preemptBase(a)
 	}
-	var failed []int // kinds, of the component at hand, that cannot be helped
-	for si, s := range p.components {
-		failed = failed[:0]
-		if first := &a.results[si][0]; first.Head && first.Refusal != nil { // the others follow, and have their turn next
-			if first.Refusal.Code != CodeNeverFits {
-				p.preemptHead(a, si, s.first())
-			}
-			continue
-		}
-		for ri := range s.now() {
-			r := a.results[si][ri].Refusal
-			if r == nil || r.Code != CodeInsufficientCapacity && r.Code != CodeBudgetExhausted || slices.Contains(failed, s.of[ri]) {
-				continue
-			}
-			if !p.preemptReplica(a, si, ri) {
-				failed = append(failed, s.of[ri])
-			}
+	for _, lacking := range []bool{true, false} {
+		for si := range p.components {
+			p.preemptFor(a, si, lacking)
 		}
 	}
 	return a
+}
+
+// preemptFor preempts for the replicas of a component that it lacks to run, or for its others.
+func (p *planner) preemptFor(a *attempt, si int, lacking bool) {
+	s := p.components[si]
+	if first := &a.results[si][0]; first.Head && first.Refusal != nil { // the others follow, and have their turn next
+		if lacking && first.Refusal.Code != CodeNeverFits {
+			p.preemptHead(a, si, s.first())
+		}
+		return
+	}
+	var failed []int // kinds that cannot be helped
+	for ri := range s.now() {
+		r := a.results[si][ri].Refusal
+		if r == nil || s.lacks(ri) != lacking || slices.Contains(failed, s.of[ri]) ||
+			r.Code != CodeInsufficientCapacity && r.Code != CodeBudgetExhausted {
+			continue
+		}
+		if !p.preemptReplica(a, si, ri) {
+			failed = append(failed, s.of[ri])
+		}
+	}
 }
 
 // refusedBase is why the base gang was refused; nil when there is none or it is placed.

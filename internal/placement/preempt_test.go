@@ -127,6 +127,13 @@ func TestPreempt(t *testing.T) {
 				{Name: "w", Required: 1, Preferred: none, MinAvailable: 2, Waiting: componentOf("w", 1, none, 2, 1, gpus(8)).Waiting}}},
 			[]string{"w-0 InsufficientCapacity", "w-1 InsufficientCapacity"}, nil,
 		},
+		"for what a component lacks to run before what another would like": {
+			twoRacks[:1], []string{"a0 x 0 8"},
+			Demand{Levels: ls, Required: none, Preferred: none, Priority: 10, Preempts: true, Components: []Component{
+				{Name: "d", Required: none, Preferred: none, Placed: 1, Waiting: componentOf("d", none, none, 1, 1, gpus(8)).Waiting},
+				componentOf("p", none, none, 1, 1, gpus(8))}},
+			[]string{"d-0 InsufficientCapacity", "p-0 : a0"}, []string{"p-0 preempts 1 of x"},
+		},
 		"an anchored replica preempts inside its anchor only": {
 			twoRacks, []string{"a0 own 10 8", "a1 x 0 8", "b0 y 0 1", "b1 z 0 8"},
 			Demand{Levels: ls, Required: 1, Preferred: none, Anchor: topology.Path{"z", "r0"}, Priority: 10, Preempts: true, Components: []Component{componentOf("w", none, none, 1, 1, gpus(8))}},
