@@ -74,12 +74,18 @@ func together(replica placement.ReplicaResult) string {
 	return ""
 }
 
-// Parted are the released pods, by ID, of replicas that were never whole and of which the plan refuses the rest, and why.
+// Parted are the released pods, by ID, of replicas and base gangs that were never whole and of which the plan refuses the rest, and why.
 func (r *Request) Parted(a Answer) map[string]string {
 	parted := map[string]string{}
 	for _, w := range slices.Concat(a.Waiting, a.Surplus) {
+		if w.Refusal == nil {
+			continue
+		}
+		for _, pod := range r.rests[Key{w.Component, w.Ordinal}].open {
+			parted[topology.PodID(pod)] = fmt.Sprintf("the rest of the base gang of %s finds no capacity: %s", pod.Name, w.String())
+		}
 		half, is := r.halves[Key{w.Component, w.Ordinal}]
-		if w.Refusal == nil || !is || !half.neverWhole() {
+		if !is || !half.neverWhole() {
 			continue
 		}
 		for _, pod := range half.open {
@@ -94,6 +100,9 @@ func (r *Request) Parted(a Answer) map[string]string {
 // Halves are the gangs of which a part is released and the rest is not, and which were never whole, by name.
 func (r *Request) Halves() []string {
 	var gangs []string
+	for _, rest := range r.rests {
+		gangs = append(gangs, rest.gang)
+	}
 	for _, half := range r.halves {
 		for _, pod := range half.open {
 			if gang := pod.Annotations[render.AnnotationGang]; gang != "" && half.neverWhole() {

@@ -63,6 +63,8 @@ type Request struct {
 	surplus map[Key]bool
 	// halves are complete replicas of which some pods are open and others gated.
 	halves map[Key]replicaState
+	// rests are the gated replicas of a base gang that is released in part.
+	rests map[Key]begunBase
 	// awaiting is what replicas wait for whose pods have scheduling gates of other controllers; held are the gated pods of Unadmitted, by ID.
 	awaiting map[Key]string
 	held     map[string]*corev1.Pod
@@ -80,7 +82,8 @@ func NewRequest(o Observation) *Request {
 	r := &Request{
 		Gated: map[string]*corev1.Pod{}, incomplete: map[Key]bool{}, gangs: map[Key]string{}, replacing: map[string]bool{},
 		surplus: map[Key]bool{},
-		halves:  map[Key]replicaState{}, left: map[Key]left{}, awaiting: map[Key]string{}, held: map[string]*corev1.Pod{},
+		halves:  map[Key]replicaState{}, rests: map[Key]begunBase{}, left: map[Key]left{}, awaiting: map[Key]string{},
+		held:       map[string]*corev1.Pod{},
 		objections: o.Objections, idle: o.Idle, failing: o.Failing, preempting: o.Preempting, notEnding: o.NotEnding, stayed: o.Avoid,
 		Graph: placement.Demand{Name: o.DGD.Name, Required: topology.NoLevel, Preferred: topology.NoLevel, Refused: o.Refused},
 	}
@@ -97,6 +100,7 @@ func NewRequest(o Observation) *Request {
 		}
 	}
 	r.anchorGraph(states)
+	r.findBegunBase(groups, states)
 	r.allowCreations(states)
 	for _, sg := range groups {
 		if render.Gated(sg) {
@@ -169,14 +173,15 @@ func (r *Request) setConstraint(groups []*trellisv1alpha1.ScalingGroup) {
 	}
 }
 
-// anchorGraph reads the graph domain from the path pinned on active members (docs/placement.md#which-domain).
+// anchorGraph reads the graph domain from the path pinned on active members (docs/placement.md#which-domain). A replica that is being
+// replaced is none: when its pods are gone, the rest would be in a domain in which it may not fit.
 func (r *Request) anchorGraph(states map[string][]replicaState) {
 	if r.Graph.Required == topology.NoLevel {
 		return
 	}
 	for _, component := range slices.Sorted(maps.Keys(states)) {
 		for _, state := range states[component] {
-			if state.sits() && len(state.path) > r.Graph.Required {
+			if state.sits() && !state.replaced() && len(state.path) > r.Graph.Required {
 				r.Graph.Anchor = state.path.Truncate(r.Graph.Required)
 				return
 			}

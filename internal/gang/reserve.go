@@ -4,6 +4,9 @@
 package gang
 
 import (
+	"cmp"
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
@@ -69,34 +72,40 @@ func reserve(c *topology.Cluster, sg *trellisv1alpha1.ScalingGroup, place placem
 	}
 }
 
-// ReserveRest reserves capacity for the gated pods of replicas of which others are released, as after a restart in the middle of a
-// release, and returns them by ID. They are planned like others that wait; until then no one else may have it.
-func ReserveRest(c *topology.Cluster, o Observation) []string {
+// ReserveRest reserves capacity for the gated pods of gangs of which others are released, as after a restart in the middle of a release,
+// and returns the names of their gangs by ID. They are planned like others that wait; until then no one else may have it.
+func ReserveRest(c *topology.Cluster, o Observation) map[string]string {
 	r := NewRequest(o)
-	var rest []string
+	rest := map[string]string{}
 	for i := range r.Graph.Components {
-		for _, replica := range r.Graph.Components[i].Waiting {
-			if _, half := r.halves[Key{r.Graph.Components[i].Name, replica.Ordinal}]; !half {
+		component := &r.Graph.Components[i]
+		for _, replica := range component.Waiting {
+			key := Key{component.Name, replica.Ordinal}
+			_, half := r.halves[key]
+			base := r.rests[key]
+			if !half && base.gang == "" {
 				continue
 			}
 			for _, pod := range replica.Pods {
-				rest = append(rest, pod.ID)
+				rest[pod.ID] = cmp.Or(base.gang, r.gangs[key])
 			}
-			place := r.Graph.PlaceOf(r.Graph.Components[i].Name)
-			if reserveRest(c, place, replica.Anchor, replica.Pods) {
-				continue
+			g := placement.Group{Required: topology.NoLevel, Preferred: topology.NoLevel, Within: replica.Anchor}
+			if !half {
+				g.Required, g.Within = component.Required, r.Graph.Anchor
 			}
-			for j := range replica.Pods {
-				reserveRest(c, place, replica.Anchor, replica.Pods[j:j+1])
-			}
+			reserveRest(c, r.Graph.PlaceOf(component.Name), g, replica.Pods)
 		}
 	}
 	return rest
 }
 
-func reserveRest(c *topology.Cluster, place placement.Place, within topology.Path, pods []placement.Pod) bool {
-	_, refusal := placement.PlanGroup(c, place.Levels, place.NodeSelector, &placement.Group{
-		Required: topology.NoLevel, Preferred: topology.NoLevel, Within: within, Pods: pods,
-	}, placement.Options{})
-	return refusal == nil
+// reserveRest reserves for all pods of a replica, or else for those that fit.
+func reserveRest(c *topology.Cluster, place placement.Place, g placement.Group, pods []placement.Pod) {
+	for _, some := range append([][]placement.Pod{pods}, slices.Collect(slices.Chunk(pods, 1))...) {
+		g.Pods = some
+		_, refusal := placement.PlanGroup(c, place.Levels, place.NodeSelector, &g, placement.Options{})
+		if refusal == nil && len(some) == len(pods) {
+			return
+		}
+	}
 }

@@ -221,3 +221,18 @@ func TestWhatFollowsABaseGangIsScaledIn(t *testing.T) {
 		t.Errorf("%d pods are held for; reserved: %v", n, w.reserved())
 	}
 }
+
+// What is held for replicas that follow a base gang is given back when that could not be created: both are planned again.
+func TestWhatFollowsABaseGangThatFails(t *testing.T) {
+	w, x := newCreating(t), plannedBase(1)
+	w.host("a2", "a", 1)
+	x.Groups[1].Spec.Replicas = 2
+	w.ask(x.Groups...)
+	w.look(x)
+	w.creations.Fail(w.offerOf(x.Groups[0]))
+	w.ask(x.Groups...)
+	w.look(x)
+	if n := len(w.s.ledger.holds.byPod); n != 0 || len(w.reserved()) != 0 {
+		t.Errorf("%d pods are held for; reserved: %v", n, w.reserved())
+	}
+}

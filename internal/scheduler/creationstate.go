@@ -96,7 +96,7 @@ type Want struct {
 	Ordinal int32
 	// Unseen: pods of it exist by a read past the cache, and the cache does not show them yet. It has begun, and stays as it is.
 	Unseen bool
-	// More: further replicas of the group are wanted than are asked for at once.
+	// More: further replicas, which the group is not to run without, are wanted than are asked for at once.
 	More bool
 	// Pods returns the pods of the replica by index, as the API server will store them, without Trellis' gate. They become those of the
 	// creations.

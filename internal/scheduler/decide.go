@@ -107,6 +107,9 @@ func (l *ledger) pauses(o gang.Observation, failed backoff, d *decision) (code, 
 
 // plan runs the planner and turns its answer into releases. A base gang that is not fully created yet is only waited for.
 func (l *ledger) plan(ctx context.Context, o gang.Observation, r *gang.Request, d *decision) {
+	if o.Unfinished == gang.AfterDeletion { // what was to follow is planned with the gang again
+		l.holds.endFollowing(l.cluster, d.graph, nil)
+	}
 	if o.Unfinished != "" {
 		l.awaitCreation(r, d, o.Unfinished)
 		return
@@ -125,6 +128,7 @@ func (l *ledger) plan(ctx context.Context, o gang.Observation, r *gang.Request, 
 	if r.WaitsForCreation(&planned) {
 		l.cluster.Rollback()
 		l.holds.restore(l.cluster)
+		l.holds.endFollowing(l.cluster, d.graph, nil)
 		l.awaitCreation(r, d, gang.BeingCreated)
 		d.asksMore = true
 		return

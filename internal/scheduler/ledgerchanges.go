@@ -250,13 +250,13 @@ func overtaken(err error) bool {
 	return errors.Is(err, provider.ErrPodGone) || errors.Is(err, provider.ErrElsewhere) || errors.Is(err, provider.ErrStale)
 }
 
-// restGivenBack ends the reservations of gated pods of a graph whose gang was evicted.
-func (l *ledger) restGivenBack(pods []*corev1.Pod) {
+// restGivenBack ends the reservations of gated pods whose gang was evicted.
+func (l *ledger) restGivenBack(pods []*corev1.Pod, gangs map[string]eviction) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, pod := range pods {
 		id := topology.PodID(pod)
-		if r := l.pods.of(id); r.failed || r.begun && !r.releasing {
+		if r := l.pods.of(id); gangs[r.gang].why != "" && (r.failed || r.begun && !r.releasing) {
 			l.giveBack(id)
 		}
 	}

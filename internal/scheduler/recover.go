@@ -12,7 +12,7 @@ import (
 )
 
 // recoverAll rebuilds the reservations of every graph before anything is planned: pods that an earlier leader released and that are
-// not bound yet own their capacity, and then what is still gated of their replicas.
+// not bound yet own their capacity, and then what is still gated of their gangs.
 func (s *Scheduler) recoverAll(ctx context.Context) error {
 	graphs := &nvidiav1beta1.DynamoGraphDeploymentList{}
 	if err := s.objects.reader.List(ctx, graphs); err != nil {
@@ -33,9 +33,9 @@ func (s *Scheduler) recoverAll(ctx context.Context) error {
 // reserveReleased reserves for pods that an earlier leader released and that are not bound yet.
 func (l *ledger) reserveReleased(o gang.Observation) { gang.Reserve(l.cluster, o) }
 
-// reserveRest reserves for what is still gated of replicas of which pods are released.
+// reserveRest reserves for what is still gated of gangs of which pods are released.
 func (l *ledger) reserveRest(o gang.Observation) {
-	for _, id := range gang.ReserveRest(l.cluster, o) {
-		l.pods.change(id, func(r *released) { r.begun = true })
+	for id, of := range gang.ReserveRest(l.cluster, o) {
+		l.pods.change(id, func(r *released) { r.begun, r.gang = true, of })
 	}
 }

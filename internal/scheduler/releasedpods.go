@@ -28,6 +28,8 @@ type released struct {
 	// begun: another pod of its gang is released, so a release that fails does not cost it its capacity. failed: its release has failed, and
 	// is not tried again yet.
 	begun, failed bool
+	// gang that it was first to be released with, while it is begun.
+	gang string
 	// stuck: it is unschedulable, as its scheduler reports on it. objected: the provider's scheduler objects to it in objects of its own.
 	stuck, objected against
 	// anywhere is since when its scheduler has refused it wherever it is to go.
@@ -79,7 +81,7 @@ func (a *against) set(said, node string, now time.Time) {
 }
 
 // visible ends what is followed of a release that the API shows by now.
-func (r *released) visible() { r.releasing, r.domain, r.begun, r.failed = false, nil, false, false }
+func (r *released) visible() { r.releasing, r.domain, r.begun, r.gang, r.failed = false, nil, false, "", false }
 
 // bound ends what is followed until the pod is bound.
 func (r *released) bound() { r.at, r.preempting = time.Time{}, false }

@@ -103,7 +103,7 @@ func TestNothingIsRememberedOfAPodThatIsGone(t *testing.T) {
 				_, r := draw(rt)
 				l.notReleased(r.Pod, rapid.Bool().Draw(rt, "begun"), rapid.SampledFrom([]error{errors.New("no"), provider.ErrElsewhere}).Draw(rt, "why"))
 			},
-			"given back": func(*rapid.T) { l.restGivenBack(seen.Pods) },
+			"given back": func(*rapid.T) { l.restGivenBack(seen.Pods, gangs) },
 			"later":      func(*rapid.T) { b.pass(40 * time.Second) },
 			"": func(rt *rapid.T) {
 				if n := b.empties(); n > 0 {

@@ -32,6 +32,7 @@ func (s *Scheduler) requeue(ctx context.Context, o gang.Observation, gangs map[s
 	for _, pod := range evict {
 		s.evict(ctx, o, pod)
 	}
+	s.ledger.restGivenBack(o.Pods, gangs)
 	return len(gangs) > 0
 }
 

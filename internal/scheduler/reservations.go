@@ -4,6 +4,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"math"
 
 	corev1 "k8s.io/api/core/v1"
@@ -37,7 +38,7 @@ func (l *ledger) trackParted(o gang.Observation, d *decision) {
 func (l *ledger) begin(pods []gang.Release) {
 	for _, r := range pods {
 		if id := topology.PodID(r.Pod); l.pods.of(id).releasing {
-			l.pods.change(id, func(r *released) { r.begun = true })
+			l.pods.change(id, func(p *released) { p.begun, p.gang = true, cmp.Or(p.gang, r.Pin.Gang) })
 		}
 	}
 }

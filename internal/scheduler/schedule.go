@@ -24,7 +24,6 @@ func (s *Scheduler) schedule(ctx context.Context, dgd *nvidiav1beta1.DynamoGraph
 	}
 	s.askProvider(ctx, &o)
 	if s.requeueStuck(ctx, o) {
-		s.ledger.restGivenBack(o.Pods)
 		return // the pods' deletion brings us back
 	}
 	d, err := s.decideNow(ctx, &o)
@@ -33,7 +32,6 @@ func (s *Scheduler) schedule(ctx context.Context, dgd *nvidiav1beta1.DynamoGraph
 		return
 	}
 	if s.requeue(ctx, o, d.evicted) {
-		s.ledger.restGivenBack(o.Pods)
 		return
 	}
 	for _, g := range gangsOf(o, d.releases, placerOf(s.providers, o)) {

@@ -66,13 +66,13 @@ func (r *Reconciler) place(ctx context.Context, o observed, s *steps) error {
 	if err != nil {
 		return err
 	}
-	names := map[types.NamespacedName]bool{}
+	names, more := map[types.NamespacedName]bool{}, s.more && len(o.replicas)+len(fresh) < int(render.MinAvailable(o.sg))
 	for _, ordinal := range slices.Sorted(maps.Keys(fresh)) {
 		one := fresh[ordinal]
 		for _, pod := range one.pods {
 			names[client.ObjectKeyFromObject(pod)] = true
 		}
-		wants = append(wants, scheduler.Want{Ordinal: ordinal, More: s.more, Pods: func() []*corev1.Pod { return r.asStored(one) }})
+		wants = append(wants, scheduler.Want{Ordinal: ordinal, More: more, Pods: func() []*corev1.Pod { return r.asStored(one) }})
 	}
 	r.takeAnswers(r.Creations.Ask(o.sg, wants), fresh, names, s)
 	return nil

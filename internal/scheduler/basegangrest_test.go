@@ -1,0 +1,124 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/provider"
+	"github.com/trellis-k8s/trellis/internal/render"
+)
+
+// ofTwoComponents is a graph in one rack, of which rack a has two hosts: alpha has two replicas and omega one, each of one pod.
+func ofTwoComponents() gang.Observation {
+	o := asking(2, 0, 0)
+	o.Groups = nil
+	for _, of := range []struct {
+		name     string
+		replicas int32
+	}{{"alpha", 2}, {"omega", 1}} {
+		sg := newGroup(of.name, of.replicas, 1, frozen("rack", ""))
+		sg.Name, sg.UID, sg.Spec.Graph = "g2-"+of.name, types.UID("g2-"+of.name), "g2"
+		o.Groups = append(o.Groups, sg)
+		for ordinal := range of.replicas {
+			pod := withGPU(newPod(sg, ordinal, 0))
+			pod.CreationTimestamp = metav1.Time{Time: begin}
+			o.Pods = append(o.Pods, pod)
+		}
+	}
+	return o
+}
+
+// beginning is a loop that has room for the base gang of ofTwoComponents, of which it cannot release omega.
+func beginning(t *testing.T) (*bench, *opening, gang.Observation) {
+	b := newBench(t, Options{RequeueAfter: 30 * time.Second})
+	b.taken("b0", "b1")
+	p, o := &opening{b: b, failing: "g2-omega-0", err: errors.New("denied by a policy")}, ofTwoComponents()
+	b.s.objects.reader, b.s.providers = graphs{"g2": o}, provider.New(provider.Options{}, provider.All{Placers: []provider.Placer{p}})
+	b.s.queue.add(clientKey(o))
+	b.settle()
+	if render.GateClosed(o.Pods[0]) || !render.GateClosed(o.Pods[1]) || !render.GateClosed(o.Pods[2]) {
+		t.Fatal("not alpha-0 alone is released")
+	}
+	o.Pods[0].Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Time{Time: begin}}}
+	return b, p, o
+}
+
+// A further replica of a component does not get the capacity of the part of the base gang whose release failed.
+func TestABaseGangThatHasBegunComesFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, p, o := beginning(t)
+		p.failing = ""
+		b.pass(retryAfter)
+		b.settle()
+		if render.GateClosed(o.Pods[2]) || !render.GateClosed(o.Pods[1]) {
+			t.Error("alpha-1 has the capacity of omega-0")
+		}
+	})
+}
+
+// A base gang of which a component is never released, or finds no capacity, is evicted as a unit.
+func TestABaseGangThatStaysInPartIsEvicted(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(b *bench, p *opening, o gang.Observation)
+		least  time.Duration
+		want   int
+	}{
+		"never released": {func(*bench, *opening, gang.Observation) {}, servedPatience * 30 * time.Second, 1},
+		"no capacity": {func(b *bench, _ *opening, o gang.Observation) {
+			b.host(b.nodeOf(o.Pods[2]), "elsewhere", 1)
+		}, 30 * time.Second, 1},
+		"a member was lost since": {func(b *bench, _ *opening, o gang.Observation) {
+			b.host(b.nodeOf(o.Pods[2]), "elsewhere", 1)
+			o.Pods[2].UID = "successor"
+		}, time.Hour, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b, p, o := beginning(t)
+				tc.change(b, p, o)
+				for len(p.taken) == 0 && b.clock.Since(begin) < time.Hour {
+					b.pass(time.Second)
+					b.settle()
+				}
+				if waited := b.clock.Since(begin); len(p.taken) != tc.want || tc.want > 0 && p.taken[0] != "g2-alpha-0" || waited < tc.least ||
+					tc.want > 0 && waited > tc.least+lastRetry {
+					t.Errorf("evicted after %s: %v", waited, p.taken)
+				}
+				if n := b.count(func(r *released) bool { return r.begun }); tc.want > 0 && n > 0 {
+					t.Errorf("%d pods keep capacity for the gang", n)
+				}
+			})
+		})
+	}
+}
+
+// The operator was started again in the middle of the release of a base gang: no one is planned onto the hosts of the rest.
+func TestTheRestOfABaseGangIsRecovered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, _, o := beginning(t)
+		for _, lost := range []bool{false, true} {
+			b := newBench(t, Options{})
+			b.taken("b0", "b1")
+			b.s.objects.reader = graphs{"g2": o}
+			b.s.podSet(nil, o.Pods[0])
+			want := "holds 0 of 1"
+			if lost {
+				o.Pods[2].UID, want = "successor", "rack a"
+			}
+			if err := b.s.recoverAll(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			b.expect("an older graph", asking(1, 1, 0), want)
+		}
+	})
+}
