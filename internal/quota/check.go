@@ -62,8 +62,8 @@ type Waits struct{ Keep, Retry, Most time.Duration }
 // DefaultWaits are what Trellis waits.
 var DefaultWaits = Waits{Keep: time.Minute, Retry: time.Minute, Most: 30 * time.Minute}
 
-// Checked are the Workloads of a deployment that have quota and AdmissionChecks, and of which a pod may not run yet. Kueue removes the gates
-// of pods one by one after it has admitted a Workload, so their places are needed until the last of them.
+// Checked are the Workloads of a deployment that have quota and AdmissionChecks, and of which a pod may not run yet. Kueue removes the
+// gates of pods one by one after it has admitted a Workload, so their places are needed until the last of them.
 func (o *Observation) Checked() []*Workload {
 	held := map[string]bool{}
 	for _, pod := range o.Pods {

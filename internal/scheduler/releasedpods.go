@@ -81,7 +81,9 @@ func (a *against) set(said, node string, now time.Time) {
 }
 
 // visible ends what is followed of a release that the API shows by now.
-func (r *released) visible() { r.releasing, r.domain, r.begun, r.gang, r.failed = false, nil, false, "", false }
+func (r *released) visible() {
+	r.releasing, r.domain, r.begun, r.gang, r.failed = false, nil, false, "", false
+}
 
 // bound ends what is followed until the pod is bound.
 func (r *released) bound() { r.at, r.preempting = time.Time{}, false }

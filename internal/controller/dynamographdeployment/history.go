@@ -214,7 +214,7 @@ func (h *history) noteInput(ctx context.Context) error {
 
 // noteServing notes that the generation that runs is rolled out and serves: an abort prefers it to those that never did.
 func (h *history) noteServing(ctx context.Context) error {
-	return h.note(ctx, render.AnnotationRolledOut, "true", func(revision *appsv1.ControllerRevision) bool { return revision.Name == h.serving })
+	return h.note(ctx, render.AnnotationRolledOut, "true", func(r *appsv1.ControllerRevision) bool { return r.Name == h.serving })
 }
 
 // note an annotation of one generation. One that the cache does not show yet gets it later.

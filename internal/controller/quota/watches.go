@@ -36,7 +36,7 @@ func (r *Reconciler) deploymentOf(ctx context.Context, o client.Object) []reconc
 	return []reconcile.Request{{NamespacedName: graph}}
 }
 
-// concernedBy are the deployments that a change of a provider concerns: one, or all that are in a queue, or of which a pod or a Workload is.
+// concernedBy are the deployments that a change of a provider concerns: one, or all that are, or were, in a queue.
 func (r *Reconciler) concernedBy(ctx context.Context, change client.Object) []reconcile.Request {
 	if name, one := provider.GraphOf(change); one {
 		return []reconcile.Request{{NamespacedName: name}}
