@@ -1,0 +1,37 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+func (l *ledger) nodeChanged(old, node *corev1.Node) {
+	if old != nil && SameCapacity(old, node) {
+		return // a heartbeat
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.cluster.SetNode(node)
+	l.nodeDiffers(old, node)
+}
+
+// SameCapacity reports whether two states of a node mean the same to the planner.
+func SameCapacity(a, b *corev1.Node) bool {
+	return a.Spec.Unschedulable == b.Spec.Unschedulable && topology.Ready(a) == topology.Ready(b) &&
+		maps.Equal(a.Labels, b.Labels) && equality.Semantic.DeepEqual(a.Spec.Taints, b.Spec.Taints) &&
+		equality.Semantic.DeepEqual(a.Status.Allocatable, b.Status.Allocatable)
+}
+
+func (l *ledger) nodeGone(node *corev1.Node) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.cluster.DeleteNode(node.Name)
+	l.nodeDiffers(node, nil)
+}

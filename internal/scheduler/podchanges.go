@@ -1,0 +1,43 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// podChanged counts every pod of the cluster and follows our own ones from gate to node. What it frees is found by the cluster cache.
+func (l *ledger) podChanged(pod *corev1.Pod) {
+	id, now := topology.PodID(pod), l.clock.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.past[id] {
+		return
+	}
+	l.takeOver(pod)
+	l.holds.trackPreempted(pod, now)
+	l.noteOwn(pod)
+	switch {
+	case pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed:
+		l.uncount(pod, id)
+	case pod.Spec.NodeName != "":
+		l.cluster.SetPod(pod)
+		l.observeBound(id)
+	}
+	l.served.see(pod)
+	l.pods.follow(pod, id, now)
+}
+
+func (l *ledger) podGone(pod *corev1.Pod) {
+	id := topology.PodID(pod)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.past[id] {
+		delete(l.past, id)
+		return
+	}
+	l.gone(pod, id)
+}
