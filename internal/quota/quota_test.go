@@ -241,6 +241,12 @@ func TestReport(t *testing.T) {
 				set(one, workloadAdmitted, metav1.ConditionTrue, "")
 			}
 		}, "QuotaReserved", "all 2 Workloads have quota in queue q"},
+		"the deployment has moved to another queue": {func(w *world) {
+			for _, one := range w.workloads {
+				set(one, workloadAdmitted, metav1.ConditionTrue, "")
+			}
+			w.workloads[1].Spec.QueueName = "former"
+		}, "QuotaReserved", "all 2 Workloads have quota in queue q; 1 have it in queue former, which the deployment named before"},
 		"Kueue places, too": {func(w *world) {
 			w.workloads[0].Status.Admission = &Admission{ClusterQueue: "cq", PodSetAssignments: []PodSetAssignment{{TopologyAssignment: map[string]any{"levels": nil}}}}
 		}, "FlavorHasTopology", "use a flavor without one"},

@@ -121,7 +121,18 @@ func (o *Observation) sum() Report {
 			"%d of %d Workloads have quota in queue %s; Workload %s does not exist yet", admitted, all, o.Queue(), missing[0])}
 	}
 	return Report{Reserved: true, Reason: nvidiav1beta1.ReasonQuotaReserved, Message: fmt.Sprintf(
-		"all %d Workloads have quota in queue %s%s", all, o.Queue(), o.saysUnused())}
+		"all %d Workloads have quota in queue %s%s%s", all, o.Queue(), saysElsewhere(list, o.Queue()), o.saysUnused())}
+}
+
+// saysElsewhere reports which Workloads have quota in another queue, which the deployment named when they got it; "" where none has. Kueue
+// does not move a Workload that has quota.
+func saysElsewhere(list []*Workload, queue string) string {
+	elsewhere := slices.DeleteFunc(slices.Clone(list), func(w *Workload) bool { return w.Spec.QueueName == queue })
+	if len(elsewhere) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %d have it in queue %s, which the deployment named before, until all their pods are deleted", len(elsewhere),
+		elsewhere[0].Spec.QueueName)
 }
 
 // saysUnused reports which quota nothing uses, and how it is given back; "" where all is used.
