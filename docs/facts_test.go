@@ -107,7 +107,7 @@ func TestHashLeavesOutWhatThePageSays(t *testing.T) {
 	list, _, _ = strings.Cut(list, "\n- ")
 	found := 0
 	for path, file := range sources(t, "internal/render") {
-		if filepath.Base(path) != "input.go" {
+		if filepath.Base(path) != "templateinput.go" {
 			continue
 		}
 		ast.Inspect(file, func(n ast.Node) bool {

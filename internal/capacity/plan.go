@@ -43,8 +43,8 @@ type Observation struct {
 	Gangs        []Gang
 	Placeholders []Placeholder
 	Requests     []Request
-	// Unknown are the deployments of which it is not known yet what waits: what is asked for their gangs stays.
-	Unknown map[types.UID]bool
+	// Unplanned are the deployments of which it is not known what waits: what is asked for their gangs stays for a time.
+	Unplanned map[types.UID]bool
 }
 
 // Ask is what is to be created for a gang.
@@ -74,6 +74,8 @@ type Steps struct {
 	DeleteRequests     []Request
 	// Asked are the gangs that capacity is asked for now.
 	Asked []*Gang
+	// Kept are the deployments that capacity is asked for without that it is known what waits.
+	Kept map[types.UID]bool
 	// Refused gangs are not asked for, and GivenUp are those whose ask ends now without success.
 	Refused, GivenUp []Note
 	// Next is when to look again without an event; the zero time: not before one.
@@ -112,7 +114,8 @@ func (p *Planner) Plan(o Observation, now time.Time) Steps {
 			strings.Compare(a.Name, b.Name))
 	})
 	r := &round{planner: p, now: now, existing: existingOf(o), wanted: map[string]bool{}}
-	r.keepUnknown(o)
+	r.steps.Kept = map[types.UID]bool{}
+	r.keepUnplanned(o)
 	for _, standing := range []bool{true, false} { // what is asked for keeps its share
 		for i := range gangs {
 			if name := gangs[i].Ask(); r.existing[name].exists() == standing {
@@ -122,26 +125,6 @@ func (p *Planner) Plan(o Observation, now time.Time) Steps {
 	}
 	r.deleteRest(o)
 	return r.steps
-}
-
-// keepUnknown keeps what is asked for gangs of deployments that a new leader has not planned yet.
-func (r *round) keepUnknown(o Observation) {
-	keep := func(ask string, graph types.UID) bool {
-		if !o.Unknown[graph] {
-			return false
-		}
-		r.wanted[ask] = true
-		r.at(r.now.Add(Settle))
-		return true
-	}
-	for _, one := range o.Placeholders {
-		if keep(one.Ask, one.Graph) {
-			r.pods++
-		}
-	}
-	for _, one := range o.Requests {
-		keep(one.Ask, one.Graph)
-	}
 }
 
 // forget drops what is remembered of gangs that do not wait any more, but for pauses: a gang that is recreated for a moment has not been

@@ -49,7 +49,7 @@ type world struct {
 	gangs        []Gang
 	placeholders []Placeholder
 	requests     []Request
-	unknown      map[types.UID]bool
+	unplanned    map[types.UID]bool
 }
 
 func newWorld(maxPods int, gangs ...Gang) *world {
@@ -58,7 +58,7 @@ func newWorld(maxPods int, gangs ...Gang) *world {
 
 // step plans and does what is planned.
 func (w *world) step() Steps {
-	s := w.planner.Plan(Observation{Gangs: w.gangs, Placeholders: w.placeholders, Requests: w.requests, Unknown: w.unknown}, w.now)
+	s := w.planner.Plan(Observation{Gangs: w.gangs, Placeholders: w.placeholders, Requests: w.requests, Unplanned: w.unplanned}, w.now)
 	for _, one := range s.DeletePlaceholders {
 		w.placeholders = slices.DeleteFunc(w.placeholders, func(p Placeholder) bool { return p.Name == one.Name })
 	}
@@ -302,19 +302,26 @@ func TestAnAskEndsOnce(t *testing.T) {
 
 // A new leader finds what is asked for, and since when.
 func TestNewLeader(t *testing.T) {
-	w := newWorld(64, waits("a", 1))
+	w := newWorld(1, waits("a", 1))
 	w.step()
 	w.now = w.now.Add(Patience / 2)
 	w.planner = Planner{Limits: w.planner.Limits}
 	waiting := w.gangs
-	w.gangs, w.unknown = nil, map[types.UID]bool{"a": true}
+	w.gangs, w.unplanned = nil, map[types.UID]bool{"a": true}
 	w.expect(t, "another leader, which has not planned the deployment", "")
-	if s := w.step(); s.Next.IsZero() {
-		t.Error("it is not looked at again")
+	if s := w.step(); s.Next.IsZero() || !s.Kept["a"] {
+		t.Errorf("it is looked at again at %s, and kept are %v", s.Next, s.Kept)
 	}
-	w.gangs, w.unknown = waiting, nil
+	w.gangs, w.unplanned = waiting, nil
 	w.expect(t, "it has", "")
+	w.unplanned = map[types.UID]bool{"a": true}
+	w.expect(t, "a part of it is not planned, and counts once", "")
+	w.unplanned = nil
 	w.now = w.now.Add(Patience / 2)
+	w.gangs, w.unplanned = nil, map[types.UID]bool{"a": true}
+	before := slices.Clone(w.placeholders)
+	w.expect(t, "it is never planned", "-1")
+	w.gangs, w.unplanned, w.placeholders = waiting, nil, before
 	w.expect(t, "patience ends when it would have", "-1; given up a: it was not placed within 15m0s; it is asked for again after 5m0s")
 }
 

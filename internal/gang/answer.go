@@ -4,8 +4,10 @@
 package gang
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -97,11 +99,14 @@ func (r *Request) Parted(a Answer) map[string]string {
 	return parted
 }
 
-// Halves are the gangs of which a part is released and the rest is not, and which were never whole, by name.
-func (r *Request) Halves() []string {
+// Halves are the gangs of which a part is released and the rest is not, and which were never whole, by name. A base gang is one when its
+// first pod was bound, or created where none is, before a time: releases of earlier gangs may have failed until then.
+func (r *Request) Halves(before time.Time) []string {
 	var gangs []string
 	for _, rest := range r.rests {
-		gangs = append(gangs, rest.gang)
+		if slices.ContainsFunc(rest.open, func(pod *corev1.Pod) bool { return !cmp.Or(boundAt(pod), &pod.CreationTimestamp).After(before) }) {
+			gangs = append(gangs, rest.gang)
+		}
 	}
 	for _, half := range r.halves {
 		for _, pod := range half.open {

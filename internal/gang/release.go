@@ -4,6 +4,7 @@
 package gang
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 
@@ -50,7 +51,8 @@ func name(dgd string, members ...placement.ReplicaResult) string {
 // Releases sends one replica's pods to their planned nodes, by path labels, and by host where the labels alone would not do
 // (docs/providers.md#gates). base is the name of the base gang; c is the cluster that the replica was planned on.
 func (r *Request) Releases(c *topology.Cluster, replica placement.ReplicaResult, base string) []Release {
-	gang := r.gangs[Key{replica.Component, replica.Ordinal}]
+	key := Key{replica.Component, replica.Ordinal}
+	gang := cmp.Or(r.gangs[key], r.rests[key].gang)
 	if gang == "" && replica.Base {
 		gang = base
 	}

@@ -90,7 +90,12 @@ func ReserveRest(c *topology.Cluster, o Observation) map[string]string {
 				rest[pod.ID] = cmp.Or(base.gang, r.gangs[key])
 			}
 			g := placement.Group{Required: topology.NoLevel, Preferred: topology.NoLevel, Within: replica.Anchor}
-			if !half {
+			g.Apart, g.On = component.Apart, replica.On
+			switch {
+			case half:
+			case len(component.Anchor) > 0: // single-node replicas share their domain
+				g.Within = component.Anchor
+			default:
 				g.Required, g.Within = component.Required, r.Graph.Anchor
 			}
 			reserveRest(c, r.Graph.PlaceOf(component.Name), g, replica.Pods)

@@ -12,9 +12,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Checked is what came of looking for the place of a Workload: why it has none, or "" where all its pods have one. For identifies the pods,
-// as they will be, that it was looked for: see quota.Promise.
-type Checked struct{ Why, For string }
+// Checked is what came of looking for the place of a Workload: why it has none, or "" where all its pods have one. Fingerprint
+// identifies the pods that it was looked for, and what they will be: see quota.Promise.
+type Checked struct{ Why, Fingerprint string }
 
 // Waiting is one replica that is not placed yet, and why.
 type Waiting struct {

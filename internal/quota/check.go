@@ -147,7 +147,7 @@ func (o *Observation) Verdicts(s Search) (verdicts []Verdict, again time.Duratio
 func (o *Observation) settle(v *Verdict, c *CheckState, s *Search) time.Duration {
 	w := v.Workload
 	checked := s.Result.Checked[w.Name]
-	if current := checked.For == s.Promises[w.Name].For(w.Name, o.Pods); current && checked.Why == "" && o.allThere(w) {
+	if current := checked.Fingerprint == s.Promises[w.Name].Fingerprint(w.Name, o.Pods); current && checked.Why == "" && o.allThere(w) {
 		c.State, c.Message, c.LastTransitionTime = CheckReady, "a place for all pods is reserved", metav1.NewTime(s.Now)
 		return 0
 	}

@@ -45,7 +45,7 @@ func searched(o *Observation, why *string) Search {
 	w := o.Workloads[0]
 	s := Search{Checks: map[string]bool{"place": true}, Waits: DefaultWaits, Now: noon, Promises: map[string]Promise{w.Name: {"main": Addition{}}}}
 	if why != nil {
-		s.Result.Checked = map[string]gang.Checked{w.Name: {Why: *why, For: s.Promises[w.Name].For(w.Name, o.Pods)}}
+		s.Result.Checked = map[string]gang.Checked{w.Name: {Why: *why, Fingerprint: s.Promises[w.Name].Fingerprint(w.Name, o.Pods)}}
 	}
 	return s
 }

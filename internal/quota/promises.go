@@ -101,9 +101,9 @@ func (p *Promises) Of(graph types.NamespacedName) map[string]Promise {
 	return maps.Clone(p.byGraph[graph])
 }
 
-// For identifies the pods of a Workload that wait for their admission alone, and what Kueue will add to them: an answer about others is
-// out of date.
-func (p Promise) For(workload string, pods []*corev1.Pod) string {
+// Fingerprint identifies the pods of a Workload that wait for their admission alone, and what Kueue will add to them: an answer about
+// others is out of date.
+func (p Promise) Fingerprint(workload string, pods []*corev1.Pod) string {
 	var uids []string
 	for _, pod := range pods {
 		if WorkloadOf(pod) == workload && pod.DeletionTimestamp == nil && HeldAlone(pod) {

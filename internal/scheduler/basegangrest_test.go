@@ -63,6 +63,9 @@ func TestABaseGangThatHasBegunComesFirst(t *testing.T) {
 		if render.GateClosed(o.Pods[2]) || !render.GateClosed(o.Pods[1]) {
 			t.Error("alpha-1 has the capacity of omega-0")
 		}
+		if of := render.AnnotationGang; o.Pods[0].Annotations[of] != o.Pods[2].Annotations[of] {
+			t.Error("the rest is of another gang, which is evicted without the first part")
+		}
 	})
 }
 

@@ -37,7 +37,7 @@ func (l *ledger) decideAbout(ctx context.Context, of *gang.Observation, d *decis
 	l.holds.endFollowing(l.cluster, d.graph, r.Graph.Components)
 	d.result = gang.Result{
 		UID: o.DGD.UID, Creating: r.Creating, Wanted: r.Wanted, Placed: r.Placed, Domain: r.Graph.Anchor, Waiting: slices.Concat(r.Blocked,
-			r.Refused),
+			r.Refused), Checked: d.promised.withoutPlaces(),
 	}
 	l.awaitAdmission(r, d)
 	l.endRefused(r, failed, d)
@@ -208,7 +208,7 @@ func (l *ledger) endRefused(r *gang.Request, failed backoff, d *decision) {
 	if !failed.repeated() || now.Sub(failed.since) < servedPatience*l.options.RequeueAfter {
 		return
 	}
-	for _, half := range r.Halves() {
+	for _, half := range r.Halves(now.Add(-servedPatience * l.options.RequeueAfter)) {
 		d.evict(half, eviction{reason: gang.CodeReleaseRefused, why: failed.message})
 		failed.since = now
 	}

@@ -132,8 +132,10 @@ type plannedCreation struct {
 // promised is what of a graph is planned before Kueue admits it: its place is reserved, and nothing of it is released
 // (docs/quotas.md#a-place-before-admission).
 type promised struct {
-	// workloads are those of the pods, by pod ID, and looked identify what is planned of each of them.
-	workloads, looked map[string]string
+	// workloads are those of the pods that are to be planned, by pod ID.
+	workloads map[string]string
+	// fingerprints identify what is planned of each promised Workload.
+	fingerprints map[string]string
 	// kept are the replicas that were planned, and are not released.
 	kept []placement.ReplicaResult
 }

@@ -21,26 +21,28 @@ import (
 
 // promise shows the pods of an observation as they will be once Kueue has admitted the Workloads that wait for their place alone.
 func (l *ledger) promise(o *gang.Observation, graph types.NamespacedName) promised {
-	p, promises := promised{workloads: map[string]string{}, looked: map[string]string{}}, l.options.Promises.Of(graph)
+	p, promises := promised{workloads: map[string]string{}, fingerprints: map[string]string{}}, l.options.Promises.Of(graph)
 	if len(promises) == 0 {
 		return p
 	}
 	for name, promise := range promises {
-		p.looked[name] = promise.For(name, o.Pods)
+		p.fingerprints[name] = promise.Fingerprint(name, o.Pods)
 	}
 	o.Pods = slices.Clone(o.Pods)
 	for i, pod := range o.Pods {
 		name := quota.WorkloadOf(pod)
 		if admitted, is := promises[name].Admit(pod); is {
 			o.Pods[i] = admitted
-			p.workloads[topology.PodID(pod)] = name
+			if render.GateClosed(pod) { // others are not planned, and need no place
+				p.workloads[topology.PodID(pod)] = name
+			}
 		}
 	}
 	return p
 }
 
 // split takes the replicas out that are not released: those with a promised pod, and those that are placed together with one. Nothing is
-// released before the first replicas.
+// released before a base gang.
 func (p *promised) split(placed []placement.ReplicaResult) (released []placement.ReplicaResult) {
 	if len(p.workloads) == 0 {
 		return placed
@@ -99,7 +101,19 @@ func (l *ledger) reservePromised(r *gang.Request, d *decision) {
 	if len(p.kept) > 0 {
 		d.lookAt(now.Add(l.options.HoldFor / 2))
 	}
-	d.result.Checked = p.checked(r, has, d.result.Waiting)
+	maps.Copy(d.result.Checked, p.checked(r, has, d.result.Waiting))
+}
+
+// withoutPlaces are the Workloads of which no pod needs a place.
+func (p *promised) withoutPlaces() map[string]gang.Checked {
+	out := map[string]gang.Checked{}
+	for name, fingerprint := range p.fingerprints {
+		out[name] = gang.Checked{Fingerprint: fingerprint}
+	}
+	for _, name := range p.workloads {
+		delete(out, name)
+	}
+	return out
 }
 
 // checked are the Workloads whose places were looked for, and why those without have none.
@@ -109,11 +123,11 @@ func (p *promised) checked(r *gang.Request, has map[string]bool, waiting []gang.
 		name := p.workloads[id]
 		if has[id] {
 			if _, known := out[name]; !known {
-				out[name] = gang.Checked{For: p.looked[name]}
+				out[name] = gang.Checked{Fingerprint: p.fingerprints[name]}
 			}
 			continue
 		}
-		out[name] = gang.Checked{Why: whyWaits(r.Gated[id], waiting), For: p.looked[name]}
+		out[name] = gang.Checked{Why: whyWaits(r.Gated[id], waiting), Fingerprint: p.fingerprints[name]}
 	}
 	return out
 }

@@ -46,7 +46,7 @@ func TestAPlaceBeforeAdmission(t *testing.T) {
 	o := inWorkload(1, 2)
 	b, promises := promising(t, o, map[string]string{"r": "b"})
 	d := b.decide(o)
-	if checked, looked := d.result.Checked["w"]; !looked || checked.Why != "" || checked.For != promises.Of(clientKey(o))["w"].For("w", o.Pods) || len(d.releases) > 0 {
+	if checked, looked := d.result.Checked["w"]; !looked || checked.Why != "" || checked.Fingerprint != promises.Of(clientKey(o))["w"].Fingerprint("w", o.Pods) || len(d.releases) > 0 {
 		t.Fatalf("checked %v, released %v, waiting %v", d.result.Checked, d.releases, d.result.Waiting)
 	}
 	if !gang.OnlyAdmission(d.result.Waiting) || !strings.HasPrefix(d.result.Waiting[0].Message, "its place in z/b is reserved; waits for admission by") {
@@ -118,6 +118,38 @@ func TestNothingIsReleasedBeforeTheFirstReplicas(t *testing.T) {
 		}
 		if released := p.split(placed); len(released) != tc.released || len(released)+len(p.kept) != len(placed) && len(tc.promised) > 0 {
 			t.Errorf("%s: released %v, kept %v", name, released, p.kept)
+		}
+	}
+}
+
+// Pods of components without a constraint are not planned: a Workload has its place when the others have theirs, or when there are no
+// others.
+func TestPodsThatNeedNoPlace(t *testing.T) {
+	for name, tc := range map[string]struct {
+		labels  map[string]string
+		planned bool
+		has     bool
+	}{
+		"the others have a place": {map[string]string{"r": "b"}, true, true},
+		"the others have none":    {map[string]string{"r": "none"}, true, false},
+		"there are no others":     {nil, false, true},
+	} {
+		o := inWorkload(1, 2)
+		front := newGroup("front", 1, 1, nil)
+		front.Name, front.UID = "g1-front", "front"
+		pod := newPod(front, 0, 0)
+		pod.Labels["kueue.x-k8s.io/pod-group-name"] = "w"
+		pod.Annotations = o.Pods[0].Annotations
+		pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: quota.Gate}}
+		o.Groups, o.Pods = append(o.Groups, front), append(o.Pods, pod)
+		if !tc.planned {
+			o.Groups, o.Pods = o.Groups[1:], o.Pods[2:]
+		}
+		b, promises := promising(t, o, tc.labels)
+		d := b.decide(o)
+		checked, looked := d.result.Checked["w"]
+		if !looked || (checked.Why == "") != tc.has || checked.Fingerprint != promises.Of(clientKey(o))["w"].Fingerprint("w", o.Pods) {
+			t.Errorf("%s: %v, waiting %v", name, d.result.Checked, d.result.Waiting)
 		}
 	}
 }

@@ -28,7 +28,7 @@ type released struct {
 	// begun: another pod of its gang is released, so a release that fails does not cost it its capacity. failed: its release has failed, and
 	// is not tried again yet.
 	begun, failed bool
-	// gang that it was first to be released with, while it is begun.
+	// gang whose other pods are released, while it is begun.
 	gang string
 	// stuck: it is unschedulable, as its scheduler reports on it. objected: the provider's scheduler objects to it in objects of its own.
 	stuck, objected against

@@ -4,7 +4,6 @@
 package scheduler
 
 import (
-	"cmp"
 	"math"
 
 	corev1 "k8s.io/api/core/v1"
@@ -38,7 +37,7 @@ func (l *ledger) trackParted(o gang.Observation, d *decision) {
 func (l *ledger) begin(pods []gang.Release) {
 	for _, r := range pods {
 		if id := topology.PodID(r.Pod); l.pods.of(id).releasing {
-			l.pods.change(id, func(p *released) { p.begun, p.gang = true, cmp.Or(p.gang, r.Pin.Gang) })
+			l.pods.change(id, func(p *released) { p.begun, p.gang = true, r.Pin.Gang })
 		}
 	}
 }

@@ -150,6 +150,11 @@ func (r *Reconciler) report(steps capacity.Steps, all deployments) {
 			asked[g.Graph] = limit.Text(text+", "+g.String(), maxAsked)
 		}
 	}
+	for uid := range steps.Kept {
+		if name := client.ObjectKeyFromObject(all[uid]); asked[name] == "" {
+			asked[name] = "capacity is asked for, and stays asked for until the deployment is planned"
+		}
+	}
 	r.Results.Ask(asked)
 	for _, note := range steps.GivenUp {
 		r.Recorder.Eventf(all[note.Gang.UID], nil, corev1.EventTypeWarning, EventGivenUp, "RequestCapacity",

@@ -29,7 +29,7 @@ func (r *Reconciler) observe(ctx context.Context) (o capacity.Observation, all d
 	if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		return o, nil, fmt.Errorf("listing deployments: %w", err)
 	}
-	all, o.Unknown = deployments{}, map[types.UID]bool{}
+	all, o.Unplanned = deployments{}, map[types.UID]bool{}
 	for i := range list.Items {
 		dgd := &list.Items[i]
 		kind := capacity.KindOf(dgd.Annotations, r.Options.Preset)
@@ -40,7 +40,7 @@ func (r *Reconciler) observe(ctx context.Context) (o capacity.Observation, all d
 		if err != nil {
 			return o, nil, err
 		}
-		o.Unknown[dgd.UID] = !known
+		o.Unplanned[dgd.UID] = !known
 		all[dgd.UID], o.Gangs = dgd, append(o.Gangs, gangs...)
 	}
 	if o.Placeholders, err = r.placeholders(ctx); err != nil {
@@ -49,8 +49,8 @@ func (r *Reconciler) observe(ctx context.Context) (o capacity.Observation, all d
 	return o, all, r.observeRequests(ctx, &o)
 }
 
-// gangs of a deployment that wait for capacity. known is false until the deployment was planned since the operator started, with all that
-// has quota and waits for its place.
+// gangs of a deployment that wait for capacity. known is false while the deployment is not planned: since the operator started, or
+// with all that has quota and waits for its place.
 func (r *Reconciler) gangs(
 	ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, kind string,
 ) (gangs []capacity.Gang, known bool, err error) {

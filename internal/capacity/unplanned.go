@@ -1,0 +1,30 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package capacity
+
+import "k8s.io/apimachinery/pkg/types"
+
+// keepUnplanned keeps what is asked for gangs of deployments that were not planned since a start of the operator, or since their pods have
+// changed, for as long as an ask stands.
+func (r *round) keepUnplanned(o Observation) {
+	keep := func(ask string, graph types.UID) {
+		if !o.Unplanned[graph] || !r.now.Before(r.existing[ask].since.Add(Patience)) {
+			return
+		}
+		r.wanted[ask], r.steps.Kept[graph] = true, true
+		r.at(r.now.Add(Settle))
+	}
+	for _, one := range o.Placeholders {
+		keep(one.Ask, one.Graph)
+	}
+	for _, one := range o.Requests {
+		keep(one.Ask, one.Graph)
+	}
+	for i := range o.Gangs { // those that are looked at are counted then
+		delete(r.wanted, o.Gangs[i].Ask())
+	}
+	for ask := range r.wanted {
+		r.pods += len(r.existing[ask].names)
+	}
+}
