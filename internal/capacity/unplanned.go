@@ -8,8 +8,12 @@ import "k8s.io/apimachinery/pkg/types"
 // keepUnplanned keeps what is asked for gangs of deployments that were not planned since a start of the operator, or since their pods have
 // changed, for as long as an ask stands.
 func (r *round) keepUnplanned(o Observation) {
+	looked := map[string]bool{}
+	for i := range o.Gangs {
+		looked[o.Gangs[i].Ask()] = true
+	}
 	keep := func(ask string, graph types.UID) {
-		if !o.Unplanned[graph] || !r.now.Before(r.existing[ask].since.Add(Patience)) {
+		if looked[ask] || !o.Unplanned[graph] || !r.now.Before(r.existing[ask].since.Add(Patience)) {
 			return
 		}
 		r.wanted[ask], r.steps.Kept[graph] = true, true
@@ -20,9 +24,6 @@ func (r *round) keepUnplanned(o Observation) {
 	}
 	for _, one := range o.Requests {
 		keep(one.Ask, one.Graph)
-	}
-	for i := range o.Gangs { // those that are looked at are counted then
-		delete(r.wanted, o.Gangs[i].Ask())
 	}
 	for ask := range r.wanted {
 		r.pods += len(r.existing[ask].names)

@@ -39,7 +39,7 @@ func (r *Request) findBegunBase(groups []*trellisv1alpha1.ScalingGroup, states m
 		return
 	}
 	for i, member := range members {
-		if len(member.open) == 0 {
+		if len(member.open) == 0 && len(member.closed) > 0 { // one without pods was not of the gang: its component had 0 replicas
 			r.rests[keys[i]] = base
 		}
 	}

@@ -125,3 +125,19 @@ func TestTheRestOfABaseGangIsRecovered(t *testing.T) {
 		}
 	})
 }
+
+// A component that is scaled from 0 is not of the base gang that runs: the gang is not evicted for it.
+func TestAComponentFromZeroIsNotOfTheBaseGang(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, p, o := beginning(t)
+		p.failing = ""
+		b.pass(retryAfter)
+		b.settle()
+		zeta := newGroup("zeta", 1, 1, frozen("rack", ""))
+		zeta.Name, zeta.UID, zeta.Spec.Graph = "g2-zeta", "g2-zeta", "g2"
+		o.Groups = append(o.Groups, zeta)
+		if halves := gang.NewRequest(o).Halves(b.clock.Now()); len(halves) > 0 {
+			t.Errorf("halves: %v", halves)
+		}
+	})
+}

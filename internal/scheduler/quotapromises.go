@@ -31,11 +31,13 @@ func (l *ledger) promise(o *gang.Observation, graph types.NamespacedName) promis
 	o.Pods = slices.Clone(o.Pods)
 	for i, pod := range o.Pods {
 		name := quota.WorkloadOf(pod)
-		if admitted, is := promises[name].Admit(pod); is {
+		admitted, is := promises[name].Admit(pod)
+		if is {
 			o.Pods[i] = admitted
-			if render.GateClosed(pod) { // others are not planned, and need no place
-				p.workloads[topology.PodID(pod)] = name
-			}
+		}
+		// Pods without Trellis' gate are not planned, and need no place. Those with a gate of yet another controller have none for now.
+		if p.fingerprints[name] != "" && render.GateClosed(pod) && quota.Held(pod) && pod.DeletionTimestamp == nil {
+			p.workloads[topology.PodID(pod)] = name
 		}
 	}
 	return p

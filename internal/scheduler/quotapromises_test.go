@@ -129,12 +129,20 @@ func TestPodsThatNeedNoPlace(t *testing.T) {
 		labels  map[string]string
 		planned bool
 		has     bool
+		// gate of another controller that the planned pods have, too.
+		gate string
 	}{
-		"the others have a place": {map[string]string{"r": "b"}, true, true},
-		"the others have none":    {map[string]string{"r": "none"}, true, false},
-		"there are no others":     {nil, false, true},
+		"the others have a place": {map[string]string{"r": "b"}, true, true, ""},
+		"the others have none":    {map[string]string{"r": "none"}, true, false, ""},
+		"there are no others":     {nil, false, true, ""},
+		"another gate holds them": {map[string]string{"r": "b"}, true, false, "example.com/quota"},
 	} {
 		o := inWorkload(1, 2)
+		for _, pod := range o.Pods {
+			if tc.gate != "" {
+				pod.Spec.SchedulingGates = append(pod.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: tc.gate})
+			}
+		}
 		front := newGroup("front", 1, 1, nil)
 		front.Name, front.UID = "g1-front", "front"
 		pod := newPod(front, 0, 0)
@@ -148,7 +156,8 @@ func TestPodsThatNeedNoPlace(t *testing.T) {
 		b, promises := promising(t, o, tc.labels)
 		d := b.decide(o)
 		checked, looked := d.result.Checked["w"]
-		if !looked || (checked.Why == "") != tc.has || checked.Fingerprint != promises.Of(clientKey(o))["w"].Fingerprint("w", o.Pods) {
+		current := looked && checked.Fingerprint == promises.Of(clientKey(o))["w"].Fingerprint("w", o.Pods)
+		if current == (tc.gate != "") || (current && checked.Why == "") != tc.has {
 			t.Errorf("%s: %v, waiting %v", name, d.result.Checked, d.result.Waiting)
 		}
 	}

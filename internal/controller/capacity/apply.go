@@ -152,7 +152,7 @@ func (r *Reconciler) report(steps capacity.Steps, all deployments) {
 	}
 	for uid := range steps.Kept {
 		if name := client.ObjectKeyFromObject(all[uid]); asked[name] == "" {
-			asked[name] = "capacity is asked for, and stays asked for until the deployment is planned"
+			asked[name] = "capacity is asked for, and stays asked for while the deployment is not planned"
 		}
 	}
 	r.Results.Ask(asked)
