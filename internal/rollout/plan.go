@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/trellis-k8s/trellis/internal/bools"
 	"github.com/trellis-k8s/trellis/internal/limit"
 )
 
@@ -53,64 +52,6 @@ func (s *step) repair() {
 	for _, r := range s.in(func(r Replica) bool { return r.State == Broken }) {
 		s.remove(r.Ordinal, "%s", r.Why)
 	}
-}
-
-// scaleIn takes what is beyond the ceiling.
-func (s *step) scaleIn() {
-	ceiling := s.ceiling(s.replicas)
-	active := s.byLoss()
-	for _, r := range active[:max(0, len(active)-ceiling)] {
-		s.remove(r.Ordinal, "the component is scaled in: %d of %d replicas have to go, and this one %s", len(active)-ceiling, len(active),
-			lossOf(r))
-		s.plan.Remove[len(s.plan.Remove)-1].ScaleIn = true
-	}
-}
-
-// byLoss are the existing replicas by how little is lost with them. Those of the old generation that have to stay come last: the other
-// components serve with them.
-func (s *step) byLoss() []Replica {
-	active := s.in(Replica.active)
-	slices.SortFunc(active, compareLoss)
-	staying := s.staying()
-	slices.SortStableFunc(active, func(a, b Replica) int { return bools.Compare(staying[a.Ordinal], staying[b.Ordinal]) })
-	return active
-}
-
-// staying are the ordinals of the available replicas of older revisions that stay, however many others are available. Of a generation
-// never more stay than replicas are wanted: the step may be of a time when more were, and those beyond serve nothing.
-func (s *step) staying() map[int]bool {
-	out := map[int]bool{}
-	if s.Step == nil {
-		return out
-	}
-	of := map[string]int{}
-	stay := func(replicas int, is func(Replica) bool) {
-		found := s.in(func(r Replica) bool { return isAvailable(r) && r.Outdated && is(r) })
-		slices.SortFunc(found, func(a, b Replica) int { return compareLoss(b, a) })
-		for _, r := range found {
-			if replicas > 0 && of[r.Generation] < s.Replicas {
-				out[r.Ordinal] = true
-				of[r.Generation]++
-				replicas--
-			}
-		}
-	}
-	if len(s.Step.Of) == 0 {
-		stay(s.Step.Keep, func(Replica) bool { return true })
-	}
-	for _, kept := range s.Step.Of {
-		stay(kept.Replicas, func(r Replica) bool { return r.Generation == kept.Generation })
-	}
-	return out
-}
-
-func lossOf(r Replica) string {
-	what := [...]string{Partial: "is not whole yet", Waiting: "is not placed", Starting: "does not serve",
-		Available: "is the youngest"}[r.State]
-	if r.State == Available && r.Outdated {
-		return "runs an older revision"
-	}
-	return what
 }
 
 // roll replaces what is outdated: at once what does not serve (a half made replica would become whole with pods of two revisions), the
@@ -230,15 +171,3 @@ func namesOf(replicas []Replica) string {
 	}
 	return "replicas " + strings.Join(names, ", ")
 }
-
-// compareLoss orders replicas by how little is lost with them: those not placed first, then those that do not serve, then those of an
-// older revision, then the youngest.
-func compareLoss(a, b Replica) int {
-	return cmp.Or(
-		cmp.Compare(rank(a), rank(b)), bools.Compare(b.Outdated, a.Outdated),
-		cmp.Compare(b.Created, a.Created), cmp.Compare(b.Ordinal, a.Ordinal),
-	)
-}
-
-// rank: with Partial and Waiting ones nothing is lost at all.
-func rank(r Replica) State { return max(r.State, Waiting) }

@@ -23,10 +23,6 @@ const treesEvery = 10 * time.Minute
 // or the first one of a namespace, waits for no more than one round, however long the line is.
 const roundGraphs = 32
 
-// refreshAfter is how long after a change of a node the graphs that cannot use it are looked at nevertheless, so that what they say about
-// the closest domain is of today.
-const refreshAfter = 10 * time.Second
-
 // round puts graphs in line and looks at the first ones. The line holds what is due: higher priority first, and within one priority the
 // namespaces in turn.
 func (s *Scheduler) round(ctx context.Context, due []types.NamespacedName) {
@@ -89,29 +85,6 @@ func (s *Scheduler) dropUnusedTrees(ctx context.Context) {
 	if err != nil {
 		log.FromContext(ctx).Error(err, "reading from the cache which topologies are in use")
 	}
-}
-
-// wakeFreed makes those waiting graphs due that may use the capacity that has become free since the last time.
-func (s *Scheduler) wakeFreed() {
-	later := s.options.Clock.Now().Add(refreshAfter)
-	if !s.ledger.eachFreed(func(node string, mayUse func(types.NamespacedName, waiting) bool) {
-		s.queue.wakeFor(node, later, mayUse)
-	}) {
-		s.queue.wakeWaiting()
-	}
-}
-
-// stillMayUse reports whether a graph that was woken is to be planned now: those before it may have used what woke it.
-func (s *Scheduler) stillMayUse(name types.NamespacedName) bool {
-	nodes, always := s.queue.cause(name)
-	if always {
-		return true
-	}
-	if w, waits := s.queue.waitingFor(name); !waits || s.ledger.mayUseAny(name, w, nodes) {
-		return true
-	}
-	s.queue.addAt(name, s.options.Clock.Now().Add(refreshAfter))
-	return false
 }
 
 func (s *Scheduler) forgetGraph(name types.NamespacedName) {
