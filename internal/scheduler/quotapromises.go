@@ -36,7 +36,7 @@ func (l *ledger) promise(o *gang.Observation, graph types.NamespacedName) promis
 			o.Pods[i] = admitted
 		}
 		// Pods without Trellis' gate are not planned, and need no place. Those with a gate of yet another controller have none for now.
-		if p.fingerprints[name] != "" && render.GateClosed(pod) && quota.Held(pod) && pod.DeletionTimestamp == nil {
+		if _, promised := promises[name]; promised && render.GateClosed(pod) && quota.Held(pod) && pod.DeletionTimestamp == nil {
 			p.workloads[topology.PodID(pod)] = name
 		}
 	}

@@ -129,7 +129,7 @@ type history struct {
 	needed  map[string]bool
 }
 
-// isFirst reports whether the deployment has had no generation but the one that it wants, which does not serve yet.
+// isFirst reports whether the deployment has had no generation but the one that it wants, which does not serve yet and is not stored.
 func (h *history) isFirst(o observed) bool {
 	if control, _ := rollout.ControlOf(o.dgd); control.Aborted != "" || len(h.stored) > 0 || h.serving != "" {
 		return false

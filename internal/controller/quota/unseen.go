@@ -27,8 +27,8 @@ func (u *unseen) of(dgd types.NamespacedName) map[string]time.Time {
 	return names.(map[string]time.Time)
 }
 
-// known reports whether quota of a deployment was decided, and Workloads of it may be left. It may have left its queue before any status
-// says that it was in one.
+// known reports whether quota of a deployment was decided, and Workloads of it may be left. It may have left its queue before its
+// status reports the queue.
 func (u *unseen) known(dgd types.NamespacedName) bool {
 	_, known := u.byDeployment.Load(dgd)
 	return known
