@@ -76,47 +76,57 @@ func together(replica placement.ReplicaResult) string {
 	return ""
 }
 
-// Parted are the released pods, by ID, of replicas and base gangs that were never whole and of which the plan refuses the rest, and why.
+// Parted are the released pods, by ID, of replicas that were never whole and of which the plan refuses the rest, and why. For the rest of a
+// base gang that are all pods of the graph.
 func (r *Request) Parted(a Answer) map[string]string {
 	parted := map[string]string{}
 	for _, w := range slices.Concat(a.Waiting, a.Surplus) {
 		if w.Refusal == nil {
 			continue
 		}
-		for _, pod := range r.rests[Key{w.Component, w.Ordinal}].open {
-			parted[topology.PodID(pod)] = fmt.Sprintf("the rest of the base gang of %s finds no capacity: %s", pod.Name, w.String())
+		for _, pod := range annotated(r.rests[Key{w.Component, w.Ordinal}].together) {
+			parted[topology.PodID(pod)] = fmt.Sprintf("the rest of the base gang that %s goes with finds no capacity: %s", pod.Name, w.String())
 		}
 		half, is := r.halves[Key{w.Component, w.Ordinal}]
 		if !is || !half.neverWhole() {
 			continue
 		}
-		for _, pod := range half.open {
-			if pod.Annotations[render.AnnotationGang] != "" {
-				parted[topology.PodID(pod)] = fmt.Sprintf("the rest of the replica of %s finds no capacity: %s", pod.Name, w.Message)
-			}
+		for _, pod := range annotated(half.open) {
+			parted[topology.PodID(pod)] = fmt.Sprintf("the rest of the replica of %s finds no capacity: %s", pod.Name, w.Message)
 		}
 	}
 	return parted
 }
 
-// Halves are the gangs of which a part is released and the rest is not, and which were never whole, by name. A base gang is one when its
-// first pod was bound, or created where none is, before a time: releases of earlier gangs may have failed until then.
+// annotated are the pods whose release the cache shows with the name of their gang.
+func annotated(pods []*corev1.Pod) []*corev1.Pod {
+	return slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return pod.Annotations[render.AnnotationGang] == "" })
+}
+
+// Halves are the gangs of which a part is released and the rest is not, and which were never whole, by name. A base gang is one, with all
+// other gangs of its graph, when its first pod was bound, or created where none is, before a time: earlier releases may have failed until
+// then.
 func (r *Request) Halves(before time.Time) []string {
 	var gangs []string
 	for _, rest := range r.rests {
 		if slices.ContainsFunc(rest.open, func(pod *corev1.Pod) bool { return !cmp.Or(boundAt(pod), &pod.CreationTimestamp).After(before) }) {
-			gangs = append(gangs, rest.gang)
+			gangs = append(gangs, gangsOf(rest.together)...)
 		}
 	}
 	for _, half := range r.halves {
-		for _, pod := range half.open {
-			if gang := pod.Annotations[render.AnnotationGang]; gang != "" && half.neverWhole() {
-				gangs = append(gangs, gang)
-			}
+		if half.neverWhole() {
+			gangs = append(gangs, gangsOf(half.open)...)
 		}
 	}
 	slices.Sort(gangs)
 	return slices.Compact(gangs)
+}
+
+func gangsOf(pods []*corev1.Pod) (names []string) {
+	for _, pod := range annotated(pods) {
+		names = append(names, pod.Annotations[render.AnnotationGang])
+	}
+	return names
 }
 
 // Planned are the gated pods that have had their turn in a plan: all but those of Unmade replicas, and of replicas that are not placed yet.

@@ -19,6 +19,9 @@ import (
 type begunBase struct {
 	gang string
 	open []*corev1.Pod
+	// together are the released pods of the whole graph. Further replicas are released alongside the base gang, and would keep the graph in
+	// their domain without it.
+	together []*corev1.Pod
 }
 
 // findBegunBase looks for the base gang of released pods. Its name identifies the pods that it was released with, so the gated pods that
@@ -37,6 +40,11 @@ func (r *Request) findBegunBase(groups []*trellisv1alpha1.ScalingGroup, states m
 	}
 	if base.gang == "" || base.gang != name(r.Graph.Name, resultsOf(members)...) {
 		return
+	}
+	for _, sg := range groups {
+		for _, state := range states[sg.Spec.Service] {
+			base.together = append(base.together, state.open...)
+		}
 	}
 	for i, member := range members {
 		if len(member.open) == 0 && len(member.closed) > 0 { // one without pods was not of the gang: its component had 0 replicas

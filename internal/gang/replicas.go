@@ -79,9 +79,11 @@ func (r *Request) sortPod(
 }
 
 // superseded: a pod that was never released and is of an older revision. The scaling group controller recreates it at once, whatever the
-// strategy, since nothing is lost with it. Released meanwhile, it would be lost to its gang, and may not even suit it.
+// strategy, since nothing is lost with it. Released meanwhile, it would be lost to its gang, and may not even suit it. While the update is
+// paused nothing is recreated for it, and the pod is placed as it is.
 func superseded(sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod) bool {
-	return render.GateClosed(pod) && render.Outdated(sg, pod)
+	paused := sg.Spec.Step != nil && sg.Spec.Step.Paused
+	return !paused && render.GateClosed(pod) && render.Outdated(sg, pod)
 }
 
 // replaced: the scaling group controller takes it away and recreates it, whole.

@@ -36,6 +36,12 @@ func TestRequest(t *testing.T) {
 		}
 		return groups
 	}
+	pausing := func(groups []*trellisv1alpha1.ScalingGroup) []*trellisv1alpha1.ScalingGroup {
+		for _, sg := range groups {
+			sg.Spec.Step = &trellisv1alpha1.RolloutStep{Paused: true}
+		}
+		return groups
+	}
 
 	cases := map[string]struct {
 		groups    []*trellisv1alpha1.ScalingGroup
@@ -177,6 +183,17 @@ func TestRequest(t *testing.T) {
 				`front required=-1 anchor="" placed=0 waits(0 pods=1 anchor="" hint="")`,
 				`work required=1 anchor="" placed=0 waits(0 pods=2 anchor="" hint="")`,
 				"1 incomplete",
+			},
+		},
+		"while the update is paused it is placed as it is": {
+			groups: pausing(mixed(1)), profile: profile,
+			pods: func(g []*trellisv1alpha1.ScalingGroup) []*corev1.Pod {
+				return []*corev1.Pod{outdated(newPod(g[0], 0, 0)), newPod(g[1], 0, 0), newPod(g[1], 0, 1)}
+			},
+			want: []string{
+				`graph anchor="" creating=false placed 0 of 2`,
+				`front required=-1 anchor="" placed=0 waits(0 pods=1 anchor="" hint="")`,
+				`work required=1 anchor="" placed=0 waits(0 pods=2 anchor="" hint="")`,
 			},
 		},
 		"a single-node service with a level of its own is anchored by its running replicas": {

@@ -5,6 +5,7 @@ package scheduler
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -40,16 +41,29 @@ func ofTwoComponents() gang.Observation {
 
 // beginning is a loop that has room for the base gang of ofTwoComponents, of which it cannot release omega.
 func beginning(t *testing.T) (*bench, *opening, gang.Observation) {
+	b, p, o := beginningOn(t)
+	if !render.GateClosed(o.Pods[1]) {
+		t.Fatal("alpha-1 is released")
+	}
+	return b, p, o
+}
+
+// beginningOn is the same with further hosts in the rack.
+func beginningOn(t *testing.T, hosts ...string) (*bench, *opening, gang.Observation) {
 	b := newBench(t, Options{RequeueAfter: 30 * time.Second})
+	for _, host := range hosts {
+		b.host(host, "a", 1)
+	}
 	b.taken("b0", "b1")
 	p, o := &opening{b: b, failing: "g2-omega-0", err: errors.New("denied by a policy")}, ofTwoComponents()
 	b.s.objects.reader, b.s.providers = graphs{"g2": o}, provider.New(provider.Options{}, provider.All{Placers: []provider.Placer{p}})
 	b.s.queue.add(clientKey(o))
 	b.settle()
-	if render.GateClosed(o.Pods[0]) || !render.GateClosed(o.Pods[1]) || !render.GateClosed(o.Pods[2]) {
-		t.Fatal("not alpha-0 alone is released")
+	if render.GateClosed(o.Pods[0]) || !render.GateClosed(o.Pods[2]) {
+		t.Fatal("alpha-0 is not released, or omega-0 is")
 	}
-	o.Pods[0].Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Time{Time: begin}}}
+	bound := corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Time{Time: begin}}
+	o.Pods[0].Status.Conditions = []corev1.PodCondition{bound}
 	return b, p, o
 }
 
@@ -65,6 +79,76 @@ func TestABaseGangThatHasBegunComesFirst(t *testing.T) {
 		}
 		if of := render.AnnotationGang; o.Pods[0].Annotations[of] != o.Pods[2].Annotations[of] {
 			t.Error("the rest is of another gang, which is evicted without the first part")
+		}
+	})
+}
+
+// A further replica is released alongside the part of the base gang. It is evicted with that, or the graph would not leave its domain.
+func TestReplicasAlongsideABaseGangInPart(t *testing.T) {
+	for name, tc := range map[string]struct{ noCapacity, later bool }{
+		"never released": {}, "no capacity": {noCapacity: true}, "no capacity, released later than the base gang": {true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b, p, o := beginningOn(t, "a2")
+				if render.GateClosed(o.Pods[1]) {
+					t.Fatal("alpha-1 is not released")
+				}
+				if tc.noCapacity {
+					b.host(b.nodeOf(o.Pods[2]), "elsewhere", 1)
+				}
+				b.pass(20 * time.Second)
+				b.settle()
+				if tc.later {
+					b.s.ledger.pods.change(string(o.Pods[1].UID), func(r *released) { r.parted.since = b.clock.Now().Add(10 * time.Second) })
+				}
+				for len(p.taken) == 0 && b.clock.Since(begin) < time.Hour {
+					b.pass(time.Second)
+					b.settle()
+				}
+				if slices.Sort(p.taken); !slices.Equal(p.taken, []string{"g2-alpha-0", "g2-alpha-1"}) {
+					t.Errorf("evicted: %v", p.taken)
+				}
+			})
+		})
+	}
+}
+
+// What was released of a base gang is lost otherwise than by an eviction: the rest keeps no capacity for it while its successor is not created.
+func TestTheRestOfALostBaseGangHoldsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, _, o := beginning(t)
+		if b.nodeOf(o.Pods[2]) == "" {
+			t.Fatal("omega-0 has no reservation")
+		}
+		lost := o.Pods[0]
+		o.Pods = o.Pods[1:]
+		b.s.objects.reader = graphs{"g2": o}
+		b.s.podGone(lost)
+		b.s.queue.add(clientKey(o))
+		b.settle()
+		if node := b.nodeOf(o.Pods[1]); node != "" {
+			t.Errorf("omega-0 has a reservation on %s", node)
+		}
+	})
+}
+
+// The successor of what was released makes another base gang. When no pod of it can be released, it keeps no capacity.
+func TestAnotherBaseGangHasNotBegun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, _, o := beginning(t)
+		lost := o.Pods[0]
+		next := withGPU(newPod(o.Groups[0], 0, 0))
+		next.UID, next.CreationTimestamp = "successor", metav1.Time{Time: begin.Add(time.Hour)}
+		o.Pods[0] = next
+		b.s.objects.reader = graphs{"g2": o}
+		b.s.podGone(lost)
+		b.s.queue.add(clientKey(o))
+		b.settle()
+		for _, pod := range o.Pods {
+			if node := b.nodeOf(pod); node != "" {
+				t.Errorf("%s has a reservation on %s", pod.Name, node)
+			}
 		}
 	})
 }

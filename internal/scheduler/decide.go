@@ -64,6 +64,7 @@ func (l *ledger) decideAbout(ctx context.Context, of *gang.Observation, d *decis
 func (l *ledger) request(o *gang.Observation, d *decision) (*gang.Request, backoff) {
 	l.endIdleReservations(*o, d)
 	l.pods.resume(o.Pods)
+	l.forsakenGivenBack(o.Pods)
 	o.Releasing, o.Idle = l.pods.observed(o.Pods)
 	o.Failing = l.failures[d.graph].why()
 	o.Preempting, o.NotEnding, o.Avoid = l.preemptingOf(o.Pods), l.notEnding(o.Pods, d), l.avoided.of(d.graph, l.cluster)

@@ -56,6 +56,7 @@ func (l *ledger) stuckGangs(o gang.Observation) (gangs map[string]eviction, w wa
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	gangs, name, now := map[string]eviction{}, client.ObjectKeyFromObject(o.DGD), l.clock.Now()
+	parts := false
 	for _, pod := range o.Pods {
 		if gang.Leaving(pod) {
 			continue // it may end late, and others of the graph wait
@@ -67,11 +68,15 @@ func (l *ledger) stuckGangs(o gang.Observation) (gangs map[string]eviction, w wa
 			w.at(name, earlier(due, now.Add(l.options.RequeueAfter)))
 		default:
 			gangs[pod.Annotations[render.AnnotationGang]] = e
+			parts = parts || l.pods.of(topology.PodID(pod)).parted.why != ""
 			if e.reason == ReasonVictimsStayed {
 				node, _ := l.victimsOf(pod)
 				l.avoided.add(name, gang.Of(pod), node)
 			}
 		}
+	}
+	if parts {
+		l.withOtherParts(o.Pods, gangs)
 	}
 	return gangs, w
 }

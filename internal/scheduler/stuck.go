@@ -66,6 +66,17 @@ func (l *ledger) evictionReason(pod *corev1.Pod) string {
 	return gang.CodeSchedulerRefuses
 }
 
+// withOtherParts adds the gangs of all pods whose rest finds no capacity. When the first of them is evicted the graph is planned without it,
+// and the others would keep the graph where they are.
+func (l *ledger) withOtherParts(pods []*corev1.Pod, gangs map[string]eviction) {
+	for _, pod := range pods {
+		of, why := pod.Annotations[render.AnnotationGang], l.pods.of(topology.PodID(pod)).parted.why
+		if _, ours := gangs[of]; !ours && why != "" && !gang.Leaving(pod) {
+			gangs[of] = eviction{reason: ReasonUnschedulable, why: why}
+		}
+	}
+}
+
 // toEvict notes that the pods of gangs are requeued, and returns those that are not evicted yet. A pod that is gone meanwhile takes no
 // capacity and has no record, and none is made for it.
 func (l *ledger) toEvict(pods []*corev1.Pod, gangs map[string]eviction) (evict []*corev1.Pod) {
