@@ -324,6 +324,21 @@ func TestNewLeader(t *testing.T) {
 	w.expect(t, "patience ends when it would have", "-1; given up a: it was not placed within 15m0s; it is asked for again after 5m0s")
 }
 
+// A new leader counts what an autoscaler is asked for by ProvisioningRequests of deployments that are not planned yet.
+func TestNewLeaderCountsRequests(t *testing.T) {
+	requested, next := waits("a", 2), waits("b", 2)
+	requested.Kind = KindProvisioningRequest
+	w := newWorld(3, requested)
+	w.step()
+	w.planner = Planner{Limits: w.planner.Limits}
+	w.gangs, w.unplanned = []Gang{next}, map[types.UID]bool{"a": true}
+	w.expect(t, "another leader has planned b only", "")
+	w.gangs, w.unplanned = nil, nil
+	w.expect(t, "a does not wait", "-1")
+	w.gangs = []Gang{next}
+	w.expect(t, "the bound is free", "+b 2")
+}
+
 func TestIsPlaceholder(t *testing.T) {
 	pod := func(namespace, ask string, priority int32) *corev1.Pod {
 		p := &corev1.Pod{Spec: corev1.PodSpec{Priority: &priority}}

@@ -83,6 +83,8 @@ type Request struct {
 	Leaving bool
 	// Templates are the names of its PodTemplates.
 	Templates []string
+	// Pods is how many pods the autoscaler is asked for.
+	Pods int
 	// Over is why the autoscaler does nothing for it any more; "" while it does.
 	Over string
 }
@@ -94,6 +96,7 @@ func (p *ProvisioningRequest) Observed() Request {
 		Created: p.CreationTimestamp.Time, Leaving: p.DeletionTimestamp != nil, Over: p.over(),
 	}
 	for _, set := range p.Spec.PodSets {
+		r.Pods += int(set.Count)
 		if name := set.PodTemplateRef.Name; strings.HasPrefix(name, p.Name+"-") { // else it is another's
 			r.Templates = append(r.Templates, name)
 		}

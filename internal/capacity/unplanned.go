@@ -23,7 +23,9 @@ func (r *round) keepUnplanned(o Observation) {
 		keep(one.Ask, one.Graph)
 	}
 	for _, one := range o.Requests {
-		keep(one.Ask, one.Graph)
+		if keep(one.Ask, one.Graph); r.wanted[one.Ask] {
+			r.pods += one.Pods
+		}
 	}
 	for ask := range r.wanted {
 		r.pods += len(r.existing[ask].names)

@@ -57,10 +57,10 @@ type Verdict struct {
 
 // Waits are how long quota is kept for a Workload that finds no place, and how long it is not asked for afterwards: doubled with each
 // retry, up to a most.
-type Waits struct{ Keep, Retry, Most time.Duration }
+type Waits struct{ Keep, Unplanned, Retry, Most time.Duration }
 
 // DefaultWaits are what Trellis waits.
-var DefaultWaits = Waits{Keep: time.Minute, Retry: time.Minute, Most: 30 * time.Minute}
+var DefaultWaits = Waits{Keep: time.Minute, Unplanned: 6 * time.Minute, Retry: time.Minute, Most: 30 * time.Minute}
 
 // Checked are the Workloads of a deployment that have quota and AdmissionChecks, and of which a pod may not run yet. Kueue removes the
 // gates of pods one by one after it has admitted a Workload, so their places are needed until the last of them.
@@ -110,17 +110,17 @@ func (w *Workload) Ours(checks map[string]bool) []CheckState {
 type Search struct {
 	// Checks that Trellis decides, by name.
 	Checks map[string]bool
-	// Promises are what Kueue will add to the pods of each Workload, by its name, and Since when this process first had their places looked
-	// for.
-	Promises map[string]Promise
-	Since    map[string]time.Time
-	Result   gang.Result
-	Waits    Waits
-	Now      time.Time
+	// Fingerprints identify the pods of each Workload, by its name, and Since is when this process first had their places looked for.
+	Fingerprints map[string]string
+	Since        map[string]time.Time
+	Result       gang.Result
+	Waits        Waits
+	Now          time.Time
 }
 
-// Verdicts decides the checks of a deployment's Workloads that are not admitted: Ready when a place is reserved, Retry when none was found
-// for so long and no autoscaler is asked for nodes, which has a bound of its own. again is when the next decision is due; zero for none.
+// Verdicts decides the checks of a deployment's Workloads that are not admitted: Ready when a place is reserved, Pending again when that is
+// lost before Kueue has admitted them, Retry when none was found for so long and no autoscaler is asked for nodes, which has a bound of its
+// own. again is when the next decision is due; zero for none.
 func (o *Observation) Verdicts(s Search) (verdicts []Verdict, again time.Duration) {
 	for _, w := range o.Checked() {
 		v, decided := Verdict{Workload: w, States: w.Ours(s.Checks)}, false
@@ -129,6 +129,7 @@ func (o *Observation) Verdicts(s Search) (verdicts []Verdict, again time.Duratio
 		}
 		for i := range v.States {
 			if v.States[i].State != CheckPending {
+				decided = s.lost(w, &v.States[i]) || decided
 				continue
 			}
 			left := o.settle(&v, &v.States[i], &s)
@@ -143,11 +144,28 @@ func (o *Observation) Verdicts(s Search) (verdicts []Verdict, again time.Duratio
 	return verdicts, again
 }
 
+// answer is what the scheduler found for a Workload. current: for the pods that the Workload has now.
+func (s *Search) answer(w *Workload) (checked gang.Checked, current bool) {
+	checked, is := s.Result.Checked[w.Name]
+	return checked, is && checked.Fingerprint == s.Fingerprints[w.Name]
+}
+
+// lost has a check that is Ready decided again when the Workload has lost its place before it was admitted: another check takes its time.
+func (s *Search) lost(w *Workload, c *CheckState) bool {
+	checked, current := s.answer(w)
+	if c.State != CheckReady || !current || checked.Why == "" {
+		return false
+	}
+	c.State, c.LastTransitionTime = CheckPending, metav1.NewTime(s.Now)
+	c.Message = "the place that was reserved is lost: " + checked.Why
+	return true
+}
+
 // settle decides one pending check, or returns how long it has time.
 func (o *Observation) settle(v *Verdict, c *CheckState, s *Search) time.Duration {
 	w := v.Workload
-	checked := s.Result.Checked[w.Name]
-	if current := checked.Fingerprint == s.Promises[w.Name].Fingerprint(w.Name, o.Pods); current && checked.Why == "" && o.allThere(w) {
+	checked, current := s.answer(w)
+	if current && checked.Why == "" && o.allThere(w) {
 		c.State, c.Message, c.LastTransitionTime = CheckReady, "a place for all pods is reserved", metav1.NewTime(s.Now)
 		return 0
 	}
@@ -155,7 +173,11 @@ func (o *Observation) settle(v *Verdict, c *CheckState, s *Search) time.Duration
 	if asked := s.Since[w.Name]; asked.After(since) { // the operator did not run, or it had not seen the quota
 		since = asked
 	}
-	if left := since.Add(s.Waits.Keep).Sub(s.Now); left > 0 {
+	keep, what := s.Waits.Keep, "no place was found"
+	if !current {
+		keep, what = s.Waits.Unplanned, "no place was looked for"
+	}
+	if left := since.Add(keep).Sub(s.Now); left > 0 {
 		return left
 	}
 	if s.Result.Asked != "" {
@@ -163,8 +185,8 @@ func (o *Observation) settle(v *Verdict, c *CheckState, s *Search) time.Duration
 	}
 	pause := s.Waits.Retry << min(ptr.Deref(c.RetryCount, 0), 10)
 	c.State, c.LastTransitionTime, c.RequeueAfterSeconds = CheckRetry, metav1.NewTime(s.Now), nil
-	c.Message = fmt.Sprintf("no place was found for %s, so the quota is given back: %s",
-		s.Waits.Keep, cmp.Or(checked.Why, "not all of its pods exist, or they are not planned yet"))
+	c.Message = fmt.Sprintf("%s for %s, so the quota is given back: %s",
+		what, keep, cmp.Or(checked.Why, "not all of its pods exist, or they are not planned yet"))
 	v.Pause = &Pause{Why: c.Message, Until: s.Now.Add(min(pause, s.Waits.Most))}
 	return 0
 }

@@ -43,9 +43,10 @@ func checked(t *testing.T) *world {
 // searched is a search at noon, whose answer about the first Workload is given; nil for none.
 func searched(o *Observation, why *string) Search {
 	w := o.Workloads[0]
-	s := Search{Checks: map[string]bool{"place": true}, Waits: DefaultWaits, Now: noon, Promises: map[string]Promise{w.Name: {"main": Addition{}}}}
+	s := Search{Checks: map[string]bool{"place": true}, Waits: DefaultWaits, Now: noon}
+	s.Fingerprints = map[string]string{w.Name: Promise{"main": Addition{}}.Fingerprint(w.Name, o.Pods)}
 	if why != nil {
-		s.Result.Checked = map[string]gang.Checked{w.Name: {Why: *why, Fingerprint: s.Promises[w.Name].Fingerprint(w.Name, o.Pods)}}
+		s.Result.Checked = map[string]gang.Checked{w.Name: {Why: *why, Fingerprint: s.Fingerprints[w.Name]}}
 	}
 	return s
 }
@@ -67,12 +68,13 @@ func TestVerdicts(t *testing.T) {
 		requeue int32
 		again   time.Duration
 	}{
-		"not looked at yet":            {after: 20 * time.Second, again: 40 * time.Second},
+		"not looked at yet":            {after: 20 * time.Second, again: 340 * time.Second},
+		"never looked at":              {after: 6 * time.Minute, want: CheckRetry, requeue: 60},
 		"it has a place":               {place: place, want: CheckReady},
 		"it has none":                  {place: full, after: 59 * time.Second, again: time.Second},
 		"it has had none for a minute": {place: full, after: time.Minute, want: CheckRetry, requeue: 60},
 		"it was looked for later":      {place: full, since: 30 * time.Second, after: time.Minute, again: 30 * time.Second},
-		"another pod has come since":   {place: place, stale: true, again: time.Minute},
+		"another pod has come since":   {place: place, stale: true, again: 6 * time.Minute},
 		"for the fourth time":          {change: retried(3), place: full, after: time.Minute, want: CheckRetry, requeue: 480},
 		"for the fortieth time":        {change: retried(39), place: full, after: time.Minute, want: CheckRetry, requeue: 1800},
 		"nodes are asked for":          {place: full, asked: "2 pods", after: 10 * time.Minute, again: time.Minute},
@@ -83,7 +85,11 @@ func TestVerdicts(t *testing.T) {
 			},
 			place: full, after: time.Hour + 10*time.Second, again: 50 * time.Second,
 		},
-		"it is decided":  {change: func(w *world) { w.workloads[0].Status.AdmissionChecks[1].State = CheckReady }, place: place},
+		"it is decided":     {change: func(w *world) { w.workloads[0].Status.AdmissionChecks[1].State = CheckReady }, place: place},
+		"it lost its place": {change: func(w *world) { w.workloads[0].Status.AdmissionChecks[1].State = CheckReady }, place: full, want: CheckPending},
+		"nothing is known of the place that it had": {
+			change: func(w *world) { w.workloads[0].Status.AdmissionChecks[1].State = CheckReady }, place: full, stale: true,
+		},
 		"it is admitted": {change: func(w *world) { set(w.workloads[0], workloadAdmitted, metav1.ConditionTrue, "") }, place: place},
 		"Kueue removes the gates": {change: func(w *world) {
 			set(w.workloads[0], workloadAdmitted, metav1.ConditionTrue, "")
@@ -105,7 +111,7 @@ func TestVerdicts(t *testing.T) {
 				s.Since = map[string]time.Time{w.workloads[0].Name: noon.Add(tc.since)}
 			}
 			if tc.stale {
-				w.pods[0].UID = "another"
+				s.Fingerprints[w.workloads[0].Name] = "another"
 			}
 			verdicts, again := o.Verdicts(s)
 			if again != tc.again {
@@ -126,7 +132,7 @@ func TestVerdicts(t *testing.T) {
 				if state.Name != "place" || state.State != tc.want || state.RequeueAfterSeconds != nil || pause != tc.requeue {
 					t.Errorf("verdict %+v, pause %d", state, pause)
 				}
-				if tc.want == CheckRetry && !strings.Contains(state.Message, "work-0: full") {
+				if tc.want == CheckRetry && tc.place != nil && !strings.Contains(state.Message, "work-0: full") {
 					t.Errorf("it says %q", state.Message)
 				}
 			}
@@ -231,17 +237,22 @@ func TestPromises(t *testing.T) {
 		promises map[string]Promise
 		told     int
 	}{{nil, 0}, {promise, 1}, {promise, 1}, {nil, 2}, {map[string]Promise{}, 2}} {
-		if p.Set(name, step.promises, noon); told != step.told || len(p.Of(name)) != len(step.promises) {
+		if p.Set(name, Look{Promises: step.promises}, noon); told != step.told || len(p.Of(name)) != len(step.promises) {
 			t.Errorf("step %d: told %d times, want %d; they are %v", i, told, step.told, p.Of(name))
 		}
 	}
-	if since := p.Set(name, promise, noon); since["w"] != noon {
-		t.Errorf("known since %v", since)
+	for i, step := range []struct {
+		prints string
+		asked  bool
+		again  bool
+	}{{again: true}, {}, {prints: "of other pods", again: true}, {prints: "of other pods"}, {"of other pods", true, true}, {"of other pods", false, true}, {prints: "of other pods"}} {
+		now := noon.Add(time.Duration(i) * time.Minute)
+		since := p.Set(name, Look{Promises: promise, Fingerprints: map[string]string{"w": step.prints}, Asked: step.asked}, now)
+		if again := since["w"].Equal(now); again != step.again {
+			t.Errorf("step %d: at %s it is looked for since %s", i, now, since["w"])
+		}
 	}
-	if since := p.Set(name, promise, noon.Add(time.Hour)); since["w"] != noon {
-		t.Errorf("still known since %v", since)
-	}
-	if p.Forget(name); p.Known(name) || p.Set(name, nil, noon) == nil || !p.Known(name) {
+	if p.Forget(name); p.Known(name) || p.Set(name, Look{}, noon) == nil || !p.Known(name) {
 		t.Error("known after it was forgotten, or not known when there is none")
 	}
 	var none *Promises

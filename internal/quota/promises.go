@@ -30,42 +30,51 @@ type Addition struct {
 // controller that reads Workloads sets them, and the scheduler plans by them. They live in memory, and are set anew after a start.
 type Promises struct {
 	mu      sync.Mutex
-	byGraph map[types.NamespacedName]map[string]Promise
-	since   map[types.NamespacedName]map[string]time.Time
+	byGraph map[types.NamespacedName]Look
 	changed func(types.NamespacedName)
+}
+
+// Look is what is known of a deployment whose Workloads wait for their places, by Workload.
+type Look struct {
+	Promises map[string]Promise
+	// Fingerprints of the pods that a place is looked for.
+	Fingerprints map[string]string
+	// Asked: an autoscaler is asked for nodes.
+	Asked bool
+	// since is when the place of each was first looked for, for these pods and without an autoscaler that is asked for nodes.
+	since map[string]time.Time
 }
 
 // NewPromises returns none.
 func NewPromises() *Promises {
-	return &Promises{
-		byGraph: map[types.NamespacedName]map[string]Promise{}, since: map[types.NamespacedName]map[string]time.Time{},
-		changed: func(types.NamespacedName) {},
-	}
+	return &Promises{byGraph: map[types.NamespacedName]Look{}, changed: func(types.NamespacedName) {}}
 }
 
 // OnChange has a function called, outside any lock, with a deployment whose promises have changed. It is to be called before the first Set.
 func (p *Promises) OnChange(changed func(types.NamespacedName)) { p.changed = changed }
 
-// Set replaces the promises of a deployment, by Workload, and returns since when each is known. A nil store keeps none.
-func (p *Promises) Set(graph types.NamespacedName, promises map[string]Promise, now time.Time) (since map[string]time.Time) {
+// Set replaces what is known of a deployment, and returns since when a place is looked for, by Workload. That begins again with other pods,
+// and when the last request to an autoscaler ends. A nil store keeps nothing.
+func (p *Promises) Set(graph types.NamespacedName, l Look, now time.Time) (since map[string]time.Time) {
 	if p == nil {
 		return nil
 	}
 	p.mu.Lock()
-	same := len(promises) == 0 && len(p.byGraph[graph]) == 0 || reflect.DeepEqual(p.byGraph[graph], promises)
-	since = make(map[string]time.Time, len(promises))
-	for name := range promises {
-		since[name] = now
-		if before, known := p.since[graph][name]; known {
-			since[name] = before
+	before := p.byGraph[graph]
+	same := len(l.Promises) == 0 && len(before.Promises) == 0 || reflect.DeepEqual(before.Promises, l.Promises)
+	l.since = make(map[string]time.Time, len(l.Promises))
+	for name := range l.Promises {
+		l.since[name] = now
+		if at, known := before.since[name]; known && !before.Asked && !l.Asked && before.Fingerprints[name] == l.Fingerprints[name] {
+			l.since[name] = at
 		}
 	}
-	p.byGraph[graph], p.since[graph] = promises, since
+	p.byGraph[graph] = l
 	p.mu.Unlock()
 	if !same {
 		p.changed(graph)
 	}
-	return since
+	return l.since
 }
 
 // Forget a deployment that is gone.
@@ -73,11 +82,10 @@ func (p *Promises) Forget(graph types.NamespacedName) {
 	if p == nil {
 		return
 	}
-	p.Set(graph, nil, time.Time{})
+	p.Set(graph, Look{}, time.Time{})
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.byGraph, graph)
-	delete(p.since, graph)
 }
 
 // Known reports whether the Workloads of a deployment were looked at since the operator started. A nil store knows that there are none.
@@ -87,7 +95,7 @@ func (p *Promises) Known(graph types.NamespacedName) bool {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	_, known := p.since[graph]
+	_, known := p.byGraph[graph]
 	return known
 }
 
@@ -98,7 +106,7 @@ func (p *Promises) Of(graph types.NamespacedName) map[string]Promise {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return maps.Clone(p.byGraph[graph])
+	return maps.Clone(p.byGraph[graph].Promises)
 }
 
 // Fingerprint identifies the pods of a Workload that wait for their admission alone, and what Kueue will add to them: an answer about

@@ -247,6 +247,10 @@ func TestReport(t *testing.T) {
 			}
 			w.workloads[1].Spec.QueueName = "former"
 		}, "QuotaReserved", "all 2 Workloads have quota in queue q; 1 have it in queue former, which the deployment named before"},
+		"it has moved before all had quota": {func(w *world) {
+			set(w.workloads[1], workloadAdmitted, metav1.ConditionTrue, "")
+			w.workloads[1].Spec.QueueName = "former"
+		}, "QuotaPending", "1 of 2 Workloads have quota in queue q; 1 have it in queue former, which the deployment named before"},
 		"Kueue places, too": {func(w *world) {
 			w.workloads[0].Status.Admission = &Admission{ClusterQueue: "cq", PodSetAssignments: []PodSetAssignment{{TopologyAssignment: map[string]any{"levels": nil}}}}
 		}, "FlavorHasTopology", "use a flavor without one"},

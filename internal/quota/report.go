@@ -111,14 +111,15 @@ func (o *Observation) sum() Report {
 	switch {
 	case first != nil:
 		return Report{Undecided: undecided, Reason: nvidiav1beta1.ReasonQuotaPending,
-			Message: fmt.Sprintf("%d of %d Workloads have quota in queue %s; Workload %s: %s%s",
-				admitted, all, o.Queue(), first.Name, limit.Text(first.why(), maxKueueMessage), o.saysDenied(first))}
+			Message: fmt.Sprintf("%d of %d Workloads have quota in queue %s%s; Workload %s: %s%s",
+				admitted, all, o.Queue(), saysElsewhere(list, o.Queue()), first.Name, limit.Text(first.why(), maxKueueMessage), o.saysDenied(first))}
 	case len(list) == 0:
 		return Report{Undecided: true, Reason: nvidiav1beta1.ReasonQuotaPending,
 			Message: "no Workload exists yet: quota is requested when the first pods exist"}
 	case admitted < all:
 		return Report{Undecided: true, Reason: nvidiav1beta1.ReasonQuotaPending, Message: fmt.Sprintf(
-			"%d of %d Workloads have quota in queue %s; Workload %s does not exist yet", admitted, all, o.Queue(), missing[0])}
+			"%d of %d Workloads have quota in queue %s%s; Workload %s does not exist yet",
+			admitted, all, o.Queue(), saysElsewhere(list, o.Queue()), missing[0])}
 	}
 	return Report{Reserved: true, Reason: nvidiav1beta1.ReasonQuotaReserved, Message: fmt.Sprintf(
 		"all %d Workloads have quota in queue %s%s%s", all, o.Queue(), saysElsewhere(list, o.Queue()), o.saysUnused())}
@@ -127,7 +128,7 @@ func (o *Observation) sum() Report {
 // saysElsewhere reports which Workloads have quota in another queue, which the deployment named when they got it; "" where none has. Kueue
 // does not move a Workload that has quota.
 func saysElsewhere(list []*Workload, queue string) string {
-	elsewhere := slices.DeleteFunc(slices.Clone(list), func(w *Workload) bool { return w.Spec.QueueName == queue })
+	elsewhere := slices.DeleteFunc(slices.Clone(list), func(w *Workload) bool { return w.Spec.QueueName == queue || !w.Admitted() })
 	if len(elsewhere) == 0 {
 		return ""
 	}

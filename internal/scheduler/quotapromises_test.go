@@ -37,7 +37,7 @@ func inWorkload(number int, pods int32) gang.Observation {
 func promising(t *testing.T, o gang.Observation, labels map[string]string) (*bench, *quota.Promises) {
 	promises := quota.NewPromises()
 	b := newBench(t, Options{Promises: promises})
-	promises.Set(clientKey(o), map[string]quota.Promise{"w": {"main": quota.Addition{NodeSelector: labels}}}, b.clock.Now())
+	promises.Set(clientKey(o), quota.Look{Promises: map[string]quota.Promise{"w": {"main": quota.Addition{NodeSelector: labels}}}}, b.clock.Now())
 	return b, promises
 }
 
@@ -75,7 +75,7 @@ func TestNoPlaceBeforeAdmission(t *testing.T) {
 func TestTheEndOfAPlaceBeforeAdmission(t *testing.T) {
 	for name, end := range map[string]func(b *bench, o gang.Observation, p *quota.Promises){
 		"the quota is lost": func(b *bench, o gang.Observation, p *quota.Promises) {
-			p.Set(clientKey(o), nil, b.clock.Now())
+			p.Set(clientKey(o), quota.Look{}, b.clock.Now())
 			b.decide(o)
 		},
 		"it expires": func(b *bench, _ gang.Observation, _ *quota.Promises) {

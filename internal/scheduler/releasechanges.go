@@ -123,26 +123,6 @@ func overtaken(err error) bool {
 	return errors.Is(err, provider.ErrPodGone) || errors.Is(err, provider.ErrElsewhere) || errors.Is(err, provider.ErrStale)
 }
 
-// forsakenGivenBack ends the reservations of gated pods whose gang has lost what was released of it: it does not continue, and its pods are
-// planned like others. While a release of the graph is under way the cache does not show what is released.
-func (l *ledger) forsakenGivenBack(pods []*corev1.Pod) {
-	released := map[string]bool{}
-	for _, pod := range pods {
-		if record := l.pods.of(topology.PodID(pod)); record.releasing && !record.begun {
-			return
-		}
-		if !gang.Leaving(pod) && !render.GateClosed(pod) {
-			released[pod.Annotations[render.AnnotationGang]] = true
-		}
-	}
-	for _, pod := range pods {
-		id := topology.PodID(pod)
-		if record := l.pods.of(id); record.begun && !record.releasing && !released[record.gang] {
-			l.giveBack(id)
-		}
-	}
-}
-
 // restGivenBack ends the reservations of gated pods whose gang was evicted.
 func (l *ledger) restGivenBack(pods []*corev1.Pod, gangs map[string]eviction) {
 	l.mu.Lock()

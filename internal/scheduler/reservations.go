@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -46,6 +47,26 @@ func (l *ledger) begin(pods []gang.Release) {
 func (l *ledger) giveBack(id string) {
 	l.pods.notReleased(id)
 	l.cluster.Forget(id)
+}
+
+// forsakenGivenBack ends the reservations of gated pods whose gang has lost what was released of it: it does not continue, and its pods are
+// planned like others. While a release of the graph is under way the cache does not show what is released.
+func (l *ledger) forsakenGivenBack(pods []*corev1.Pod) {
+	released := map[string]bool{}
+	for _, pod := range pods {
+		if record := l.pods.of(topology.PodID(pod)); record.releasing && !record.begun {
+			return
+		}
+		if !gang.Leaving(pod) && !render.GateClosed(pod) {
+			released[pod.Annotations[render.AnnotationGang]] = true
+		}
+	}
+	for _, pod := range pods {
+		id := topology.PodID(pod)
+		if record := l.pods.of(id); record.begun && !record.releasing && !released[record.gang] {
+			l.giveBack(id)
+		}
+	}
 }
 
 // uncount ends what a pod takes of its node, if anything: it has ended, or is gone. Its capacity is held from the first of both on, and

@@ -76,7 +76,7 @@ func TestFlavorOfAGangWithQuota(t *testing.T) {
 			Client: oneGroup{group: sg, pods: []corev1.Pod{*pod.DeepCopy()}}, Results: oneResult{Waiting: []gang.Waiting{refused}}, Promises: quota.NewPromises(),
 			Options: Options{Kinds: capacity.Kinds},
 		}
-		r.Promises.Set(name, tc.promises, time.Now())
+		r.Promises.Set(name, quota.Look{Promises: tc.promises}, time.Now())
 		gangs, known, err := r.gangs(t.Context(), dgd, capacity.KindPlaceholders)
 		if known != (tc.promises == nil) {
 			t.Errorf("%s: known is %v, though the answer is about no Workload", title, known)

@@ -55,14 +55,14 @@ type Checks struct {
 func (r *Reconciler) check(ctx context.Context, o *quota.Observation) (time.Duration, error) {
 	name, waiting := client.ObjectKeyFromObject(o.DGD), o.Checked()
 	if len(waiting) == 0 {
-		r.Checks.Promises.Set(name, nil, r.Checks.Clock.Now())
+		r.Checks.Promises.Set(name, quota.Look{}, r.Checks.Clock.Now())
 		return 0, nil
 	}
 	checks, err := r.Checks.names(ctx)
 	if err != nil {
 		return 0, err
 	}
-	promises := map[string]quota.Promise{}
+	look := quota.Look{Promises: map[string]quota.Promise{}, Fingerprints: map[string]string{}}
 	for _, w := range waiting {
 		if len(w.Ours(checks)) == 0 {
 			continue
@@ -71,11 +71,13 @@ func (r *Reconciler) check(ctx context.Context, o *quota.Observation) (time.Dura
 		if err != nil {
 			return 0, err
 		}
-		promises[w.Name] = quota.PromiseOf(w, flavors)
+		promise := quota.PromiseOf(w, flavors)
+		look.Promises[w.Name], look.Fingerprints[w.Name] = promise, promise.Fingerprint(w.Name, o.Pods)
 	}
-	s := quota.Search{Checks: checks, Promises: promises, Waits: r.Checks.Waits, Now: r.Checks.Clock.Now()}
-	s.Since = r.Checks.Promises.Set(name, promises, s.Now)
+	s := quota.Search{Checks: checks, Fingerprints: look.Fingerprints, Waits: r.Checks.Waits, Now: r.Checks.Clock.Now()}
 	s.Result, _ = r.Checks.Results.Get(name, o.DGD.UID)
+	look.Asked = s.Result.Asked != ""
+	s.Since = r.Checks.Promises.Set(name, look, s.Now)
 	verdicts, again := o.Verdicts(s)
 	var failures []error
 	for _, v := range verdicts {

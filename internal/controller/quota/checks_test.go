@@ -115,7 +115,7 @@ func TestRetryGivesQuotaBack(t *testing.T) {
 	}
 	r := &Reconciler{Client: c, Checks: Checks{
 		Live: c, Promises: quota.NewPromises(), Waits: quota.DefaultWaits, Clock: clocktesting.NewFakePassiveClock(noon),
-		Results: oneResult{Checked: map[string]gang.Checked{"w": {Why: "full"}}},
+		Results: oneResult{Checked: map[string]gang.Checked{"w": {Why: "full", Fingerprint: quota.Promise{}.Fingerprint("w", nil)}}},
 	}}
 	dgd := &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g"}}
 	look := func(after time.Duration) {

@@ -97,6 +97,24 @@ func Concerns(dgd *nvidiav1beta1.DynamoGraphDeployment) bool {
 		nvidiav1beta1.ConditionQuotaReserved) != nil
 }
 
+// mayHaveWorkloads reports whether there is something to do for a deployment. One that is in no queue may have Workloads: it can have left its queue
+// before its status had reported it, also before a start of the operator.
+func (r *Reconciler) mayHaveWorkloads(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) (bool, error) {
+	if dgd.DeletionTimestamp != nil {
+		return false, nil
+	}
+	name := client.ObjectKeyFromObject(dgd)
+	if Concerns(dgd) || r.unseen.known(name) {
+		return true, nil
+	}
+	own := r.Providers.Own(Name)
+	if own == nil { // no deployment is in a queue, as far as this process knows
+		return false, nil
+	}
+	left, err := Workloads(ctx, own, name, dgd.UID)
+	return len(left) > 0, err
+}
+
 // Reconcile compares the Workloads of a deployment with those that its pods name.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	dgd := &nvidiav1beta1.DynamoGraphDeployment{}
@@ -109,13 +127,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if joined, err := r.join(ctx, dgd); joined || err != nil {
 		return ctrl.Result{}, err // the deployment's event requeues it
 	}
-	if dgd.DeletionTimestamp != nil || !Concerns(dgd) && !r.unseen.known(req.NamespacedName) {
+	if may, err := r.mayHaveWorkloads(ctx, dgd); err != nil || !may {
 		r.Checks.Promises.Forget(req.NamespacedName)
-		return ctrl.Result{}, nil
+		return ctrl.Result{}, err
 	}
 	own, _ := Reader(ctx, r.Providers)
-	if own == nil {
-		return ctrl.Result{}, nil // a change of the provider's state requeues the deployment
+	if own == nil { // a change of the provider's state requeues the deployment
+		if !r.Providers.State(ctx, Name).Ready { // no place is held for quota that cannot be read
+			r.Checks.Promises.Forget(req.NamespacedName)
+		}
+		return ctrl.Result{}, nil
 	}
 	r.queued.Store(true)
 	o, err := r.observe(ctx, own, dgd)

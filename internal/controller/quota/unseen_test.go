@@ -139,6 +139,12 @@ func (s shown) List(_ context.Context, into client.ObjectList, _ ...client.ListO
 
 // A deployment that leaves its queue before its status reports that it was in one gives its quota back once its pods are gone.
 func TestLeavesItsQueueAtOnce(t *testing.T) {
+	for name, restarted := range map[string]bool{"before its Workload is seen": false, "and the operator is started again": true} {
+		t.Run(name, func(t *testing.T) { testLeavesItsQueue(t, restarted) })
+	}
+}
+
+func testLeavesItsQueue(t *testing.T, restarted bool) {
 	c, dgd, pod := stray(t)
 	groups, err := scheduler.GroupsOf(t.Context(), c, "ns", dgd.UID)
 	if err != nil {
@@ -188,6 +194,9 @@ func TestLeavesItsQueueAtOnce(t *testing.T) {
 	look()
 	queued("")
 	look() // the cache does not show the Workload yet
+	if restarted {
+		r.unseen.forget(client.ObjectKeyFromObject(dgd))
+	}
 	cached = exist
 	if err := c.Delete(t.Context(), pod); err != nil {
 		t.Fatal(err)
@@ -198,5 +207,30 @@ func TestLeavesItsQueueAtOnce(t *testing.T) {
 	cached = nil
 	if look(); r.unseen.known(client.ObjectKeyFromObject(dgd)) {
 		t.Error("the deployment is remembered without a Workload")
+	}
+}
+
+// No place is held for quota of a Kueue that is gone, or that the operator may not read any more. A Kueue that is not read yet is awaited.
+func TestPromisesEndWithKueue(t *testing.T) {
+	for name, tc := range map[string]struct {
+		state provider.State
+		want  bool
+	}{"gone": {provider.State{Reason: "KueueNotInstalled"}, false}, "not read yet": {provider.Ready(), true}} {
+		c, dgd, _ := stray(t)
+		dgd.Labels = map[string]string{render.LabelKueueQueue: "q"}
+		if err := c.Update(t.Context(), dgd); err != nil {
+			t.Fatal(err)
+		}
+		r := &Reconciler{
+			Client: c, Recorder: events.NewFakeRecorder(9), Providers: inState{state: tc.state}, Checks: Checks{Live: c, Promises: quota.NewPromises()},
+		}
+		key := client.ObjectKeyFromObject(dgd)
+		r.Checks.Promises.Set(key, quota.Look{Promises: map[string]quota.Promise{"w": {}}}, time.Now())
+		if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); err != nil {
+			t.Fatal(err)
+		}
+		if is := len(r.Checks.Promises.Of(key)) > 0; is != tc.want {
+			t.Errorf("%s: promised %v", name, is)
+		}
 	}
 }
