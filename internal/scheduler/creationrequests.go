@@ -42,7 +42,7 @@ type Creations struct {
 	groups map[types.NamespacedName]*creationsOfGroup
 	byName map[string]*creation
 	// ended are the reservations of creations that have ended, by graph, as the cluster cache knows them.
-	ended map[types.NamespacedName][]string
+	ended map[types.NamespacedName][]endedReservation
 }
 
 // NewCreations returns an empty store. tell has a scaling group reconciled; it must not wait for the loop.
@@ -51,7 +51,7 @@ func NewCreations(tell func(group types.NamespacedName)) *Creations {
 	return &Creations{
 		operator: operator, tell: tell, look: func(types.NamespacedName) {},
 		groups: map[types.NamespacedName]*creationsOfGroup{}, byName: map[string]*creation{},
-		ended: map[types.NamespacedName][]string{},
+		ended: map[types.NamespacedName][]endedReservation{},
 	}
 }
 
@@ -271,7 +271,7 @@ func (b *Creations) fail(of *createdGang) (tell []types.NamespacedName) {
 func (b *Creations) remove(one *creation) {
 	for _, release := range one.releases {
 		if id := topology.PodID(release.Pod); one.reserved[id] {
-			b.ended[one.graph] = append(b.ended[one.graph], id)
+			b.ended[one.graph] = append(b.ended[one.graph], endedReservation{id, client.ObjectKeyFromObject(release.Pod)})
 		}
 	}
 	b.unlist(one)

@@ -41,7 +41,7 @@ func (b *Creations) ofGraph(graph types.NamespacedName) gang.Creations {
 
 // takeEnded returns the reservations of creations of a graph that have ended, once. With all, every creation that has begun ends: the
 // graph is gone.
-func (b *Creations) takeEnded(graph types.NamespacedName, all bool) []string {
+func (b *Creations) takeEnded(graph types.NamespacedName, all bool) []endedReservation {
 	if b == nil {
 		return nil
 	}
@@ -185,10 +185,15 @@ func (l *ledger) takeCreations(o *gang.Observation, d *decision) {
 	l.endPredecessors(o)
 }
 
-// forgetEnded ends the reservations of creations of a graph that have ended; with all, those of all its creations.
+// forgetEnded ends the reservations of creations of a graph that have ended; with all, those of all its creations. The capacity of a lost
+// pod, whose successor was to be created with it, is held for the rest of its time: the successor is created gated, or in place again.
 func (l *ledger) forgetEnded(graph types.NamespacedName, all bool) {
-	for _, id := range l.options.Creations.takeEnded(graph, all) {
-		l.cluster.Forget(id)
+	for _, one := range l.options.Creations.takeEnded(graph, all) {
+		node, _ := l.cluster.Reserved(one.id)
+		l.cluster.Forget(one.id)
+		if l.holds.resume(l.cluster, one.pod, node, l.clock.Now()) {
+			l.wakeLoop() // it sets its timer by the holds
+		}
 	}
 }
 

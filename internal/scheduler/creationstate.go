@@ -122,3 +122,9 @@ type Offer struct {
 	// Releases are where its pods go, by index.
 	Releases map[int32]gang.Release
 }
+
+// endedReservation is what is reserved for a pod, by its name, that is not created now.
+type endedReservation struct {
+	id  string
+	pod types.NamespacedName
+}

@@ -4,6 +4,7 @@
 package scheduler
 
 import (
+	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -37,12 +38,16 @@ type holds struct {
 	lasts time.Duration
 	// byPod are the holds by the pod's name.
 	byPod map[types.NamespacedName]hold
+	// used are the holds, by the pod's name, that a plan was given before their time was over.
+	used map[types.NamespacedName]hold
 	// preempted are replicas that lost a pod to a preemption, and since when: their capacity is not held.
 	preempted map[string]time.Time
 }
 
 func newHolds(lasts time.Duration) holds {
-	return holds{lasts: lasts, byPod: map[types.NamespacedName]hold{}, preempted: map[string]time.Time{}}
+	return holds{
+		lasts: lasts, byPod: map[types.NamespacedName]hold{}, used: map[types.NamespacedName]hold{}, preempted: map[string]time.Time{},
+	}
 }
 
 func holdID(pod types.NamespacedName) string { return "hold/" + pod.String() }
@@ -111,22 +116,37 @@ func (h *holds) endFollowing(c *topology.Cluster, graph types.NamespacedName, wa
 func (h *holds) end(c *topology.Cluster, pods map[string]*corev1.Pod) {
 	for _, pod := range pods {
 		name := client.ObjectKeyFromObject(pod)
-		if _, held := h.byPod[name]; held {
+		if one, held := h.byPod[name]; held {
 			c.Forget(holdID(name))
 			delete(h.byPod, name)
+			h.used[name] = one
 		}
 	}
 	h.restore(c)
 }
 
+// resume holds the capacity again that a plan was given for a pod, on the node that was planned, for the rest of the hold's time. It
+// reports whether there is any.
+func (h *holds) resume(c *topology.Cluster, pod types.NamespacedName, node string, now time.Time) bool {
+	one, was := h.used[pod]
+	if !was || node == "" || one.follows || one.promised || !now.Before(one.until) {
+		return false
+	}
+	one.node = node
+	h.add(c, pod, one)
+	return true
+}
+
 // drop ends the holds of a graph.
 func (h *holds) drop(c *topology.Cluster, graph types.NamespacedName) {
 	h.endWhere(c, func(one hold) bool { return one.graph == graph })
+	maps.DeleteFunc(h.used, func(_ types.NamespacedName, one hold) bool { return one.graph == graph })
 }
 
 // expire ends what was held for long enough, and returns how long until the next one ends.
 func (h *holds) expire(c *topology.Cluster, now time.Time) (next time.Duration) {
 	h.endWhere(c, func(one hold) bool { return !now.Before(one.until) })
+	maps.DeleteFunc(h.used, func(_ types.NamespacedName, one hold) bool { return !now.Before(one.until) })
 	next = time.Hour
 	for _, one := range h.byPod {
 		next = min(next, one.until.Sub(now))

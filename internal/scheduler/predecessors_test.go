@@ -6,6 +6,7 @@ package scheduler
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -53,6 +54,40 @@ func TestSuccessorsTakeTheCapacityOfTheirPredecessors(t *testing.T) {
 	}
 	if left := len(w.s.ledger.own) + len(w.s.ledger.past); left > 0 {
 		t.Errorf("%d pods that are gone are remembered", left)
+	}
+}
+
+// A lost replica is to be created in place, and its creation fails: its capacity is held for the rest of the time, for the pods that are
+// created gated then.
+func TestTheCapacityOfPredecessorsIsHeldAgain(t *testing.T) {
+	for name, tc := range map[string]struct {
+		after time.Duration
+		want  map[string]string
+	}{"at once": {0, map[string]string{"a0": "made", "a1": "made"}}, "when it is not held any more": {DefaultHoldFor, map[string]string{}}} {
+		t.Run(name, func(t *testing.T) {
+			w, o := newCreating(t), planned(1, 2)
+			sg := o.Groups[0]
+			w.s.objects.reader = withGroup{graphs{"g1": o}, sg}
+			w.taken("b0", "b1")
+			w.ask(sg)
+			w.look(o)
+			pods := w.create(sg, w.offerOf(sg))
+			for i, pod := range pods {
+				pod.Spec.NodeName = []string{"a0", "a1"}[i]
+				w.s.ledger.podChanged(pod)
+			}
+			o.Pods = pods
+			w.look(o)
+			o.Pods = nil
+			w.ask(sg)
+			w.look(o)
+			w.clock.Step(tc.after)
+			w.creations.Fail(w.offerOf(sg))
+			w.look(o)
+			if diff := cmp.Diff(tc.want, w.reserved()); diff != "" {
+				t.Errorf("reservations (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 

@@ -66,8 +66,8 @@ func (l *ledger) evictionReason(pod *corev1.Pod) string {
 	return gang.CodeSchedulerRefuses
 }
 
-// withOtherParts adds the gangs of all pods whose rest finds no capacity. When the first of them is evicted the graph is planned without it,
-// and the others would keep the graph where they are.
+// withOtherParts adds the gangs of all pods whose rest finds no capacity. When the first of them is evicted the graph is planned without
+// it, and the others would keep the graph where they are.
 func (l *ledger) withOtherParts(pods []*corev1.Pod, gangs map[string]eviction) {
 	for _, pod := range pods {
 		of, why := pod.Annotations[render.AnnotationGang], l.pods.of(topology.PodID(pod)).parted.why

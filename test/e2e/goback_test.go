@@ -52,12 +52,13 @@ var _ = Describe("The way back to a release that knows v1alpha1 only", func() {
 	// built from the repository's history, and takes everything over.
 	It("keeps every object whole, and the earlier operator takes over", func(ctx SpecContext) {
 		e := newEnvironment(of(ctx), "back")
+		e.restartGarbageCollector(ctx)
 		w := e.newWorld(ctx, "back", racks(2, 8, "a/r0", "a/r1")...)
+		w.garbageCollectorWatches()
 		w.create(w.graphOf("packed", "zone", services{"Worker": worker(2, 2, 8, "rack"), "Frontend": withAdapter(frontend(1))}))
 		w.applyText(onlyInBeta)
 		w.ready("packed")
 		w.ready("newer")
-		w.garbageCollectorWatches()
 		before, pods := w.asV1alpha1("packed", "newer"), w.uids()
 
 		By("the definitions are refused as long as something may be stored as v1beta1")
@@ -93,9 +94,16 @@ var _ = Describe("The way back to a release that knows v1alpha1 only", func() {
 	}, SpecTimeout(suite.Timeout()))
 })
 
-// garbageCollectorWatches waits until the garbage collector has deployments in its graph, in which it looks for definitions every 30 s. Until
-// then it asks for the owners of scaling groups by their versions, and takes a version that was just removed for deployments that are gone.
-// A dependent is deleted only when it is in the graph.
+// restartGarbageCollector has the garbage collector know the definitions before anything of them exists. One that was started before them
+// knows them after 30 s. Until then it fails to find the owners of scaling groups, and pauses for longer each time: it may ask for an owner by
+// a version that was just removed, and take a deployment for gone.
+func (e environment) restartGarbageCollector(ctx context.Context) {
+	GinkgoHelper()
+	Expect(e.cluster.StopComponent(ctx, "kube-controller-manager")).To(Succeed())
+	Expect(e.cluster.StartComponent(ctx, "kube-controller-manager")).To(Succeed())
+}
+
+// garbageCollectorWatches waits until the garbage collector has deployments in its graph. A dependent is deleted only when it is in the graph.
 func (w *world) garbageCollectorWatches() {
 	w.t.Helper()
 	owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "marker"}}

@@ -97,8 +97,8 @@ func Concerns(dgd *nvidiav1beta1.DynamoGraphDeployment) bool {
 		nvidiav1beta1.ConditionQuotaReserved) != nil
 }
 
-// mayHaveWorkloads reports whether there is something to do for a deployment. One that is in no queue may have Workloads: it can have left its queue
-// before its status had reported it, also before a start of the operator.
+// mayHaveWorkloads reports whether there is something to do for a deployment. One that is in no queue may have Workloads: it can have left
+// its queue before its status had reported it, also before a start of the operator.
 func (r *Reconciler) mayHaveWorkloads(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) (bool, error) {
 	if dgd.DeletionTimestamp != nil {
 		return false, nil

@@ -122,7 +122,7 @@ func (r *Reconciler) createPodInPlace(ctx context.Context, sg *trellisv1alpha1.S
 	if why := differs(expected, pod); why != "" {
 		log.FromContext(ctx).Info("the API server stored another pod than was planned; its gang is created gated",
 			"pod", pod.Name, "gang", one.offer.Gang, "why", why)
-		r.kinds.forget(one.kinds[index])
+		r.kinds.differ(one.kinds[index])
 		return r.endGang(ctx, one.offer)
 	}
 	return nil

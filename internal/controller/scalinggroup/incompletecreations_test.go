@@ -6,6 +6,7 @@ package scalinggroup
 import (
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -111,6 +112,23 @@ func TestKinds(t *testing.T) {
 		if got := kindOf(pod(tc.change)) == same; got != tc.same {
 			t.Errorf("%s: of one kind %v, want %v", name, got, tc.same)
 		}
+	}
+}
+
+// A pod was stored that differs from the answer to the dry run: the next pods of its kind are created gated, and the first of them tells
+// what is stored. The dry run, which was wrong, is not asked again.
+func TestKindsThatDiffer(t *testing.T) {
+	pod := func(node map[string]string) *corev1.Pod { return &corev1.Pod{Spec: corev1.PodSpec{NodeSelector: node}} }
+	k := kinds{}
+	k.learn("a", pod(nil))
+	k.differ("a")
+	if !k.triedOut("a") || k.stored("a") != nil {
+		t.Errorf("tried out %v, stored %v", k.triedOut("a"), k.stored("a"))
+	}
+	want := map[string]string{"pool": "x"}
+	k.learn("a", pod(want))
+	if diff := cmp.Diff(want, k.stored("a").NodeSelector); diff != "" {
+		t.Error(diff)
 	}
 }
 

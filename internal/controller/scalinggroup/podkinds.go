@@ -144,11 +144,12 @@ func (k *kinds) put(name string, of kind) {
 	k.byKind[name] = of
 }
 
-// forget has a kind learnt anew: the API server has stored a pod that differs.
-func (k *kinds) forget(name string) {
+// differ notes that the API server has stored a pod of a kind that differs from what is known of it. What it answers to a dry run is not
+// asked again: the first pod that is created gated says what is stored.
+func (k *kinds) differ(name string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	delete(k.byKind, name)
+	k.put(name, kind{})
 }
 
 // tryOut asks the API server what it would store of a pod. Where it cannot say so, as with a webhook that has side effects, such pods are
