@@ -6,6 +6,7 @@ package gang
 import (
 	"cmp"
 	"slices"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -25,20 +26,29 @@ type begunBase struct {
 }
 
 // findBegunBase looks for the base gang of released pods. Its name identifies the pods that it was released with, so the gated pods that
-// complete it are known, also after a restart of the operator: a successor of a lost pod makes another name.
+// complete it are known, also after a restart of the operator: a successor of a lost pod makes another name. A gang that was created in
+// place was named before its pods existed; see [isMissing].
 func (r *Request) findBegunBase(groups []*trellisv1alpha1.ScalingGroup, states map[string][]replicaState) {
 	if r.Graph.Required == topology.NoLevel {
 		return
 	}
-	members, keys := firstReplicas(groups, states)
 	var base begunBase
-	for _, member := range members {
+	first, size := firstReplicas(groups, states), 0
+	for _, member := range first {
 		for _, pod := range member.open {
 			base.open = append(base.open, pod)
 			base.gang = cmp.Or(base.gang, pod.Annotations[render.AnnotationGang])
+			if n, err := strconv.Atoi(pod.Annotations[render.AnnotationGangPods]); err == nil {
+				size = n
+			}
 		}
 	}
-	if base.gang == "" || base.gang != name(r.Graph.Name, resultsOf(members)...) {
+	switch {
+	case base.gang == "":
+		return
+	case size > 0 && !isMissing(base.gang, size, first):
+		return
+	case size == 0 && base.gang != name(r.Graph.Name, resultsOf(first)...):
 		return
 	}
 	for _, sg := range groups {
@@ -46,26 +56,58 @@ func (r *Request) findBegunBase(groups []*trellisv1alpha1.ScalingGroup, states m
 			base.together = append(base.together, state.open...)
 		}
 	}
-	for i, member := range members {
-		if len(member.open) == 0 && len(member.closed) > 0 { // one without pods was not of the gang: its component had 0 replicas
-			r.rests[keys[i]] = base
+	for _, member := range first {
+		if len(member.open) == 0 && (len(member.closed) > 0 || size > 0) { // else its component had 0 replicas when the gang was released
+			r.rests[member.key] = base
 		}
 	}
+}
+
+// isMissing reports whether what is not released of the first replicas was never placed, and completes a gang of so many pods that was
+// created in place. A replica that was placed keeps its last place in the status of its group while it is recreated.
+func isMissing(gang string, size int, first []firstReplica) bool {
+	pods := 0
+	for i := range first {
+		member := &first[i]
+		if member.beingCreated() || len(member.open) == 0 && member.placed() {
+			return false
+		}
+		for _, pod := range member.open {
+			if of := pod.Annotations[render.AnnotationGang]; of != "" && of != gang {
+				return false // a successor
+			}
+		}
+		pods += len(member.open) + len(member.closed) + member.absent
+	}
+	return pods == size
+}
+
+// firstReplica is one of those that make a base gang.
+type firstReplica struct {
+	replicaState
+	key Key
+	of  *trellisv1alpha1.ScalingGroup
+}
+
+// placed reports whether it had a place.
+func (f *firstReplica) placed() bool {
+	_, had := hintsOf(f.of)[int32(f.ordinal)]
+	return had
 }
 
 // firstReplicas of all components, which make a base gang.
-func firstReplicas(groups []*trellisv1alpha1.ScalingGroup, states map[string][]replicaState) (members []replicaState, keys []Key) {
+func firstReplicas(groups []*trellisv1alpha1.ScalingGroup, states map[string][]replicaState) (first []firstReplica) {
 	for _, sg := range groups {
 		of := states[sg.Spec.Service]
 		for i := range min(max(int(render.MinAvailable(sg)), 1), len(of)) {
-			members, keys = append(members, of[i]), append(keys, Key{sg.Spec.Service, of[i].ordinal})
+			first = append(first, firstReplica{of[i], Key{sg.Spec.Service, of[i].ordinal}, sg})
 		}
 	}
-	return members, keys
+	return first
 }
 
 // resultsOf are replicas as they were released.
-func resultsOf(members []replicaState) []placement.ReplicaResult {
+func resultsOf(members []firstReplica) []placement.ReplicaResult {
 	out := make([]placement.ReplicaResult, len(members))
 	for i, member := range members {
 		pods := slices.Concat(member.open, member.closed)

@@ -26,15 +26,24 @@ type Release struct {
 	Base bool
 }
 
-// BaseName names the gang that a graph in one domain begins with.
-func (r *Request) BaseName(planned *placement.Result) string {
+// Base is the gang that a graph in one domain begins with. The zero value is that of a graph which has begun.
+type Base struct {
+	Name string
+	// Pods is how many pods it has, and Replicas how many replicas.
+	Pods, Replicas int
+}
+
+// Base returns the gang that a plan begins a graph with.
+func (r *Request) Base(planned *placement.Result) Base {
 	var members []placement.ReplicaResult
+	pods := 0
 	for _, replica := range planned.Replicas {
 		if replica.Refusal == nil && replica.Base {
 			members = append(members, replica)
+			pods += len(replica.Pods)
 		}
 	}
-	return name(r.Graph.Name, members...)
+	return Base{Name: name(r.Graph.Name, members...), Pods: pods, Replicas: len(members)}
 }
 
 // name is the same for the same pods and differs for their successors.
@@ -49,12 +58,12 @@ func name(dgd string, members ...placement.ReplicaResult) string {
 }
 
 // Releases sends one replica's pods to their planned nodes, by path labels, and by host where the labels alone would not do
-// (docs/providers.md#gates). base is the name of the base gang; c is the cluster that the replica was planned on.
-func (r *Request) Releases(c *topology.Cluster, replica placement.ReplicaResult, base string) []Release {
+// (docs/providers.md#gates). c is the cluster that the replica was planned on.
+func (r *Request) Releases(c *topology.Cluster, replica placement.ReplicaResult, base Base) []Release {
 	key := Key{replica.Component, replica.Ordinal}
 	gang := cmp.Or(r.gangs[key], r.rests[key].gang)
 	if gang == "" && replica.Base {
-		gang = base
+		gang = base.Name
 	}
 	if gang == "" {
 		gang = name(r.Graph.Name, replica)
@@ -66,9 +75,13 @@ func (r *Request) Releases(c *topology.Cluster, replica placement.ReplicaResult,
 		named = r.nodesToName(c, domain, replica)
 	}
 	of := r.component(replica.Component)
+	begins, created := replica.Base && gang == base.Name, r.Creation(replica) != nil
 	out := make([]Release, 0, len(replica.Pods))
 	for _, planned := range replica.Pods {
 		pin := Pin{Graph: r.Graph.Name, Gang: gang, Labels: labels, Nodes: named.of(planned), Apart: of.Apart}
+		if created && begins && base.Replicas > 1 {
+			pin.GangPods = base.Pods
+		}
 		if replica.Preempts != nil {
 			pin.Preempts, pin.Wide = true, place.Labels(r.widest(of, replica))
 		}
@@ -76,7 +89,7 @@ func (r *Request) Releases(c *topology.Cluster, replica placement.ReplicaResult,
 			pin.Node = planned.Node
 		}
 		out = append(out, Release{
-			Pod: r.Gated[planned.ID], Pin: pin, New: r.Creation(replica) != nil, Domain: domain, Base: replica.Base && gang == base,
+			Pod: r.Gated[planned.ID], Pin: pin, New: created, Domain: domain, Base: begins,
 		})
 	}
 	return out

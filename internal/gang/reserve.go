@@ -86,7 +86,8 @@ func ReserveRest(c *topology.Cluster, o Observation) map[string]string {
 			if !half && base.gang == "" {
 				continue
 			}
-			for _, pod := range replica.Pods {
+			exist := slices.DeleteFunc(slices.Clone(replica.Pods), func(pod placement.Pod) bool { return r.Gated[pod.ID] == nil })
+			for _, pod := range exist {
 				rest[pod.ID] = cmp.Or(base.gang, r.gangs[key])
 			}
 			g := placement.Group{Required: topology.NoLevel, Preferred: topology.NoLevel, Within: replica.Anchor}
@@ -98,7 +99,7 @@ func ReserveRest(c *topology.Cluster, o Observation) map[string]string {
 			default:
 				g.Required, g.Within = component.Required, r.Graph.Anchor
 			}
-			reserveRest(c, r.Graph.PlaceOf(component.Name), g, replica.Pods)
+			reserveRest(c, r.Graph.PlaceOf(component.Name), g, exist)
 		}
 	}
 	return rest

@@ -10,10 +10,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/provider"
 	"github.com/trellis-k8s/trellis/internal/render"
@@ -224,4 +226,97 @@ func TestAComponentFromZeroIsNotOfTheBaseGang(t *testing.T) {
 			t.Errorf("halves: %v", halves)
 		}
 	})
+}
+
+// inPart is a loop of a new operator, and the graph of ofTwoComponents, of which the former operator has created the first replica of alpha
+// in place, as one of a gang of two pods. Rack a has no host for omega.
+func inPart(t *testing.T) (*bench, *opening, gang.Observation) {
+	b := newBench(t, Options{RequeueAfter: 30 * time.Second})
+	b.taken("b0", "b1", "a1")
+	o := ofTwoComponents()
+	o.Groups[0].Spec.Replicas = 1
+	o.Pods = []*corev1.Pod{o.Pods[0], o.Pods[2]}
+	first := o.Pods[0]
+	opened(first, "g2-gang", map[string]string{"z": "z", "r": "a"})
+	first.Annotations[render.AnnotationGangPods], first.Annotations[render.AnnotationCreation] = "2", "former-1"
+	first.Spec.NodeName = "a0"
+	first.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Time{Time: begin}}}
+	p := &opening{b: b}
+	b.s.objects.reader, b.s.providers = graphs{"g2": o}, provider.New(provider.Options{}, provider.All{Placers: []provider.Placer{p}})
+	b.s.podSet(nil, first)
+	return b, p, o
+}
+
+// An operator that created a base gang in place is gone with a part of it. The rest is released with that part, or all of it is evicted.
+func TestABaseGangThatWasCreatedInPart(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change   func(b *bench, o *gang.Observation)
+		evicted  bool
+		released bool
+	}{
+		"no capacity":       {func(*bench, *gang.Observation) {}, true, false},
+		"there is capacity": {func(b *bench, _ *gang.Observation) { b.freed("a1") }, false, true},
+		"the rest had its place": {func(_ *bench, o *gang.Observation) {
+			o.Groups[1].Status.Placements = []trellisv1alpha1.ReplicaPlacement{{Replica: 0, Domain: "z/a", Bound: true}}
+		}, false, false},
+		"the gang has no more pods": {func(_ *bench, o *gang.Observation) {
+			o.Pods[0].Annotations[render.AnnotationGangPods] = "1"
+		}, false, false},
+		"another was recreated": {func(b *bench, o *gang.Observation) {
+			b.freed("a1")
+			more := newGroup("middle", 1, 1, frozen("rack", ""))
+			more.Name, more.UID, more.Spec.Graph = "g2-middle", "g2-middle", "g2"
+			pod := withGPU(newPod(more, 0, 0))
+			opened(pod, "g2-successor", map[string]string{"z": "z", "r": "a"})
+			pod.Spec.NodeName = "a1"
+			o.Groups, o.Pods = append(o.Groups, more), append(o.Pods, pod)
+			o.Pods[0].Annotations[render.AnnotationGangPods] = "3"
+			b.s.podSet(nil, pod)
+		}, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b, p, o := inPart(t)
+				tc.change(b, &o)
+				b.s.objects.reader = graphs{"g2": o}
+				if err := b.s.recoverAll(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				b.s.queue.add(clientKey(o))
+				for len(p.taken) == 0 && b.clock.Since(begin) < 2*time.Minute {
+					b.settle()
+					b.pass(time.Second)
+				}
+				if got := slices.Equal(p.taken, []string{"g2-alpha-0"}); got != tc.evicted || !tc.evicted && len(p.taken) > 0 {
+					t.Errorf("evicted: %v", p.taken)
+				}
+				rest := o.Pods[1]
+				if got := !render.GateClosed(rest); got != tc.released || got && rest.Annotations[render.AnnotationGang] != "g2-gang" {
+					t.Errorf("released: %v, of gang %s", got, rest.Annotations[render.AnnotationGang])
+				}
+			})
+		})
+	}
+}
+
+// The rest of a base gang that another operator has begun in place is created gated: that operator may continue.
+func TestTheRestOfABaseGangIsCreatedGated(t *testing.T) {
+	w, o := newCreating(t), ofTwoComponents()
+	o.Groups[0].Spec.Replicas = 1
+	w.s.objects.reader = withGroup{graphs{"g2": o}, o.Groups[0]}
+	o.Pods = nil
+	w.ask(o.Groups...)
+	w.look(o)
+	o.Pods = w.create(o.Groups[0], w.offerOf(o.Groups[0]))
+	if n := w.creations.Ask(o.Groups[1], wantsOf(o.Groups[1], 1, 0))[0].Offer.Releases[0].Pin.GangPods; n != 2 {
+		t.Errorf("its gang has %d pods", n)
+	}
+	o.Pods[0].Annotations[render.AnnotationGangPods] = "2"
+	next := newCreating(t)
+	next.s.objects.reader = withGroup{graphs{"g2": o}, o.Groups[1]}
+	next.ask(o.Groups[1])
+	next.look(o)
+	if diff := cmp.Diff(map[string]string{"omega-0": "gated"}, next.ask(o.Groups[1])); diff != "" {
+		t.Errorf("answer (-want +got):\n%s", diff)
+	}
 }
