@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -14,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -267,27 +269,45 @@ var _ = Describe("A gang whose place is known", func() {
 		p.stop()
 		dgd := p.graph("", graphs.Components{"Worker": graphs.Worker(1, 2, 8, "rack")})
 		Expect(p.c.Create(ctx, dgd)).To(Succeed())
-		first := &dying{podWrites: p.podWrites}
-		p.bare.newClient = first.newClient
-		p.start()
-		p.until("the first pod is created", func() error {
-			if len(p.all("=")) == 0 {
-				return errors.New("it is not")
-			}
-			return nil
-		})
-		p.until("the operator has died", func() error {
-			if !first.dead() {
-				return errors.New("it lives")
-			}
-			return nil
-		})
-		p.stop()
-		Expect(p.pods(p.namespace)).To(HaveLen(1))
-		uid := p.pods(p.namespace)[0].UID
-		p.bare.newClient = p.podWrites.newClient
+		uid := p.diesAfter("g-worker-0-0").UID
 		p.start()
 		Expect(p.open(2)).To(Equal(0))
 		Expect(p.pods(p.namespace)[0].UID).NotTo(Equal(uid))
 	})
+
+	DescribeTable("of several components is completed, or evicted as a unit, when another operator created one of them",
+		func(ctx SpecContext, room bool) {
+			p := newInPlaceWorld(ctx, nil)
+			p.stop()
+			p.change = func(o *Options) { o.RequeueAfter = time.Second }
+			dgd := p.graph("zone", three())
+			Expect(p.c.Create(ctx, dgd)).To(Succeed())
+			first := p.diesAfter("g-a-0")
+			zone := first.Spec.NodeSelector[corev1.LabelTopologyZone]
+			if !room {
+				for _, host := range []string{"0", "1"} {
+					node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: p.namespace + "-" + zone + host}}
+					Expect(p.c.Patch(ctx, node, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"unschedulable":true}}`)))).To(Succeed())
+				}
+			}
+			p.start()
+			p.until("all of it is in one zone", func() error {
+				pods := p.pods(p.namespace)
+				for _, pod := range pods {
+					if in := pod.Spec.NodeSelector[corev1.LabelTopologyZone]; render.GateClosed(&pod) || (in == zone) != room {
+						return fmt.Errorf("pod %s is in zone %q, gated %v", pod.Name, in, render.GateClosed(&pod))
+					}
+				}
+				if len(pods) != 4 {
+					return fmt.Errorf("there are %d pods", len(pods))
+				}
+				return nil
+			})
+			live := &corev1.Pod{}
+			Expect(p.c.Get(ctx, client.ObjectKeyFromObject(first), live)).To(Succeed())
+			Expect(live.UID == first.UID).To(Equal(room), "what existed stays only with the rest")
+		},
+		Entry("with capacity for the rest", SpecTimeout(suite.Timeout()), true),
+		Entry("without", SpecTimeout(suite.Timeout()), false),
+	)
 })

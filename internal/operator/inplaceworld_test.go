@@ -191,11 +191,12 @@ func (p *inPlaceWorld) deleted() error {
 	return nil
 }
 
-// dying is an operator all of whose writes fail from the second pod on.
+// dying is an operator all of whose writes fail from the second pod on. first is the name of the pod that it creates.
 type dying struct {
 	*podWrites
-	mu   sync.Mutex
-	died bool
+	first string
+	mu    sync.Mutex
+	died  bool
 }
 
 func (d *dying) dead() bool {
@@ -209,13 +210,38 @@ func (d *dying) newClient(config *rest.Config, o client.Options) (client.Client,
 	return dyingWriter{podWriter{c, d.podWrites}, d}, err
 }
 
+// diesAfter runs an operator that dies after it has created the first pod of a gang, and returns that pod. The next one to start does not die.
+func (p *inPlaceWorld) diesAfter(first string) *corev1.Pod {
+	GinkgoHelper()
+	d := &dying{podWrites: p.podWrites, first: first}
+	p.bare.newClient = d.newClient
+	p.start()
+	p.until("the first pod is created", func() error {
+		if len(p.all("=")) == 0 {
+			return errors.New("it is not")
+		}
+		return nil
+	})
+	p.until("the operator has died", func() error {
+		if !d.dead() {
+			return errors.New("it lives")
+		}
+		return nil
+	})
+	p.stop()
+	p.bare.newClient = p.podWrites.newClient
+	Expect(p.pods(p.namespace)).To(HaveLen(1))
+	return &p.pods(p.namespace)[0]
+}
+
 type dyingWriter struct {
 	podWriter
 	of *dying
 }
 
 func (w dyingWriter) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
-	if trial := len((&client.CreateOptions{}).ApplyOptions(opts).DryRun) > 0; o.GetName() == "g-worker-0-1" && !trial {
+	trial := len((&client.CreateOptions{}).ApplyOptions(opts).DryRun) > 0
+	if _, is := o.(*corev1.Pod); is && !trial && o.GetName() != w.of.first {
 		w.of.mu.Lock()
 		w.of.died = true
 		w.of.mu.Unlock()
