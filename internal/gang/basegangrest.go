@@ -6,7 +6,6 @@ package gang
 import (
 	"cmp"
 	"slices"
-	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -33,22 +32,20 @@ func (r *Request) findBegunBase(groups []*trellisv1alpha1.ScalingGroup, states m
 		return
 	}
 	var base begunBase
-	first, size := firstReplicas(groups, states), 0
+	first, replicas := firstReplicas(groups, states), ""
 	for _, member := range first {
 		for _, pod := range member.open {
 			base.open = append(base.open, pod)
 			base.gang = cmp.Or(base.gang, pod.Annotations[render.AnnotationGang])
-			if n, err := strconv.Atoi(pod.Annotations[render.AnnotationGangPods]); err == nil {
-				size = n
-			}
+			replicas = cmp.Or(replicas, pod.Annotations[render.AnnotationGangReplicas])
 		}
 	}
 	switch {
 	case base.gang == "":
 		return
-	case size > 0 && !isMissing(base.gang, size, first):
+	case replicas != "" && (r.Graph.Anchor == nil || !isMissing(base.gang, replicas, first)):
 		return
-	case size == 0 && base.gang != name(r.Graph.Name, resultsOf(first)...):
+	case replicas == "" && base.gang != name(r.Graph.Name, resultsOf(first)...):
 		return
 	}
 	for _, sg := range groups {
@@ -57,16 +54,17 @@ func (r *Request) findBegunBase(groups []*trellisv1alpha1.ScalingGroup, states m
 		}
 	}
 	for _, member := range first {
-		if len(member.open) == 0 && (len(member.closed) > 0 || size > 0) { // else its component had 0 replicas when the gang was released
+		if len(member.open) == 0 && (len(member.closed) > 0 || replicas != "") { // else its component had 0 replicas when the gang was released
 			r.rests[member.key] = base
 		}
 	}
 }
 
-// isMissing reports whether what is not released of the first replicas was never placed, and completes a gang of so many pods that was
-// created in place. A replica that was placed keeps its last place in the status of its group while it is recreated.
-func isMissing(gang string, size int, first []firstReplica) bool {
-	pods := 0
+// isMissing reports whether the first replicas are those of a gang that was created in place, and what is not released of them was never
+// placed. A replica that was placed keeps its last place in the status of its group while it is recreated, and a group remembers that its
+// first replicas were bound: what is lost later, scaled in, or recreated under another ordinal is not of the gang.
+func isMissing(gang, replicas string, first []firstReplica) bool {
+	keys := make([]Key, 0, len(first))
 	for i := range first {
 		member := &first[i]
 		if member.beingCreated() || len(member.open) == 0 && member.placed() {
@@ -77,9 +75,9 @@ func isMissing(gang string, size int, first []firstReplica) bool {
 				return false // a successor
 			}
 		}
-		pods += len(member.open) + len(member.closed) + member.absent
+		keys = append(keys, member.key)
 	}
-	return pods == size
+	return Base{Replicas: keys}.Identity() == replicas
 }
 
 // firstReplica is one of those that make a base gang.
@@ -89,10 +87,10 @@ type firstReplica struct {
 	of  *trellisv1alpha1.ScalingGroup
 }
 
-// placed reports whether it had a place.
+// placed reports whether it had a place, or its component had its first replicas.
 func (f *firstReplica) placed() bool {
 	_, had := hintsOf(f.of)[int32(f.ordinal)]
-	return had
+	return had || f.of.Status.Begun
 }
 
 // firstReplicas of all components, which make a base gang.

@@ -65,8 +65,8 @@ type Objection struct {
 type Pin struct {
 	// Gang the pod is released with.
 	Gang string
-	// GangPods is how many pods a gang has that is created in place and has several replicas; else 0.
-	GangPods int
+	// GangReplicas identifies the replicas of a gang that is created in place, where there are several; see [Base.Identity].
+	GangReplicas string
 	// Labels every node of its domain carries: the whole path from the broadest level down.
 	Labels map[string]string
 	// Node is the planned host, when the scheduler must not pick another one; else empty.

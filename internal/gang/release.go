@@ -7,6 +7,9 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -29,21 +32,32 @@ type Release struct {
 // Base is the gang that a graph in one domain begins with. The zero value is that of a graph which has begun.
 type Base struct {
 	Name string
-	// Pods is how many pods it has, and Replicas how many replicas.
-	Pods, Replicas int
+	// Replicas of it.
+	Replicas []Key
 }
 
 // Base returns the gang that a plan begins a graph with.
 func (r *Request) Base(planned *placement.Result) Base {
 	var members []placement.ReplicaResult
-	pods := 0
+	var keys []Key
 	for _, replica := range planned.Replicas {
 		if replica.Refusal == nil && replica.Base {
 			members = append(members, replica)
-			pods += len(replica.Pods)
+			keys = append(keys, Key{replica.Component, replica.Ordinal})
 		}
 	}
-	return Base{Name: name(r.Graph.Name, members...), Pods: pods, Replicas: len(members)}
+	return Base{Name: name(r.Graph.Name, members...), Replicas: keys}
+}
+
+// Identity is equal for gangs of the same replicas.
+func (b Base) Identity() string {
+	lines := make([]string, 0, len(b.Replicas))
+	for _, key := range b.Replicas {
+		lines = append(lines, fmt.Sprintf("%s %d\n", key.Component, key.Ordinal))
+	}
+	slices.Sort(lines)
+	hash := sha256.Sum256([]byte(strings.Join(lines, "")))
+	return hex.EncodeToString(hash[:5])
 }
 
 // name is the same for the same pods and differs for their successors.
@@ -76,12 +90,14 @@ func (r *Request) Releases(c *topology.Cluster, replica placement.ReplicaResult,
 	}
 	of := r.component(replica.Component)
 	begins, created := replica.Base && gang == base.Name, r.Creation(replica) != nil
+	replicas := ""
+	if created && begins && len(base.Replicas) > 1 {
+		replicas = base.Identity()
+	}
 	out := make([]Release, 0, len(replica.Pods))
 	for _, planned := range replica.Pods {
 		pin := Pin{Graph: r.Graph.Name, Gang: gang, Labels: labels, Nodes: named.of(planned), Apart: of.Apart}
-		if created && begins && base.Replicas > 1 {
-			pin.GangPods = base.Pods
-		}
+		pin.GangReplicas = replicas
 		if replica.Preempts != nil {
 			pin.Preempts, pin.Wide = true, place.Labels(r.widest(of, replica))
 		}

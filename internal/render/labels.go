@@ -48,9 +48,9 @@ const AnnotationCreation = "trellis.dev/creation"
 // AnnotationGang names the gang a pod belongs to, for people and for messages.
 const AnnotationGang = "trellis.dev/gang"
 
-// AnnotationGangPods on a pod that was created in place is how many pods its gang has, where these are of several replicas. It shows what
-// is missing of a gang that an operator has begun and not completed.
-const AnnotationGangPods = "trellis.dev/gang-pods"
+// AnnotationGangReplicas on a pod that was created in place identifies the replicas of its gang, where there are several. It shows what is
+// missing of a gang that an operator has begun and not completed.
+const AnnotationGangReplicas = "trellis.dev/gang-replicas"
 
 // AnnotationRestart on a pod is the id of the restart it was made for, under the name users know.
 const AnnotationRestart = "nvidia.com/restartAt"

@@ -228,8 +228,17 @@ func TestAComponentFromZeroIsNotOfTheBaseGang(t *testing.T) {
 	})
 }
 
+// identified are the replicas 0 of components, as pods that are created in place name them.
+func identified(components ...string) string {
+	var base gang.Base
+	for _, name := range components {
+		base.Replicas = append(base.Replicas, gang.Key{Component: name})
+	}
+	return base.Identity()
+}
+
 // inPart is a loop of a new operator, and the graph of ofTwoComponents, of which the former operator has created the first replica of alpha
-// in place, as one of a gang of two pods. Rack a has no host for omega.
+// in place, as one of a gang of both components. Rack a has no host for omega.
 func inPart(t *testing.T) (*bench, *opening, gang.Observation) {
 	b := newBench(t, Options{RequeueAfter: 30 * time.Second})
 	b.taken("b0", "b1", "a1")
@@ -238,7 +247,7 @@ func inPart(t *testing.T) (*bench, *opening, gang.Observation) {
 	o.Pods = []*corev1.Pod{o.Pods[0], o.Pods[2]}
 	first := o.Pods[0]
 	opened(first, "g2-gang", map[string]string{"z": "z", "r": "a"})
-	first.Annotations[render.AnnotationGangPods], first.Annotations[render.AnnotationCreation] = "2", "former-1"
+	first.Annotations[render.AnnotationGangReplicas], first.Annotations[render.AnnotationCreation] = identified("alpha", "omega"), "former-1"
 	first.Spec.NodeName = "a0"
 	first.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Time{Time: begin}}}
 	p := &opening{b: b}
@@ -259,8 +268,11 @@ func TestABaseGangThatWasCreatedInPart(t *testing.T) {
 		"the rest had its place": {func(_ *bench, o *gang.Observation) {
 			o.Groups[1].Status.Placements = []trellisv1alpha1.ReplicaPlacement{{Replica: 0, Domain: "z/a", Bound: true}}
 		}, false, false},
-		"the gang has no more pods": {func(_ *bench, o *gang.Observation) {
-			o.Pods[0].Annotations[render.AnnotationGangPods] = "1"
+		"the component has run, under another ordinal": {func(_ *bench, o *gang.Observation) {
+			o.Groups[1].Status.Begun = true
+		}, false, false},
+		"the gang is of other replicas": {func(_ *bench, o *gang.Observation) {
+			o.Pods[0].Annotations[render.AnnotationGangReplicas] = identified("alpha", "zeta")
 		}, false, false},
 		"another was recreated": {func(b *bench, o *gang.Observation) {
 			b.freed("a1")
@@ -270,7 +282,7 @@ func TestABaseGangThatWasCreatedInPart(t *testing.T) {
 			opened(pod, "g2-successor", map[string]string{"z": "z", "r": "a"})
 			pod.Spec.NodeName = "a1"
 			o.Groups, o.Pods = append(o.Groups, more), append(o.Pods, pod)
-			o.Pods[0].Annotations[render.AnnotationGangPods] = "3"
+			o.Pods[0].Annotations[render.AnnotationGangReplicas] = identified("alpha", "middle", "omega")
 			b.s.podSet(nil, pod)
 		}, false, false},
 	} {
@@ -308,10 +320,11 @@ func TestTheRestOfABaseGangIsCreatedGated(t *testing.T) {
 	w.ask(o.Groups...)
 	w.look(o)
 	o.Pods = w.create(o.Groups[0], w.offerOf(o.Groups[0]))
-	if n := w.creations.Ask(o.Groups[1], wantsOf(o.Groups[1], 1, 0))[0].Offer.Releases[0].Pin.GangPods; n != 2 {
-		t.Errorf("its gang has %d pods", n)
+	rest := w.creations.Ask(o.Groups[1], wantsOf(o.Groups[1], 1, 0))[0].Offer.Releases[0].Pin.GangReplicas
+	if diff := cmp.Diff(identified("alpha", "omega"), rest); diff != "" {
+		t.Errorf("the replicas of its gang (-want +got):\n%s", diff)
 	}
-	o.Pods[0].Annotations[render.AnnotationGangPods] = "2"
+	o.Pods[0].Annotations[render.AnnotationGangReplicas] = rest
 	next := newCreating(t)
 	next.s.objects.reader = withGroup{graphs{"g2": o}, o.Groups[1]}
 	next.ask(o.Groups[1])

@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
-	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -75,8 +74,8 @@ func patchFor(pod *corev1.Pod, pin gang.Pin, byName bool) releasePatch {
 	var patch releasePatch
 	patch.Metadata.ResourceVersion = pod.ResourceVersion
 	patch.Metadata.Annotations = map[string]string{render.AnnotationGang: pin.Gang}
-	if pin.GangPods > 0 {
-		patch.Metadata.Annotations[render.AnnotationGangPods] = strconv.Itoa(pin.GangPods)
+	if pin.GangReplicas != "" {
+		patch.Metadata.Annotations[render.AnnotationGangReplicas] = pin.GangReplicas
 	}
 	maps.Copy(patch.Metadata.Annotations, pin.PodAnnotations)
 	patch.Metadata.Labels = merged(render.TopologyLabels(pod, pin.Labels), pin.PodLabels)
