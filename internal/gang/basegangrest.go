@@ -31,15 +31,8 @@ func (r *Request) findBegunBase(groups []*trellisv1alpha1.ScalingGroup, states m
 	if r.Graph.Required == topology.NoLevel {
 		return
 	}
-	var base begunBase
-	first, replicas := firstReplicas(groups, states), ""
-	for _, member := range first {
-		for _, pod := range member.open {
-			base.open = append(base.open, pod)
-			base.gang = cmp.Or(base.gang, pod.Annotations[render.AnnotationGang])
-			replicas = cmp.Or(replicas, pod.Annotations[render.AnnotationGangReplicas])
-		}
-	}
+	first := firstReplicas(groups, states)
+	base, replicas := releasedOf(first)
 	switch {
 	case base.gang == "":
 		return
@@ -58,6 +51,19 @@ func (r *Request) findBegunBase(groups []*trellisv1alpha1.ScalingGroup, states m
 			r.rests[member.key] = base
 		}
 	}
+}
+
+// releasedOf returns what is released of first replicas, and what identifies the replicas of their gang; "" where it was not created in
+// place.
+func releasedOf(first []firstReplica) (base begunBase, replicas string) {
+	for _, member := range first {
+		for _, pod := range member.open {
+			base.open = append(base.open, pod)
+			base.gang = cmp.Or(base.gang, pod.Annotations[render.AnnotationGang])
+			replicas = cmp.Or(replicas, pod.Annotations[render.AnnotationGangReplicas])
+		}
+	}
+	return base, replicas
 }
 
 // isMissing reports whether the first replicas are those of a gang that was created in place, and what is not released of them was never

@@ -41,6 +41,7 @@ func TestStatus(t *testing.T) {
 	want := trellisv1alpha1.ScalingGroupStatus{
 		ObservedGeneration: 7, OutdatedReplicas: 0, Revision: "new", Replicas: 4, UpdatedReplicas: 3, ScheduledReplicas: 1, ReadyReplicas: 1, AvailableReplicas: 1,
 		UpdatedAvailableReplicas: 1,
+		Begun:                    true,
 		Pods:                     7, Selector: render.LabelGraph + "=g," + render.LabelScalingGroup + "=g-worker",
 		Placements: []trellisv1alpha1.ReplicaPlacement{
 			{Replica: 0, Domain: "a/r1", Bound: true},
@@ -51,6 +52,27 @@ func TestStatus(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("status (-want +got):\n%s", diff)
+	}
+}
+
+// A group has begun when its first replicas were bound, and stays so when they are lost.
+func TestBegun(t *testing.T) {
+	sg := group(3, 1)
+	minimum := int32(2)
+	sg.Spec.MinAvailable = &minimum
+	for i, step := range []struct {
+		states []state
+		want   bool
+	}{{[]state{running}, false}, {[]state{running, gated}, false}, {[]state{running, running}, true}, {nil, true}} {
+		var pods []*corev1.Pod
+		for ordinal, s := range step.states {
+			pods = append(pods, podsOf(sg, int32(ordinal), s)...)
+		}
+		none := func(*corev1.Pod) bool { return false }
+		sg.Status = statusOf(sg, replicasOf(sg, pods, none), rollout.Plan{}, func(string) map[string]string { return nil }, nil)
+		if sg.Status.Begun != step.want {
+			t.Errorf("step %d: begun %v", i, sg.Status.Begun)
+		}
 	}
 }
 
