@@ -73,7 +73,7 @@ func isMissing(gang, replicas string, first []firstReplica) bool {
 	keys := make([]Key, 0, len(first))
 	for i := range first {
 		member := &first[i]
-		if member.beingCreated() || len(member.open) == 0 && member.placed() {
+		if member.beingCreated() || len(member.open) == 0 && (member.placed() || member.isLater(first)) {
 			return false
 		}
 		for _, pod := range member.open {
@@ -97,6 +97,13 @@ type firstReplica struct {
 func (f *firstReplica) placed() bool {
 	_, had := hintsOf(f.of)[int32(f.ordinal)]
 	return had || f.of.Status.Begun
+}
+
+// isLater reports whether its group was created after a pod of the gang: nothing of a base gang is created before all groups exist.
+func (f *firstReplica) isLater(first []firstReplica) bool {
+	return slices.ContainsFunc(first, func(other firstReplica) bool {
+		return slices.ContainsFunc(other.open, func(pod *corev1.Pod) bool { return f.of.CreationTimestamp.After(pod.CreationTimestamp.Time) })
+	})
 }
 
 // firstReplicas of all components, which make a base gang.

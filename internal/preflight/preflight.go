@@ -27,7 +27,7 @@ var expected = []struct {
 	{"dynamographdeployments.nvidia.com", "spec.topologyConstraint.preferredPackDomain", "the Dynamo operator"},
 	{"dynamographdeploymentscalingadapters.nvidia.com", "status.observedGeneration", "the Dynamo operator"},
 	{"clustertopologies.grove.io", "status.levels", "Grove up to v0.1.0-alpha.8"},
-	{"scalinggroups.trellis.dev", "spec.revision", "another version of Trellis"},
+	{"scalinggroups.trellis.dev", "status.begun", "another version of Trellis"},
 	{"dynamoworkermetadatas.nvidia.com", "", "another release of Dynamo"},
 }
 

@@ -73,8 +73,15 @@ func TestEarlierDefinitionsAreExplained(t *testing.T) {
 				continue
 			}
 			seen++
+			says := ""
+			switch {
+			case converted[crd.Name]:
+				says = "earlier release of Trellis, which does not serve v1beta1"
+			case crd.Name == "scalinggroups.trellis.dev":
+				says = "has no field status.begun" // it would be dropped from every status
+			}
 			err := judge(crd, want.field, want.owner)
-			if (err != nil) != converted[crd.Name] || err != nil && !strings.Contains(err.Error(), "earlier release of Trellis, which does not serve v1beta1") {
+			if (err != nil) != (says != "") || err != nil && !strings.Contains(err.Error(), says) {
 				t.Errorf("%s: %v", crd.Name, err)
 			}
 		}

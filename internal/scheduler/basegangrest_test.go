@@ -271,6 +271,9 @@ func TestABaseGangThatWasCreatedInPart(t *testing.T) {
 		"the component has run, under another ordinal": {func(_ *bench, o *gang.Observation) {
 			o.Groups[1].Status.Begun = true
 		}, false, false},
+		"the group was recreated": {func(_ *bench, o *gang.Observation) {
+			o.Groups[1].CreationTimestamp = metav1.Time{Time: begin.Add(time.Minute)}
+		}, false, false},
 		"the gang is of other replicas": {func(_ *bench, o *gang.Observation) {
 			o.Pods[0].Annotations[render.AnnotationGangReplicas] = identified("alpha", "zeta")
 		}, false, false},

@@ -60,6 +60,11 @@ func TestBegun(t *testing.T) {
 	sg := group(3, 1)
 	minimum := int32(2)
 	sg.Spec.MinAvailable = &minimum
+	stopped := group(0, 1)
+	none := func(*corev1.Pod) bool { return false }
+	if !statusOf(stopped, nil, rollout.Plan{}, func(string) map[string]string { return nil }, nil).Begun {
+		t.Error("a component that is stopped starts by itself later")
+	}
 	for i, step := range []struct {
 		states []state
 		want   bool
@@ -68,7 +73,6 @@ func TestBegun(t *testing.T) {
 		for ordinal, s := range step.states {
 			pods = append(pods, podsOf(sg, int32(ordinal), s)...)
 		}
-		none := func(*corev1.Pod) bool { return false }
 		sg.Status = statusOf(sg, replicasOf(sg, pods, none), rollout.Plan{}, func(string) map[string]string { return nil }, nil)
 		if sg.Status.Begun != step.want {
 			t.Errorf("step %d: begun %v", i, sg.Status.Begun)
