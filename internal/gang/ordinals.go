@@ -36,8 +36,8 @@ func ordinalsOf(sg *trellisv1alpha1.ScalingGroup, byOrdinal map[int][]*corev1.Po
 	var replicas []rollout.Replica
 	for _, ordinal := range slices.Sorted(maps.Keys(byOrdinal)) {
 		r := rollout.Replica{Ordinal: ordinal, State: rollout.Leaving}
-		for _, pod := range byOrdinal[ordinal] {
-			if !Leaving(pod) && !superseded(sg, pod) {
+		for _, pod := range withoutSuperseded(sg, byOrdinal[ordinal], nil) {
+			if !Leaving(pod) {
 				r.State = rollout.Starting
 				r.Outdated = r.Outdated || render.Outdated(sg, pod)
 			}

@@ -34,12 +34,13 @@ func (r *Request) replicaStates(sg *trellisv1alpha1.ScalingGroup, pods []*corev1
 	states, levels := make([]replicaState, 0, len(ordinals)), LevelsOf(sg.Spec.Topology)
 	for _, ordinal := range ordinals {
 		state := replicaState{ordinal: ordinal, absent: int(render.PodsPerReplica(sg)), creation: o.Creations.of(sg, ordinal)}
-		for _, pod := range byOrdinal[ordinal] {
-			if !Leaving(pod) && !superseded(sg, pod) {
+		current := withoutSuperseded(sg, byOrdinal[ordinal], o.Releasing)
+		for _, pod := range current {
+			if !Leaving(pod) {
 				state.absent = render.ReplicaSize(sg, pod)
 			}
 		}
-		for _, pod := range byOrdinal[ordinal] {
+		for _, pod := range current {
 			r.sortPod(&state, sg, levels, pod, o.Releasing)
 		}
 		if state.beingCreated() {
@@ -54,14 +55,11 @@ func (r *Request) replicaStates(sg *trellisv1alpha1.ScalingGroup, pods []*corev1
 func (r *Request) sortPod(
 	state *replicaState, sg *trellisv1alpha1.ScalingGroup, levels topology.Levels, pod *corev1.Pod, releasing map[string]topology.Path,
 ) {
-	path, onItsWay := releasing[topology.PodID(pod)]
-	switch {
-	case Leaving(pod):
+	if Leaving(pod) {
 		state.leaving = append(state.leaving, pod)
 		return
-	case superseded(sg, pod) && !onItsWay:
-		return // as if it were still to be made
 	}
+	path, onItsWay := releasing[topology.PodID(pod)]
 	state.absent--
 	switch {
 	case onItsWay:
@@ -78,12 +76,21 @@ func (r *Request) sortPod(
 	state.open = append(state.open, pod)
 }
 
-// superseded: a pod that was never released and is of an older revision. The scaling group controller recreates it at once, whatever the
-// strategy, since nothing is lost with it. Released meanwhile, it would be lost to its gang, and may not even suit it. While the update is
-// paused nothing is recreated for it, and the pod is placed as it is.
-func superseded(sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod) bool {
-	paused := sg.Spec.Step != nil && sg.Spec.Step.Paused
-	return !paused && render.GateClosed(pod) && render.Outdated(sg, pod)
+// withoutSuperseded leaves out the pods of a replica that were never released and are of an older revision, as if they were still to be
+// made: the scaling group controller recreates them at once, whatever the strategy, since nothing is lost with them. Released meanwhile,
+// they would be lost to their gang, and may not even suit it. While the update is paused nothing is recreated for it, and an entire replica
+// of an older revision is placed as it is.
+func withoutSuperseded(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod, releasing map[string]topology.Path) []*corev1.Pod {
+	entire := len(pods) == int(render.PodsPerReplica(sg)) && !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool {
+		return Leaving(pod) || !render.Outdated(sg, pod)
+	})
+	if paused := sg.Spec.Step != nil && sg.Spec.Step.Paused; paused && entire {
+		return pods
+	}
+	return slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool {
+		_, onItsWay := releasing[topology.PodID(pod)]
+		return render.GateClosed(pod) && render.Outdated(sg, pod) && !Leaving(pod) && !onItsWay
+	})
 }
 
 // replaced: the scaling group controller takes it away and recreates it, whole.

@@ -185,6 +185,18 @@ func TestRequest(t *testing.T) {
 				"1 incomplete",
 			},
 		},
+		"while the update is paused, not when it is of two revisions": {
+			groups: pausing(mixed(1)), profile: profile,
+			pods: func(g []*trellisv1alpha1.ScalingGroup) []*corev1.Pod {
+				return []*corev1.Pod{newPod(g[0], 0, 0), newPod(g[1], 0, 0), outdated(newPod(g[1], 0, 1))}
+			},
+			want: []string{
+				`graph anchor="" creating=false placed 0 of 2`,
+				`front required=-1 anchor="" placed=0 waits(0 pods=1 anchor="" hint="")`,
+				`work required=1 anchor="" placed=0 waits(0 pods=2 anchor="" hint="")`,
+				"1 incomplete",
+			},
+		},
 		"while the update is paused it is placed as it is": {
 			groups: pausing(mixed(1)), profile: profile,
 			pods: func(g []*trellisv1alpha1.ScalingGroup) []*corev1.Pod {

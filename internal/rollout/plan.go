@@ -58,6 +58,10 @@ func (s *step) repair() {
 // rest as far as enough others do.
 func (s *step) roll() {
 	if s.paused() {
+		// The rest of it would be of the new revision.
+		for _, r := range s.in(func(r Replica) bool { return r.State == Partial && r.Outdated }) {
+			s.remove(r.Ordinal, "it runs an older revision and is not complete")
+		}
 		return
 	}
 	if s.Recreate {

@@ -68,7 +68,7 @@ func (l *ledger) stuckGangs(o gang.Observation) (gangs map[string]eviction, w wa
 			w.at(name, earlier(due, now.Add(l.options.RequeueAfter)))
 		default:
 			gangs[pod.Annotations[render.AnnotationGang]] = e
-			parts = parts || l.pods.of(topology.PodID(pod)).parted.why != ""
+			parts = parts || l.pods.of(topology.PodID(pod)).parted.why == e.why
 			if e.reason == ReasonVictimsStayed {
 				node, _ := l.victimsOf(pod)
 				l.avoided.add(name, gang.Of(pod), node)

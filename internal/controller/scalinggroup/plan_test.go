@@ -138,6 +138,14 @@ func TestPlan(t *testing.T) {
 		"a half made replica of an older revision is not completed with pods of the new one": {
 			sg: group(1, 3), pods: [][]state{{old(gated), nil, old(gated)}}, wantDelete: []string{"g-worker-0-0", "g-worker-0-2"},
 		},
+		"nor is it while the update is paused": {
+			sg:   stepped(group(1, 3), trellisv1alpha1.RolloutStep{Keep: math.MaxInt32, Make: 1, Paused: true}),
+			pods: [][]state{{old(gated), nil, old(gated)}}, wantDelete: []string{"g-worker-0-0", "g-worker-0-2"},
+		},
+		"an entire one stays while the update is paused": {
+			sg:   stepped(group(1, 2), trellisv1alpha1.RolloutStep{Keep: math.MaxInt32, Make: 1, Paused: true}),
+			pods: [][]state{{old(gated), old(gated)}},
+		},
 		"whole and running: nothing": {
 			sg: group(1, 2), pods: [][]state{{running, running}},
 		},
