@@ -87,6 +87,9 @@ func ReserveRest(c *topology.Cluster, o Observation) map[string]string {
 				continue
 			}
 			exist := slices.DeleteFunc(slices.Clone(replica.Pods), func(pod placement.Pod) bool { return r.Gated[pod.ID] == nil })
+			if len(exist) == 0 {
+				continue
+			}
 			for _, pod := range exist {
 				rest[pod.ID] = cmp.Or(base.gang, r.gangs[key])
 			}

@@ -129,6 +129,14 @@ func newInPlaceWorld(ctx context.Context, admit func(pod *corev1.Pod, trial bool
 	for _, host := range []string{"a0", "a1", "b0", "b1"} {
 		a.adds(host, host[:1], host[:1])
 	}
+	p.until("the operator has seen the hosts", func() error {
+		nodes, seen := &corev1.NodeList{}, &grovev1alpha1.ClusterTopology{}
+		Expect(p.c.List(ctx, nodes)).To(Succeed())
+		if err := p.c.Get(ctx, client.ObjectKey{Name: p.namespace}, seen); err != nil || int(seen.Status.Nodes) < len(nodes.Items) {
+			return fmt.Errorf("%d of %d hosts: %w", seen.Status.Nodes, len(nodes.Items), err)
+		}
+		return nil
+	})
 	return p
 }
 

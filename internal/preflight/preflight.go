@@ -27,12 +27,15 @@ var expected = []struct {
 	{"dynamographdeployments.nvidia.com", "spec.topologyConstraint.preferredPackDomain", "the Dynamo operator"},
 	{"dynamographdeploymentscalingadapters.nvidia.com", "status.observedGeneration", "the Dynamo operator"},
 	{"clustertopologies.grove.io", "status.levels", "Grove up to v0.1.0-alpha.8"},
-	{"scalinggroups.trellis.dev", "status.begun", "another version of Trellis"},
+	{"scalinggroups.trellis.dev", "spec.revision", "another version of Trellis"},
 	{"dynamoworkermetadatas.nvidia.com", "", "another release of Dynamo"},
 }
 
 // converted are the definitions of which v1beta1 is read.
 var converted = map[string]bool{"dynamographdeployments.nvidia.com": true, "dynamographdeploymentscalingadapters.nvidia.com": true}
+
+// added are fields that definitions of earlier releases do not have. The API server would drop them from every object.
+var added = map[string]string{"scalinggroups.trellis.dev": "status.begun"}
 
 // versions that objects may be stored in.
 var versions = []string{"v1alpha1", "v1beta1"}
@@ -75,6 +78,10 @@ func judge(crd *apiextensionsv1.CustomResourceDefinition, field, owner string) e
 		return fmt.Errorf("preflight: custom resource definition %s is that of an earlier release of Trellis, which does not serve v1beta1. "+
 			"Apply the one of "+
 			"this release: kubectl apply --server-side -k config/crd, or the chart with crds.install=true; objects are kept and rewritten", crd.Name)
+	}
+	if since := added[crd.Name]; since != "" && judgeVersion(crd, field, fix) == nil && judgeVersion(crd, since, fix) != nil {
+		return fmt.Errorf("preflight: custom resource definition %s is that of an earlier release of Trellis, without the field %s. Apply the "+
+			"one of this release: kubectl apply --server-side -k config/crd, or the chart with crds.install=true", crd.Name, since)
 	}
 	return judgeVersion(crd, field, fix)
 }

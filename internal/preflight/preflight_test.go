@@ -78,7 +78,7 @@ func TestEarlierDefinitionsAreExplained(t *testing.T) {
 			case converted[crd.Name]:
 				says = "earlier release of Trellis, which does not serve v1beta1"
 			case crd.Name == "scalinggroups.trellis.dev":
-				says = "has no field status.begun" // it would be dropped from every status
+				says = "earlier release of Trellis, without the field status.begun"
 			}
 			err := judge(crd, want.field, want.owner)
 			if (err != nil) != (says != "") || err != nil && !strings.Contains(err.Error(), says) {
