@@ -56,19 +56,23 @@ func (b Base) Identity() string {
 		lines = append(lines, fmt.Sprintf("%s %d\n", key.Component, key.Ordinal))
 	}
 	slices.Sort(lines)
-	hash := sha256.Sum256([]byte(strings.Join(lines, "")))
-	return hex.EncodeToString(hash[:5])
+	return digest(lines)
 }
 
 // name is the same for the same pods and differs for their successors.
 func name(dgd string, members ...placement.ReplicaResult) string {
-	hash := sha256.New()
+	var lines []string
 	for _, replica := range members {
 		for _, pod := range replica.Pods {
-			hash.Write([]byte(pod.ID + "\n"))
+			lines = append(lines, pod.ID+"\n")
 		}
 	}
-	return dgd + "-" + hex.EncodeToString(hash.Sum(nil)[:5])
+	return dgd + "-" + digest(lines)
+}
+
+func digest(lines []string) string {
+	hash := sha256.Sum256([]byte(strings.Join(lines, "")))
+	return hex.EncodeToString(hash[:5])
 }
 
 // Releases sends one replica's pods to their planned nodes, by path labels, and by host where the labels alone would not do

@@ -175,7 +175,7 @@ func (o *Observation) settle(v *Verdict, c *CheckState, s *Search) time.Duration
 	}
 	keep, what := s.Waits.Keep, "no place was found"
 	if !current {
-		keep, what = s.Waits.Unplanned, "no place was looked for"
+		keep, what = s.Waits.Unplanned, "nothing was planned"
 	}
 	if left := since.Add(keep).Sub(s.Now); left > 0 {
 		return left

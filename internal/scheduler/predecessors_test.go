@@ -14,12 +14,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// A replica is given the capacity of its predecessor, also when the ledger is told later than the API cache that this one is gone. What it
-// is told then changes nothing.
-func TestSuccessorsTakeTheCapacityOfTheirPredecessors(t *testing.T) {
+// replacing is a loop in which a replica of two pods ran in rack a, is gone, and is to be created again, as the API cache shows it.
+func replacing(t *testing.T) (*creating, gang.Observation, *trellisv1alpha1.ScalingGroup, []*corev1.Pod) {
 	w, o := newCreating(t), planned(1, 2)
 	sg := o.Groups[0]
 	w.s.objects.reader = withGroup{graphs{"g1": o}, sg}
@@ -36,6 +37,13 @@ func TestSuccessorsTakeTheCapacityOfTheirPredecessors(t *testing.T) {
 	o.Pods = nil
 	w.ask(sg)
 	w.look(o)
+	return w, o, sg, pods
+}
+
+// A replica is given the capacity of its predecessor, also when the ledger is told later than the API cache that this one is gone. What it
+// is told then changes nothing.
+func TestSuccessorsTakeTheCapacityOfTheirPredecessors(t *testing.T) {
+	w, o, sg, pods := replacing(t)
 	if diff := cmp.Diff(map[string]string{"work-0": "2 pods in a, first g1-work-0-0"}, w.ask(sg)); diff != "" {
 		t.Errorf("answer (-want +got):\n%s", diff)
 	}
@@ -65,22 +73,7 @@ func TestTheCapacityOfPredecessorsIsHeldAgain(t *testing.T) {
 		want  map[string]string
 	}{"at once": {0, map[string]string{"a0": "made", "a1": "made"}}, "when it is not held any more": {DefaultHoldFor, map[string]string{}}} {
 		t.Run(name, func(t *testing.T) {
-			w, o := newCreating(t), planned(1, 2)
-			sg := o.Groups[0]
-			w.s.objects.reader = withGroup{graphs{"g1": o}, sg}
-			w.taken("b0", "b1")
-			w.ask(sg)
-			w.look(o)
-			pods := w.create(sg, w.offerOf(sg))
-			for i, pod := range pods {
-				pod.Spec.NodeName = []string{"a0", "a1"}[i]
-				w.s.ledger.podChanged(pod)
-			}
-			o.Pods = pods
-			w.look(o)
-			o.Pods = nil
-			w.ask(sg)
-			w.look(o)
+			w, o, sg, _ := replacing(t)
 			w.clock.Step(tc.after)
 			w.creations.Fail(w.offerOf(sg))
 			w.look(o)

@@ -43,7 +43,7 @@ func statusOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, nex
 		count(&status.AvailableReplicas, r.available())
 		count(&status.UpdatedAvailableReplicas, !r.outdated && r.available())
 	}
-	status.Begun = status.Begun || status.ScheduledReplicas >= min(max(render.MinAvailable(sg), 1), sg.Spec.Replicas)
+	status.Begun = status.Begun || status.ScheduledReplicas >= min(render.MinAvailable(sg), sg.Spec.Replicas)
 	status.Generations = generationsOf(sg, replicas)
 	cut := gang.DefaultPlacementBudget.Cut(placementsOf(sg, replicas, nodeLabels))
 	status.Placements, status.FurtherPlacements = cut.Listed, cut.Further
