@@ -79,12 +79,15 @@ func (r *Request) sortPod(
 // withoutSuperseded leaves out the pods of a replica that were never released and are of an older revision, as if they were still to be
 // made: the scaling group controller recreates them at once, whatever the strategy, since nothing is lost with them. Released meanwhile,
 // they would be lost to their gang, and may not even suit it. While the update is paused nothing is recreated for it, and an entire replica
-// of an older revision is placed as it is.
+// of an older revision is placed as it is; one of another size only where some of it is released, since providers form gangs by the spec.
 func withoutSuperseded(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod, releasing map[string]topology.Path) []*corev1.Pod {
-	entire := len(pods) == int(render.PodsPerReplica(sg)) && !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool {
-		return Leaving(pod) || !render.Outdated(sg, pod)
-	})
-	if paused := sg.Spec.Step != nil && sg.Spec.Step.Paused; paused && entire {
+	size, begun, older := 0, false, true
+	for _, pod := range pods {
+		size, begun = max(size, render.ReplicaSize(sg, pod)), begun || !render.GateClosed(pod)
+		older = older && !Leaving(pod) && render.Outdated(sg, pod)
+	}
+	paused := sg.Spec.Step != nil && sg.Spec.Step.Paused
+	if paused && older && len(pods) == size && (begun || size == int(render.PodsPerReplica(sg))) {
 		return pods
 	}
 	return slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool {

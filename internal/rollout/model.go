@@ -57,6 +57,8 @@ type Group struct {
 	MaxUnavailable, MaxSurge int
 	// Recreate: an update stops all that is outdated before it makes anything.
 	Recreate bool
+	// InSets: another controller makes the rest of a replica, of the revision that it has.
+	InSets bool
 	// Step of a generation of workers that all components replace together; nil: the group is updated by itself.
 	Step *Step
 	// Stopped: everything outdated goes and nothing is made, whatever that does to availability.

@@ -59,7 +59,7 @@ func (s *step) repair() {
 func (s *step) roll() {
 	if s.paused() {
 		// The rest of it would be of the new revision.
-		for _, r := range s.in(func(r Replica) bool { return r.State == Partial && r.Outdated }) {
+		for _, r := range s.in(func(r Replica) bool { return r.State == Partial && r.Outdated && !s.InSets }) {
 			s.remove(r.Ordinal, "it runs an older revision and is not complete")
 		}
 		return

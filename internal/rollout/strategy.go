@@ -11,6 +11,7 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
 )
 
 // Annotations by which users say how a component is updated.
@@ -151,7 +152,10 @@ func zero(v intstr.IntOrString) bool {
 // For is what a scaling group wants. Percentages are of its replicas: surge rounds up, unavailability down, and where both come to 0 one
 // replica may be unavailable, as with Deployments. A step has bounds of its own.
 func For(sg *trellisv1alpha1.ScalingGroup) Group {
-	g := Group{Replicas: int(sg.Spec.Replicas), MaxUnavailable: 1, Stopped: sg.Spec.Restart != nil && sg.Spec.Restart.Stop}
+	g := Group{
+		Replicas: int(sg.Spec.Replicas), MaxUnavailable: 1, Stopped: sg.Spec.Restart != nil && sg.Spec.Restart.Stop,
+		InSets: sg.Spec.Workload == specs.LeaderWorkerSet,
+	}
 	if step := sg.Spec.Step; step != nil {
 		g.Step = &Step{
 			Keep: int(step.Keep), Make: int(step.Make), Paused: step.Paused, Bounds: Bounds{MaxUnavailable: int(step.MaxUnavailable),

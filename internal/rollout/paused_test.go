@@ -1,0 +1,26 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import "testing"
+
+// While an update is paused nothing is replaced that can become whole: the rest of a replica in a set is of the set's revision, that of
+// another one would be of the new revision.
+func TestPartialReplicasWhilePaused(t *testing.T) {
+	for name, tc := range map[string]struct {
+		group   Group
+		replica Replica
+		want    bool
+	}{
+		"pods of the former revision":     {Group{}, Replica{State: Partial, Outdated: true}, true},
+		"a set of the former revision":    {Group{InSets: true}, Replica{State: Partial, Outdated: true}, false},
+		"pods of the current revision":    {Group{}, Replica{State: Partial}, false},
+		"all pods of the former revision": {Group{}, Replica{State: Waiting, Outdated: true}, false},
+	} {
+		tc.group.Replicas, tc.group.Step = 1, &Step{Make: 1, Paused: true}
+		if removed := len(tc.group.Next([]Replica{tc.replica}, nil, 1).Remove) > 0; removed != tc.want {
+			t.Errorf("%s: removed %v", name, removed)
+		}
+	}
+}
