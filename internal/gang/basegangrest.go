@@ -33,12 +33,7 @@ func (r *Request) findBegunBase(groups []*trellisv1alpha1.ScalingGroup, states m
 	}
 	first := firstReplicas(groups, states)
 	base, replicas := releasedOf(first)
-	switch {
-	case base.gang == "":
-		return
-	case replicas != "" && (r.Graph.Anchor == nil || !isMissing(base.gang, replicas, first)):
-		return
-	case replicas == "" && base.gang != name(r.Graph.Name, resultsOf(first)...):
+	if base.gang == "" {
 		return
 	}
 	for _, sg := range groups {
@@ -46,11 +41,30 @@ func (r *Request) findBegunBase(groups []*trellisv1alpha1.ScalingGroup, states m
 			base.together = append(base.together, state.open...)
 		}
 	}
-	for _, member := range first {
+	for _, member := range r.membersOf(base.gang, replicas, first) {
 		if len(member.open) == 0 && (len(member.closed) > 0 || replicas != "") { // else its component had 0 replicas when the gang was released
 			r.rests[member.key] = base
 		}
 	}
+}
+
+// membersOf are the first replicas that make a base gang of which some are released; nil where that is another one. What is not released of
+// a component that has begun, or that was added since, is not of the gang. replicas are as [releasedOf] returns them.
+func (r *Request) membersOf(gang, replicas string, first []firstReplica) []firstReplica {
+	of := slices.DeleteFunc(slices.Clone(first), func(member firstReplica) bool {
+		return len(member.open) == 0 && (member.of.Status.Begun || member.isLater(first))
+	})
+	switch {
+	case replicas != "" && (r.Graph.Anchor == nil || !isMissing(gang, replicas, of)):
+		return nil
+	case replicas != "":
+		return of
+	case gang == name(r.Graph.Name, resultsOf(first)...): // its components may have run before the gang
+		return first
+	case gang == name(r.Graph.Name, resultsOf(of)...):
+		return of
+	}
+	return nil
 }
 
 // releasedOf returns what is released of first replicas, and what identifies the replicas of their gang; "" where it was not created in
@@ -60,20 +74,22 @@ func releasedOf(first []firstReplica) (base begunBase, replicas string) {
 		for _, pod := range member.open {
 			base.open = append(base.open, pod)
 			base.gang = cmp.Or(base.gang, pod.Annotations[render.AnnotationGang])
-			replicas = cmp.Or(replicas, pod.Annotations[render.AnnotationGangReplicas])
+			if pod.Annotations[render.AnnotationCreation] != "" {
+				replicas = cmp.Or(replicas, pod.Annotations[render.AnnotationGangReplicas])
+			}
 		}
 	}
 	return base, replicas
 }
 
 // isMissing reports whether the first replicas are those of a gang that was created in place, and what is not released of them was never
-// placed. A replica that was placed keeps its last place in the status of its group while it is recreated, and a group remembers that its
-// first replicas were bound: what is lost later, scaled in, or recreated under another ordinal is not of the gang.
+// placed. A group remembers that its first replicas were bound: what is lost later, scaled in, or recreated under another ordinal is not of
+// the gang, and without it the others are not the replicas of the gang.
 func isMissing(gang, replicas string, first []firstReplica) bool {
 	keys := make([]Key, 0, len(first))
 	for i := range first {
 		member := &first[i]
-		if member.beingCreated() || len(member.open) == 0 && (member.placed() || member.isLater(first)) {
+		if member.beingCreated() {
 			return false
 		}
 		for _, pod := range member.open {
@@ -86,17 +102,18 @@ func isMissing(gang, replicas string, first []firstReplica) bool {
 	return Base{Replicas: keys}.Identity() == replicas
 }
 
+// IsBase reports whether a gang is the base gang of a graph with several replicas in it, which pods of the graph are released with.
+func IsBase(pods []*corev1.Pod, gang string) bool {
+	return slices.ContainsFunc(pods, func(pod *corev1.Pod) bool {
+		return pod.Annotations[render.AnnotationGang] == gang && pod.Annotations[render.AnnotationGangReplicas] != ""
+	})
+}
+
 // firstReplica is one of those that make a base gang.
 type firstReplica struct {
 	replicaState
 	key Key
 	of  *trellisv1alpha1.ScalingGroup
-}
-
-// placed reports whether it had a place, or its component had its first replicas.
-func (f *firstReplica) placed() bool {
-	_, had := hintsOf(f.of)[int32(f.ordinal)]
-	return had || f.of.Status.Begun
 }
 
 // isLater reports whether its group was created after a pod of the gang: nothing of a base gang is created before all groups exist.

@@ -95,7 +95,7 @@ func (r *Request) Releases(c *topology.Cluster, replica placement.ReplicaResult,
 	of := r.component(replica.Component)
 	begins, created := replica.Base && gang == base.Name, r.Creation(replica) != nil
 	replicas := ""
-	if created && begins && len(base.Replicas) > 1 {
+	if begins && len(base.Replicas) > 1 {
 		replicas = base.Identity()
 	}
 	out := make([]Release, 0, len(replica.Pods))

@@ -78,22 +78,32 @@ func (r *Request) sortPod(
 
 // withoutSuperseded leaves out the pods of a replica that were never released and are of an older revision, as if they were still to be
 // made: the scaling group controller recreates them at once, whatever the strategy, since nothing is lost with them. Released meanwhile,
-// they would be lost to their gang, and may not even suit it. While the update is paused nothing is recreated for it, and an entire replica
-// of an older revision is placed as it is; one of another size only where some of it is released, since providers form gangs by the spec.
+// they would be lost to their gang, and may not even suit it. While the update is paused, a replica that [CanStay] is placed as it is.
 func withoutSuperseded(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod, releasing map[string]topology.Path) []*corev1.Pod {
-	size, begun, older := 0, false, true
-	for _, pod := range pods {
-		size, begun = max(size, render.ReplicaSize(sg, pod)), begun || !render.GateClosed(pod)
-		older = older && !Leaving(pod) && render.Outdated(sg, pod)
-	}
-	paused := sg.Spec.Step != nil && sg.Spec.Step.Paused
-	if paused && older && len(pods) == size && (begun || size == int(render.PodsPerReplica(sg))) {
+	begun := slices.ContainsFunc(pods, func(pod *corev1.Pod) bool {
+		_, onItsWay := releasing[topology.PodID(pod)]
+		return onItsWay || !render.GateClosed(pod)
+	})
+	if paused := sg.Spec.Step != nil && sg.Spec.Step.Paused; paused && CanStay(sg, pods, begun) {
 		return pods
 	}
 	return slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool {
 		_, onItsWay := releasing[topology.PodID(pod)]
 		return render.GateClosed(pod) && render.Outdated(sg, pod) && !Leaving(pod) && !onItsWay
 	})
+}
+
+// CanStay reports whether the pods of a replica that waits while an update is paused are an entire replica of an older revision, which can
+// be placed. One of another size can be placed only where its gang has begun: some of it is released. Providers form gangs by the spec.
+func CanStay(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod, begun bool) bool {
+	size := 0
+	for _, pod := range pods {
+		if Leaving(pod) || !render.Outdated(sg, pod) {
+			return false
+		}
+		size = max(size, render.ReplicaSize(sg, pod))
+	}
+	return len(pods) == size && (begun || size == int(render.PodsPerReplica(sg)))
 }
 
 // replaced: the scaling group controller takes it away and recreates it, whole.

@@ -214,6 +214,23 @@ func TestRequest(t *testing.T) {
 				`work required=1 anchor="" placed=0 waits(0 pods=2 anchor="a/1" hint="")`,
 			},
 		},
+		"while the update is paused, one of a former size when a release of it is under way": {
+			groups: pausing(mixed(1)), profile: profile, releasing: map[string]topology.Path{"g-work-0-0": {"a", "1"}},
+			pods: func(g []*trellisv1alpha1.ScalingGroup) []*corev1.Pod {
+				pods, former := []*corev1.Pod{newPod(g[0], 0, 0)}, newGroup("work", 1, 3, frozen("zone", "rack"))
+				for index := range int32(3) {
+					pod := outdated(newPod(former, 0, index))
+					pod.Labels[render.LabelReplicaSize] = "3"
+					pods = append(pods, pod)
+				}
+				return pods
+			},
+			want: []string{
+				`graph anchor="a" creating=false placed 0 of 2`,
+				`front required=-1 anchor="" placed=0 waits(0 pods=1 anchor="" hint="")`,
+				`work required=1 anchor="" placed=0 waits(0 pods=2 anchor="a/1" hint="")`,
+			},
+		},
 		"while the update is paused it is placed as it is": {
 			groups: pausing(mixed(1)), profile: profile,
 			pods: func(g []*trellisv1alpha1.ScalingGroup) []*corev1.Pod {

@@ -239,7 +239,7 @@ var _ = Describe("A gang whose place is known", func() {
 
 	It("is not split by two operators that both lead", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
 		p := newInPlaceWorld(ctx, nil)
-		second := newBareWith(ctx, p.podWrites.newClient, p.change)
+		second := newBareOn(ctx, withoutNodes(p.namespace+"-a0", p.namespace+"-a1"), p.podWrites.newClient, p.change) // plans for zone b
 		for i := range 6 {
 			dgd := p.graph("zone", three())
 			Expect(p.c.Create(ctx, dgd)).To(Succeed())

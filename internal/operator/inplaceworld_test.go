@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"sync"
 
@@ -184,6 +185,23 @@ func (p *inPlaceWorld) open(pods int) (created int) {
 		return nil
 	})
 	return created
+}
+
+// withoutNodes is the API server of an operator whose cache does not show some nodes.
+func withoutNodes(names ...string) *rest.Config {
+	config := rest.CopyConfig(shared)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			if r.Method == http.MethodGet && r.URL.Path == "/api/v1/nodes" {
+				r = r.Clone(r.Context())
+				query := r.URL.Query()
+				query.Set("fieldSelector", "metadata.name!="+strings.Join(names, ",metadata.name!="))
+				r.URL.RawQuery = query.Encode()
+			}
+			return next.RoundTrip(r)
+		})
+	})
+	return config
 }
 
 // deleted is nil when pods were deleted, and none is there that was created in place.

@@ -35,6 +35,11 @@ type Replica struct {
 	State   State
 	// Outdated: it runs an older revision, or from before the last restart that was asked for.
 	Outdated bool
+	// InSet: another controller makes the rest of it, of the revision that it has.
+	InSet bool
+	// Unplaceable: it is Outdated and Waiting, and the scheduler does not place it as it is, because it is of another size than what is made
+	// now, or of two revisions.
+	Unplaceable bool
 	// Generation of workers that it belongs to; "" for none.
 	Generation string
 	// Created is when its last pod was made, in seconds.
@@ -57,8 +62,6 @@ type Group struct {
 	MaxUnavailable, MaxSurge int
 	// Recreate: an update stops all that is outdated before it makes anything.
 	Recreate bool
-	// InSets: another controller makes the rest of a replica, of the revision that it has.
-	InSets bool
 	// Step of a generation of workers that all components replace together; nil: the group is updated by itself.
 	Step *Step
 	// Stopped: everything outdated goes and nothing is made, whatever that does to availability.

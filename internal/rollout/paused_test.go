@@ -9,17 +9,17 @@ import "testing"
 // another one would be of the new revision.
 func TestPartialReplicasWhilePaused(t *testing.T) {
 	for name, tc := range map[string]struct {
-		group   Group
 		replica Replica
 		want    bool
 	}{
-		"pods of the former revision":     {Group{}, Replica{State: Partial, Outdated: true}, true},
-		"a set of the former revision":    {Group{InSets: true}, Replica{State: Partial, Outdated: true}, false},
-		"pods of the current revision":    {Group{}, Replica{State: Partial}, false},
-		"all pods of the former revision": {Group{}, Replica{State: Waiting, Outdated: true}, false},
+		"pods of the former revision":     {Replica{State: Partial, Outdated: true}, true},
+		"a set of the former revision":    {Replica{State: Partial, Outdated: true, InSet: true}, false},
+		"pods of the current revision":    {Replica{State: Partial}, false},
+		"all pods of the former revision": {Replica{State: Waiting, Outdated: true}, false},
+		"pods that form no gang":          {Replica{State: Waiting, Outdated: true, Unplaceable: true}, true},
 	} {
-		tc.group.Replicas, tc.group.Step = 1, &Step{Make: 1, Paused: true}
-		if removed := len(tc.group.Next([]Replica{tc.replica}, nil, 1).Remove) > 0; removed != tc.want {
+		group := Group{Replicas: 1, Step: &Step{Make: 1, Paused: true}}
+		if removed := len(group.Next([]Replica{tc.replica}, nil, 1).Remove) > 0; removed != tc.want {
 			t.Errorf("%s: removed %v", name, removed)
 		}
 	}

@@ -58,9 +58,12 @@ func (s *step) repair() {
 // rest as far as enough others do.
 func (s *step) roll() {
 	if s.paused() {
-		// The rest of it would be of the new revision.
-		for _, r := range s.in(func(r Replica) bool { return r.State == Partial && r.Outdated && !s.InSets }) {
-			s.remove(r.Ordinal, "it runs an older revision and is not complete")
+		for _, r := range s.in(func(r Replica) bool { return r.Unplaceable || r.State == Partial && r.Outdated && !r.InSet }) {
+			why := "it runs an older revision and is not complete" // the rest of it would be of the new revision
+			if r.Unplaceable {
+				why = "it waits for a place and is of an older size, or of two revisions"
+			}
+			s.remove(r.Ordinal, "%s", why)
 		}
 		return
 	}

@@ -11,7 +11,6 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/provider/specs"
 )
 
 // Annotations by which users say how a component is updated.
@@ -154,7 +153,6 @@ func zero(v intstr.IntOrString) bool {
 func For(sg *trellisv1alpha1.ScalingGroup) Group {
 	g := Group{
 		Replicas: int(sg.Spec.Replicas), MaxUnavailable: 1, Stopped: sg.Spec.Restart != nil && sg.Spec.Restart.Stop,
-		InSets: sg.Spec.Workload == specs.LeaderWorkerSet,
 	}
 	if step := sg.Spec.Step; step != nil {
 		g.Step = &Step{

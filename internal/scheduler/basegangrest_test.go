@@ -166,6 +166,11 @@ func TestABaseGangThatStaysInPartIsEvicted(t *testing.T) {
 		"no capacity": {func(b *bench, _ *opening, o gang.Observation) {
 			b.host(b.nodeOf(o.Pods[2]), "elsewhere", 1)
 		}, 30 * time.Second, 1},
+		"no capacity, and a component is scaled from 0": {func(b *bench, p *opening, o gang.Observation) {
+			b.host(b.nodeOf(o.Pods[2]), "elsewhere", 1)
+			o.Groups, o.Pods = withZeta(&o, func(sg *trellisv1alpha1.ScalingGroup) { sg.Status.Begun = true })
+			b.s.objects.reader = graphs{"g2": o}
+		}, 30 * time.Second, 1},
 		"a member was lost since": {func(b *bench, _ *opening, o gang.Observation) {
 			b.host(b.nodeOf(o.Pods[2]), "elsewhere", 1)
 			o.Pods[2].UID = "successor"
@@ -212,6 +217,54 @@ func TestTheRestOfABaseGangIsRecovered(t *testing.T) {
 	})
 }
 
+// withZeta adds a component that came after the base gang, and waits.
+func withZeta(o *gang.Observation, change func(*trellisv1alpha1.ScalingGroup)) ([]*trellisv1alpha1.ScalingGroup, []*corev1.Pod) {
+	zeta := newGroup("zeta", 1, 1, frozen("rack", ""))
+	zeta.Name, zeta.UID, zeta.Spec.Graph = "g2-zeta", "g2-zeta", "g2"
+	change(zeta)
+	pod := withGPU(newPod(zeta, 0, 0))
+	pod.CreationTimestamp = metav1.Time{Time: begin.Add(time.Minute)}
+	return append(slices.Clone(o.Groups), zeta), append(slices.Clone(o.Pods), pod)
+}
+
+// A pod of the base gang is not bound. What was released alongside the gang is evicted with it, or the graph would not leave its domain.
+func TestReplicasAlongsideABaseGangThatIsNotBound(t *testing.T) {
+	for name, tc := range map[string]struct {
+		successor bool
+		want      []string
+	}{
+		"of the gang": {false, []string{"g2-alpha-0", "g2-alpha-1", "g2-omega-0"}}, "the successor of one that was lost": {true, []string{"g2-omega-0"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b, p, o := beginningOn(t, "a2")
+				p.failing = ""
+				b.pass(retryAfter)
+				b.settle()
+				pod := o.Pods[2]
+				if render.GateClosed(pod) || render.GateClosed(o.Pods[1]) {
+					t.Fatal("not all of the graph is released")
+				}
+				pod.Spec.NodeName = ""
+				pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "no"}}
+				if tc.successor {
+					pod.Annotations = map[string]string{render.AnnotationGang: "g2-successor"}
+				}
+				b.s.podSet(nil, pod)
+				b.s.queue.add(clientKey(o))
+				for len(p.taken) == 0 && b.clock.Since(begin) < time.Hour {
+					b.pass(time.Second)
+					b.settle()
+				}
+				slices.Sort(p.taken)
+				if diff := cmp.Diff(tc.want, p.taken); diff != "" {
+					t.Errorf("evicted (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
 // A component that is scaled from 0 is not of the base gang that runs: the gang is not evicted for it.
 func TestAComponentFromZeroIsNotOfTheBaseGang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -219,9 +272,7 @@ func TestAComponentFromZeroIsNotOfTheBaseGang(t *testing.T) {
 		p.failing = ""
 		b.pass(retryAfter)
 		b.settle()
-		zeta := newGroup("zeta", 1, 1, frozen("rack", ""))
-		zeta.Name, zeta.UID, zeta.Spec.Graph = "g2-zeta", "g2-zeta", "g2"
-		o.Groups = append(o.Groups, zeta)
+		o.Groups, _ = withZeta(&o, func(*trellisv1alpha1.ScalingGroup) {})
 		if halves := gang.NewRequest(o).Halves(b.clock.Now()); len(halves) > 0 {
 			t.Errorf("halves: %v", halves)
 		}
@@ -265,9 +316,17 @@ func TestABaseGangThatWasCreatedInPart(t *testing.T) {
 	}{
 		"no capacity":       {func(*bench, *gang.Observation) {}, true, false},
 		"there is capacity": {func(b *bench, _ *gang.Observation) { b.freed("a1") }, false, true},
-		"the rest had its place": {func(_ *bench, o *gang.Observation) {
-			o.Groups[1].Status.Placements = []trellisv1alpha1.ReplicaPlacement{{Replica: 0, Domain: "z/a", Bound: true}}
-		}, false, false},
+		"the rest had a place in a former gang, and was never bound": {func(_ *bench, o *gang.Observation) {
+			o.Groups[1].Status.Placements = []trellisv1alpha1.ReplicaPlacement{{Replica: 0, Domain: "z/a"}}
+		}, true, false},
+		"a component is scaled from 0": {func(_ *bench, o *gang.Observation) {
+			o.Groups, o.Pods = withZeta(o, func(sg *trellisv1alpha1.ScalingGroup) { sg.Status.Begun = true })
+		}, true, false},
+		"a component is added": {func(_ *bench, o *gang.Observation) {
+			o.Groups, o.Pods = withZeta(o, func(sg *trellisv1alpha1.ScalingGroup) {
+				sg.CreationTimestamp = metav1.Time{Time: begin.Add(time.Minute)}
+			})
+		}, true, false},
 		"the component has run, under another ordinal": {func(_ *bench, o *gang.Observation) {
 			o.Groups[1].Status.Begun = true
 		}, false, false},

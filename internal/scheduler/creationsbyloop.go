@@ -185,16 +185,18 @@ func (l *ledger) takeCreations(o *gang.Observation, d *decision) {
 	l.endPredecessors(o)
 }
 
-// forgetEnded ends the reservations of creations of a graph that have ended; with all, those of all its creations. The capacity of a lost
-// pod, whose successor was to be created with it, is held for the rest of its time: the successor is created gated, or in place again.
+// forgetEnded ends the reservations of creations of a graph that have ended; with all, those of all its creations.
 func (l *ledger) forgetEnded(graph types.NamespacedName, all bool) {
 	for _, one := range l.options.Creations.takeEnded(graph, all) {
-		node, _ := l.cluster.Reserved(one.id)
-		l.cluster.Forget(one.id)
-		if l.holds.resume(l.cluster, one.pod, node, l.clock.Now()) {
-			l.wakeLoop() // it sets its timer by the holds
-		}
+		l.endReservation(one.id, one.pod)
 	}
+}
+
+// endReservation ends the reservation of a pod that is not created in place.
+func (l *ledger) endReservation(id string, pod types.NamespacedName) {
+	node, _ := l.cluster.Reserved(id)
+	l.cluster.Forget(id)
+	l.resumeHold(pod, node)
 }
 
 // noteOwn remembers a pod by its name, where a successor of it may be created in place.
@@ -261,7 +263,7 @@ func (l *ledger) settleCreations(o *gang.Observation, d *decision) {
 	}
 	for _, one := range unused {
 		for _, release := range one.releases {
-			l.cluster.Forget(topology.PodID(release.Pod))
+			l.endReservation(topology.PodID(release.Pod), client.ObjectKeyFromObject(release.Pod))
 		}
 	}
 }

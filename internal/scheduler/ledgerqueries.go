@@ -56,7 +56,7 @@ func (l *ledger) stuckGangs(o gang.Observation) (gangs map[string]eviction, w wa
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	gangs, name, now := map[string]eviction{}, client.ObjectKeyFromObject(o.DGD), l.clock.Now()
-	parts := false
+	parts, base := false, eviction{}
 	for _, pod := range o.Pods {
 		if gang.Leaving(pod) {
 			continue // it may end late, and others of the graph wait
@@ -68,6 +68,9 @@ func (l *ledger) stuckGangs(o gang.Observation) (gangs map[string]eviction, w wa
 			w.at(name, earlier(due, now.Add(l.options.RequeueAfter)))
 		default:
 			gangs[pod.Annotations[render.AnnotationGang]] = e
+			if pod.Spec.NodeName == "" && gang.IsBase(o.Pods, pod.Annotations[render.AnnotationGang]) {
+				base = e
+			}
 			parts = parts || l.pods.of(topology.PodID(pod)).parted.why == e.why
 			if e.reason == ReasonVictimsStayed {
 				node, _ := l.victimsOf(pod)
@@ -77,6 +80,9 @@ func (l *ledger) stuckGangs(o gang.Observation) (gangs map[string]eviction, w wa
 	}
 	if parts {
 		l.withOtherParts(o.Pods, gangs)
+	}
+	if base.why != "" {
+		withOthers(o.Pods, gangs, base)
 	}
 	return gangs, w
 }

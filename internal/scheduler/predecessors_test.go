@@ -68,14 +68,32 @@ func TestSuccessorsTakeTheCapacityOfTheirPredecessors(t *testing.T) {
 // A lost replica is to be created in place, and its creation fails: its capacity is held for the rest of the time, for the pods that are
 // created gated then.
 func TestTheCapacityOfPredecessorsIsHeldAgain(t *testing.T) {
+	both, none := map[string]string{"a0": "made", "a1": "made"}, map[string]string{}
 	for name, tc := range map[string]struct {
 		after time.Duration
-		want  map[string]string
-	}{"at once": {0, map[string]string{"a0": "made", "a1": "made"}}, "when it is not held any more": {DefaultHoldFor, map[string]string{}}} {
+		// seen: the loop has seen the pods, which were created, before they are deleted.
+		seen, requeued bool
+		want           map[string]string
+	}{
+		"at once": {0, false, false, both}, "when it is not held any more": {DefaultHoldFor, false, false, none}, "after pods were seen": {0, true, false, both},
+		"not for a gang that is requeued": {0, true, true, none},
+	} {
 		t.Run(name, func(t *testing.T) {
 			w, o, sg, _ := replacing(t)
 			w.clock.Step(tc.after)
-			w.creations.Fail(w.offerOf(sg))
+			offer := w.offerOf(sg)
+			var pods []*corev1.Pod
+			if tc.seen {
+				pods = w.create(sg, offer)
+			}
+			for _, pod := range pods {
+				w.s.ledger.podChanged(pod)
+			}
+			w.creations.Fail(offer)
+			for _, pod := range pods {
+				w.s.ledger.pods.change(topology.PodID(pod), func(r *released) { r.requeued = tc.requeued })
+				w.s.ledger.podGone(pod)
+			}
 			w.look(o)
 			if diff := cmp.Diff(tc.want, w.reserved()); diff != "" {
 				t.Errorf("reservations (-want +got):\n%s", diff)

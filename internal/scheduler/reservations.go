@@ -7,6 +7,7 @@ import (
 	"math"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/trellis-k8s/trellis/internal/gang"
@@ -75,9 +76,29 @@ func (l *ledger) uncount(pod *corev1.Pod, id string) {
 	if len(gang.NodesOf(l.cluster, id)) > 0 {
 		l.holdCapacityOf(pod)
 	}
+	node := ""
+	if l.isUnfinished(pod, id) {
+		node, _ = l.cluster.Reserved(id)
+	}
 	l.cluster.DeletePod(id)
+	l.resumeHold(client.ObjectKeyFromObject(pod), node)
 	l.victimGone(pod)
 	l.podLeft(pod)
+}
+
+// isUnfinished reports whether a pod that was created in place and never bound goes because its gang could not be created. Others of
+// its name follow, which get the capacity that was held for them.
+func (l *ledger) isUnfinished(pod *corev1.Pod, id string) bool {
+	_, held := l.holds.byPod[client.ObjectKeyFromObject(pod)]
+	return !held && pod.Annotations[render.AnnotationCreation] != "" && pod.Spec.NodeName == "" && !l.pods.of(id).requeued
+}
+
+// resumeHold holds the capacity of a lost pod, which its successor was to be created with, for the rest of its time: the successor is
+// created gated, or in place again.
+func (l *ledger) resumeHold(pod types.NamespacedName, node string) {
+	if l.holds.resume(l.cluster, pod, node, l.clock.Now()) {
+		l.wakeLoop() // it sets its timer by the holds
+	}
 }
 
 // gone ends all that is known of a pod.

@@ -77,6 +77,17 @@ func (l *ledger) withOtherParts(pods []*corev1.Pod, gangs map[string]eviction) {
 	}
 }
 
+// withOthers adds all other gangs of a graph whose base gang is evicted before all of it was bound. They would keep the graph in a domain
+// in which that may have no place.
+func withOthers(pods []*corev1.Pod, gangs map[string]eviction, base eviction) {
+	for _, pod := range pods {
+		of := pod.Annotations[render.AnnotationGang]
+		if _, ours := gangs[of]; !ours && of != "" && !render.GateClosed(pod) && !gang.Leaving(pod) {
+			gangs[of] = eviction{reason: base.reason, why: "the base gang of its graph is evicted: " + base.why}
+		}
+	}
+}
+
 // toEvict notes that the pods of gangs are requeued, and returns those that are not evicted yet. A pod that is gone meanwhile takes no
 // capacity and has no record, and none is made for it.
 func (l *ledger) toEvict(pods []*corev1.Pod, gangs map[string]eviction) (evict []*corev1.Pod) {

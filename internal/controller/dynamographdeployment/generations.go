@@ -80,7 +80,7 @@ func pause(o observed, wanted *render.Graph, workers []*render.Component) {
 	for i := range wanted.Components {
 		s := &wanted.Components[i]
 		sg := o.groups[s.Name]
-		if !replacing(sg, s) {
+		if !replacing(sg, s) && !stillPaused(sg) {
 			continue
 		}
 		c := countsOf(o, s)
@@ -122,6 +122,12 @@ func replacing(sg *trellisv1alpha1.ScalingGroup, s *render.Component) bool {
 		return sg.Spec.Step != nil
 	}
 	return hasOthers(sg)
+}
+
+// stillPaused: the group's update is paused, and it has replicas that are to be replaced, although its revision is again the one that it
+// last rolled out. Replicas of workers alone have a generation, see [hasOthers].
+func stillPaused(sg *trellisv1alpha1.ScalingGroup) bool {
+	return sg != nil && sg.Spec.Step != nil && sg.Spec.Step.Paused && sg.Status.OutdatedReplicas > 0
 }
 
 // hasOthers: the group has replicas of another generation.

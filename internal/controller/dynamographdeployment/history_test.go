@@ -68,6 +68,29 @@ func TestPausedUpdate(t *testing.T) {
 	}
 }
 
+// TestAPauseOutlivesItsRevision: a component without generations whose revision is set back while the update is paused keeps what it made of
+// the other one until the update resumes.
+func TestAPauseOutlivesItsRevision(t *testing.T) {
+	o := disaggregated(t)
+	annotated(o, rollout.AnnotationPaused, "true")
+	o.dgd.Spec.Components[0].ModelRef = &nvidiav1beta1.ModelReference{Name: "another"}
+	written(t, &o)
+	o.dgd.Spec.Components[0].ModelRef = nil
+	written(t, &o)
+	frontend := func(outdated int32) *trellisv1alpha1.RolloutStep {
+		count(o, "frontend", outdated, 1)
+		o.groups["frontend"].Status.Generations = nil // a frontend has none
+		written(t, &o)
+		return o.groups["frontend"].Spec.Step
+	}
+	if step := frontend(1); step == nil || !step.Paused {
+		t.Errorf("a replica of the other revision serves: %+v", step)
+	}
+	if step := frontend(0); step != nil {
+		t.Errorf("none does any more: %+v", step)
+	}
+}
+
 // TestPartition: the new generation takes its part, and then the update pauses, also that of a single worker, until the partition is another one.
 func TestPartition(t *testing.T) {
 	for name, several := range map[string]bool{"prefill and decode": true, "decode alone": false} {

@@ -91,7 +91,7 @@ func TestReadyMeansAccepted(t *testing.T) {
 			replicas := replicasOf(sg, pods, func(*corev1.Pod) bool { return false })
 			markUnpublished(replicas, c.published)
 			var states []rollout.State
-			for _, r := range summaries(replicas) {
+			for _, r := range summaries(sg, replicas) {
 				states = append(states, r.State)
 			}
 			if diff := cmp.Diff(c.states, states); diff != "" {

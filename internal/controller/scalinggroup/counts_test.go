@@ -65,6 +65,17 @@ func TestBegun(t *testing.T) {
 	if !statusOf(stopped, nil, rollout.Plan{}, func(string) map[string]string { return nil }, nil).Begun {
 		t.Error("a component that is stopped starts by itself later")
 	}
+	for name, tc := range map[string]struct {
+		first state
+		want  bool
+	}{"failed": {failed, true}, "terminating": {terminating, true}, "its node is gone": {nodeless, true}, "never bound": {gated, false}} {
+		pods := append(podsOf(sg, 0, tc.first), podsOf(sg, 1, running)...)
+		status := statusOf(sg, replicasOf(sg, pods, func(pod *corev1.Pod) bool { return pod.Spec.NodeName == "gone" }), rollout.Plan{},
+			func(string) map[string]string { return nil }, nil)
+		if status.Begun != tc.want || lostBegun(sg, &status) != tc.want {
+			t.Errorf("the first replica %s before it was reported: begun %v, reported at once %v", name, status.Begun, lostBegun(sg, &status))
+		}
+	}
 	for i, step := range []struct {
 		states []state
 		want   bool

@@ -260,7 +260,7 @@ func accepted(t *testing.T, r *Reconciler, sg *trellisv1alpha1.ScalingGroup, pod
 				continue
 			}
 		}
-		for _, replica := range summaries(replicas) {
+		for _, replica := range summaries(sg, replicas) {
 			states = append(states, replica.State)
 		}
 		return why, states, again

@@ -6,6 +6,7 @@ package scalinggroup
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/provider"
 	gates "github.com/trellis-k8s/trellis/internal/provider/gates/placer"
 	"github.com/trellis-k8s/trellis/internal/provider/lws"
@@ -41,6 +43,8 @@ func TestSets(t *testing.T) {
 		replicas int32
 		provider string
 		off      bool
+		// paused: an update is.
+		paused bool
 		// sets by ordinal, "" for none.
 		sets []string
 		pods [][]state
@@ -87,6 +91,12 @@ func TestSets(t *testing.T) {
 		"gated pods of another provider: the set is recreated": {
 			replicas: 1, sets: []string{there}, pods: [][]state{{other, other}}, want: "take down 0", status: "1 1 0 0",
 		},
+		"an update is paused: the rest of an older set comes from it": {
+			replicas: 1, paused: true, sets: []string{older}, pods: [][]state{{old(gated), nil}}, status: "1 0 0 1",
+		},
+		"an update is paused: no set is made for what is left of an older one": {
+			replicas: 1, paused: true, pods: [][]state{{old(gated), nil}}, want: "take down 0", status: "1 0 0 1",
+		},
 		"off: nothing is made or taken down": {
 			replicas: 1, off: true, pods: [][]state{{running, failed}, {running, running}}, status: "2 1 1 0",
 		},
@@ -96,6 +106,9 @@ func TestSets(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			sg := group(c.replicas, 2)
 			sg.Spec.Workload = specs.LeaderWorkerSet
+			if c.paused {
+				sg.Spec.Step = &trellisv1alpha1.RolloutStep{Keep: math.MaxInt32, Make: 1, Paused: true}
+			}
 			if c.provider != "" {
 				sg.Spec.Provider = c.provider
 			}

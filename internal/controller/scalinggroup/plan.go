@@ -56,17 +56,19 @@ type deletion struct {
 
 // plan asks the rollout for the next step. It is level-based: the same pods always give the same step.
 func plan(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica) rollout.Plan {
-	return rollout.For(sg).Next(summaries(replicas), remembered(sg), batch+1)
+	return rollout.For(sg).Next(summaries(sg, replicas), remembered(sg), batch+1)
 }
 
-func summaries(replicas map[int32]*replica) []rollout.Replica {
+func summaries(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica) []rollout.Replica {
 	out := make([]rollout.Replica, 0, len(replicas))
 	for _, ordinal := range slices.Sorted(maps.Keys(replicas)) {
 		r := replicas[ordinal]
 		state, why := r.state()
 		out = append(out, rollout.Replica{
 			Ordinal: int(ordinal), State: state, Outdated: r.outdated, Generation: r.generation, Created: r.created(), Why: why,
-			NoQuota: r.noQuota, KeepsQuota: r.keepsQuota,
+			NoQuota: r.noQuota, KeepsQuota: r.keepsQuota, InSet: r.set != nil,
+			Unplaceable: state == rollout.Waiting && r.outdated && !r.released() &&
+				!gang.CanStay(sg, slices.Collect(maps.Values(r.pods)), false),
 		})
 	}
 	return out

@@ -146,6 +146,22 @@ func TestPlan(t *testing.T) {
 			sg:   stepped(group(1, 2), trellisv1alpha1.RolloutStep{Keep: math.MaxInt32, Make: 1, Paused: true}),
 			pods: [][]state{{old(gated), old(gated)}},
 		},
+		"one of an older size that has no place is recreated while the update is paused": {
+			sg:   stepped(group(1, 3), trellisv1alpha1.RolloutStep{Keep: math.MaxInt32, Make: 1, Paused: true}),
+			pods: [][]state{{old(sized(gated, 2)), old(sized(gated, 2))}}, wantDelete: []string{"g-worker-0-0", "g-worker-0-1"},
+		},
+		"one of two revisions that has no place is recreated while the update is paused": {
+			sg:   stepped(group(1, 2), trellisv1alpha1.RolloutStep{Keep: math.MaxInt32, Make: 1, Paused: true}),
+			pods: [][]state{{gated, old(gated)}}, wantDelete: []string{"g-worker-0-0", "g-worker-0-1"},
+		},
+		"what runs of an older size stays while the update is paused": {
+			sg:   stepped(group(1, 3), trellisv1alpha1.RolloutStep{Keep: math.MaxInt32, Paused: true}),
+			pods: [][]state{{old(sized(running, 2)), old(sized(unready, 2))}},
+		},
+		"what is released of an older size stays while the update is paused": {
+			sg:   stepped(group(1, 3), trellisv1alpha1.RolloutStep{Keep: math.MaxInt32, Paused: true}),
+			pods: [][]state{{old(sized(unschedulable, 2)), old(sized(gated, 2))}},
+		},
 		"whole and running: nothing": {
 			sg: group(1, 2), pods: [][]state{{running, running}},
 		},

@@ -164,6 +164,12 @@ func (r *replica) all(is func(*corev1.Pod) bool) bool {
 	return true
 }
 
+// wasBound reports whether all pods of the replica were bound, also those that are leaving or lost by now.
+func (r *replica) wasBound() bool {
+	pods := slices.Concat(slices.Collect(maps.Values(r.pods)), r.leaving, r.lost)
+	return len(pods) >= r.size && len(pods) > 0 && !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return !podBound(pod) })
+}
+
 // created is when the youngest pod was made.
 func (r *replica) created() int64 {
 	var created int64

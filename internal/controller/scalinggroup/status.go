@@ -29,7 +29,9 @@ func statusOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, nex
 	status.ReadyReplicas, status.AvailableReplicas, status.OutdatedReplicas = 0, 0, 0
 	status.UpdatedAvailableReplicas, status.TerminatingReplicas = 0, 0
 	status.Pods, status.Selector = 0, labels.FormatLabels(render.Selector(sg.Spec.Graph, sg.Name))
+	bound := int32(0)
 	for _, r := range replicas {
+		count(&bound, r.wasBound())
 		status.Pods += int32(len(r.pods))
 		count(&status.Replicas, r.there())
 		count(&status.OutdatedReplicas, r.there() && r.outdated)
@@ -43,7 +45,7 @@ func statusOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, nex
 		count(&status.AvailableReplicas, r.available())
 		count(&status.UpdatedAvailableReplicas, !r.outdated && r.available())
 	}
-	status.Begun = status.Begun || status.ScheduledReplicas >= min(render.MinAvailable(sg), sg.Spec.Replicas)
+	status.Begun = status.Begun || bound >= first(sg)
 	status.Generations = generationsOf(sg, replicas)
 	cut := gang.DefaultPlacementBudget.Cut(placementsOf(sg, replicas, nodeLabels))
 	status.Placements, status.FurtherPlacements = cut.Listed, cut.Further
@@ -52,7 +54,7 @@ func statusOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, nex
 	} else {
 		meta.RemoveStatusCondition(&status.Conditions, trellisv1alpha1.ConditionPlacementsComplete)
 	}
-	inPlace := rollout.InPlace(sg) || rollout.For(sg).LacksQuota(summaries(replicas))
+	inPlace := rollout.InPlace(sg) || rollout.For(sg).LacksQuota(summaries(sg, replicas))
 	waiting := notAvailable(replicas)
 	if inPlace {
 		waiting = append([]string{saysInPlace}, waiting...)
@@ -147,7 +149,7 @@ func placementsOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica,
 	}
 	levels := gang.LevelsOf(sg.Spec.Topology)
 	var out []trellisv1alpha1.ReplicaPlacement
-	for _, n := range rollout.For(sg).Ordinals(summaries(replicas), remembered(sg), 0) {
+	for _, n := range rollout.For(sg).Ordinals(summaries(sg, replicas), remembered(sg), 0) {
 		ordinal := int32(n)
 		entry := trellisv1alpha1.ReplicaPlacement{Replica: ordinal, Domain: last[ordinal]}
 		if r := replicas[ordinal]; r != nil && r.whole() {
