@@ -77,11 +77,11 @@ func together(replica placement.ReplicaResult) string {
 }
 
 // Parted are the released pods, by ID, of replicas that were never whole and of which the plan refuses the rest, and why. For the rest of a
-// base gang that are all pods of the graph. A plan that ended before its answer refuses nothing.
+// base gang that are all pods of the graph.
 func (r *Request) Parted(a Answer) map[string]string {
 	parted := map[string]string{}
 	for _, w := range slices.Concat(a.Waiting, a.Surplus) {
-		if w.Refusal == nil || w.Refusal.Code == placement.CodeBudgetExhausted {
+		if w.Refusal == nil {
 			continue
 		}
 		for _, pod := range annotated(r.rests[Key{w.Component, w.Ordinal}].together) {

@@ -49,10 +49,17 @@ func (r *Request) findBegunBase(groups []*trellisv1alpha1.ScalingGroup, states m
 }
 
 // membersOf are the first replicas that make a base gang of which some are released; nil where that is another one. What is not released of
-// a component that has begun, or that was added since, is not of the gang. replicas are as [releasedOf] returns them.
+// a component that has begun, or that was added since, is not of the gang, and neither is what was released with another gang. replicas are
+// as [releasedOf] returns them.
 func (r *Request) membersOf(gang, replicas string, first []firstReplica) []firstReplica {
 	of := slices.DeleteFunc(slices.Clone(first), func(member firstReplica) bool {
-		return len(member.open) == 0 && (member.of.Status.Begun || member.isLater(first))
+		if len(member.open) == 0 {
+			return member.of.Status.Begun || member.isLater(first)
+		}
+		return !slices.ContainsFunc(member.open, func(pod *corev1.Pod) bool {
+			of := pod.Annotations[render.AnnotationGang]
+			return of == "" || of == gang
+		})
 	})
 	switch {
 	case replicas != "" && (r.Graph.Anchor == nil || !isMissing(gang, replicas, of)):
@@ -67,15 +74,25 @@ func (r *Request) membersOf(gang, replicas string, first []firstReplica) []first
 	return nil
 }
 
-// releasedOf returns what is released of first replicas, and what identifies the replicas of their gang; "" where it was not created in
-// place.
+// releasedOf returns what is released of the base gang of first replicas, and what identifies the replicas of that gang; "" where it was
+// not created in place.
 func releasedOf(first []firstReplica) (base begunBase, replicas string) {
 	for _, member := range first {
 		for _, pod := range member.open {
-			base.open = append(base.open, pod)
+			if pod.Annotations[render.AnnotationGangReplicas] == "" {
+				continue
+			}
 			base.gang = cmp.Or(base.gang, pod.Annotations[render.AnnotationGang])
 			if pod.Annotations[render.AnnotationCreation] != "" {
 				replicas = cmp.Or(replicas, pod.Annotations[render.AnnotationGangReplicas])
+			}
+		}
+	}
+	for _, member := range first {
+		for _, pod := range member.open {
+			of := pod.Annotations[render.AnnotationGang]
+			if base.gang = cmp.Or(base.gang, of); of == "" || of == base.gang {
+				base.open = append(base.open, pod)
 			}
 		}
 	}
@@ -100,13 +117,6 @@ func isMissing(gang, replicas string, first []firstReplica) bool {
 		keys = append(keys, member.key)
 	}
 	return Base{Replicas: keys}.Identity() == replicas
-}
-
-// IsBase reports whether a gang is the base gang of a graph with several replicas in it, which pods of the graph are released with.
-func IsBase(pods []*corev1.Pod, gang string) bool {
-	return slices.ContainsFunc(pods, func(pod *corev1.Pod) bool {
-		return pod.Annotations[render.AnnotationGang] == gang && pod.Annotations[render.AnnotationGangReplicas] != ""
-	})
 }
 
 // firstReplica is one of those that make a base gang.

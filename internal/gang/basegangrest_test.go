@@ -10,7 +10,6 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
@@ -35,19 +34,6 @@ func TestNothingIsMissingWithoutAnEntireReplica(t *testing.T) {
 		r := NewRequest(Observation{DGD: &nvidiav1beta1.DynamoGraphDeployment{}, Groups: groups, Pods: pods, Profile: profile})
 		if _, is := r.rests[Key{"front", 0}]; is != tc.want {
 			t.Errorf("%s: front is missing: %v", name, is)
-		}
-	}
-}
-
-// A plan that ended before it had an answer is no reason to evict what is released.
-func TestNothingIsPartedByAPlanThatEnded(t *testing.T) {
-	pod := newPod(newGroup("work", 1, 2, frozen("zone", "")), 0, 0, "a", "1")
-	pod.Annotations = map[string]string{render.AnnotationGang: "g"}
-	for code, want := range map[string]int{placement.CodeBudgetExhausted: 0, placement.CodeInsufficientCapacity: 1} {
-		r := Request{halves: map[Key]replicaState{{"work", 0}: {open: []*corev1.Pod{pod}}}, rests: map[Key]begunBase{}}
-		refused := Waiting{Component: "work", Refusal: &placement.Refusal{Code: code}}
-		if got := r.Parted(Answer{Waiting: []Waiting{refused}}); len(got) != want {
-			t.Errorf("%s: %v", code, got)
 		}
 	}
 }

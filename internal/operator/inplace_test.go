@@ -4,8 +4,10 @@
 package operator
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -239,7 +242,27 @@ var _ = Describe("A gang whose place is known", func() {
 
 	It("is not split by two operators that both lead", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
 		p := newInPlaceWorld(ctx, nil)
-		second := newBareOn(ctx, withoutNodes(p.namespace+"-a0", p.namespace+"-a1"), p.podWrites.newClient, p.change) // plans for zone b
+		p.stop()
+		p.config = withoutNodes(p.namespace+"-b0", p.namespace+"-b1") // each plans for another zone
+		p.start()
+		second := newBareOn(ctx, withoutNodes(p.namespace+"-a0", p.namespace+"-a1"), p.podWrites.newClient, p.change)
+		var split []string
+		p.stored = func(pod *corev1.Pod) error {
+			// The other operator has time to begin what it planned before this one continues.
+			_ = wait.PollUntilContextTimeout(ctx, time.Millisecond, 100*time.Millisecond, true, func(context.Context) (bool, error) {
+				begun := len(slices.DeleteFunc(p.all("+"), func(one string) bool { return one != "+"+pod.Name }))
+				return begun%2 == 0, nil
+			})
+			in := pod.Spec.NodeSelector[corev1.LabelTopologyZone]
+			for _, other := range p.pods(p.namespace) {
+				if others := other.Spec.NodeSelector[corev1.LabelTopologyZone]; in != "" && others != "" && in != others {
+					p.mu.Lock()
+					split = append(split, fmt.Sprintf("%s is in zone %s, %s in zone %s", pod.Name, in, other.Name, others))
+					p.mu.Unlock()
+				}
+			}
+			return nil
+		}
 		for i := range 6 {
 			dgd := p.graph("zone", three())
 			Expect(p.c.Create(ctx, dgd)).To(Succeed())
@@ -262,6 +285,9 @@ var _ = Describe("A gang whose place is known", func() {
 		}
 		second.stop()
 		second.stop = func() {}
+		p.stop()
+		p.stop = func() {}
+		Expect(split).To(BeEmpty())
 	})
 
 	It("is recreated gated when another operator began it and did not finish", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {

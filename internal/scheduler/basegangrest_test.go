@@ -166,7 +166,7 @@ func TestABaseGangThatStaysInPartIsEvicted(t *testing.T) {
 		"no capacity": {func(b *bench, _ *opening, o gang.Observation) {
 			b.host(b.nodeOf(o.Pods[2]), "elsewhere", 1)
 		}, 30 * time.Second, 1},
-		"no capacity, and a component is scaled from 0": {func(b *bench, p *opening, o gang.Observation) {
+		"no capacity, and a component is scaled from 0": {func(b *bench, _ *opening, o gang.Observation) {
 			b.host(b.nodeOf(o.Pods[2]), "elsewhere", 1)
 			o.Groups, o.Pods = withZeta(&o, func(sg *trellisv1alpha1.ScalingGroup) { sg.Status.Begun = true })
 			b.s.objects.reader = graphs{"g2": o}
@@ -227,13 +227,27 @@ func withZeta(o *gang.Observation, change func(*trellisv1alpha1.ScalingGroup)) (
 	return append(slices.Clone(o.Groups), zeta), append(slices.Clone(o.Pods), pod)
 }
 
-// A pod of the base gang is not bound. What was released alongside the gang is evicted with it, or the graph would not leave its domain.
+// A pod of the base gang is not bound. What was released alongside the gang is evicted with it, or the graph would not leave its domain;
+// but not where the graph runs without the gang. The pod that shows why is the last, so that it is known until all others are evicted.
 func TestReplicasAlongsideABaseGangThatIsNotBound(t *testing.T) {
+	all := []string{"g2-alpha-0", "g2-alpha-1", "g2-omega-0"}
 	for name, tc := range map[string]struct {
-		successor bool
-		want      []string
+		change func(b *bench, p *opening, o gang.Observation)
+		want   []string
 	}{
-		"of the gang": {false, []string{"g2-alpha-0", "g2-alpha-1", "g2-omega-0"}}, "the successor of one that was lost": {true, []string{"g2-omega-0"}},
+		"of the gang":           {func(*bench, *opening, gang.Observation) {}, all},
+		"an eviction fails":     {func(_ *bench, p *opening, _ gang.Observation) { p.fail = 1 }, []string{"g2-alpha-1", "g2-alpha-0", "g2-omega-0"}},
+		"both evictions fail":   {func(_ *bench, p *opening, _ gang.Observation) { p.fail = 2 }, all},
+		"the graph runs":        {func(_ *bench, _ *opening, o gang.Observation) { o.Groups[1].Spec.Replicas = 0 }, []string{"g2-alpha-0", "g2-omega-0"}},
+		"one is lost meanwhile": {func(_ *bench, _ *opening, o gang.Observation) { o.Pods[1].Spec.NodeName = "" }, all},
+		"the successor of one that was lost": {func(_ *bench, _ *opening, o gang.Observation) {
+			o.Pods[2].Annotations = map[string]string{render.AnnotationGang: "g2-successor"}
+		}, []string{"g2-omega-0"}},
+		"the last release is not seen yet": {func(b *bench, _ *opening, o gang.Observation) {
+			gates := []corev1.PodSchedulingGate{{Name: render.PlacementGate}}
+			o.Pods[1].Spec.SchedulingGates, o.Pods[1].Spec.NodeName = gates, ""
+			b.s.ledger.pods.change(string(o.Pods[1].UID), func(r *released) { r.releasing = true })
+		}, all},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -247,22 +261,43 @@ func TestReplicasAlongsideABaseGangThatIsNotBound(t *testing.T) {
 				}
 				pod.Spec.NodeName = ""
 				pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "no"}}
-				if tc.successor {
-					pod.Annotations = map[string]string{render.AnnotationGang: "g2-successor"}
-				}
+				tc.change(b, p, o)
 				b.s.podSet(nil, pod)
 				b.s.queue.add(clientKey(o))
-				for len(p.taken) == 0 && b.clock.Since(begin) < time.Hour {
+				for b.clock.Since(begin) < 3*time.Minute && !slices.Contains(p.taken, pod.Name) {
 					b.pass(time.Second)
 					b.settle()
+					if name == "the last release is not seen yet" && b.clock.Since(begin) > 40*time.Second && render.GateClosed(o.Pods[1]) {
+						if len(p.taken) > 0 {
+							t.Fatalf("evicted before: %v", p.taken)
+						}
+						o.Pods[1].Spec.SchedulingGates = nil
+						b.s.podSet(nil, o.Pods[1])
+					}
 				}
-				slices.Sort(p.taken)
 				if diff := cmp.Diff(tc.want, p.taken); diff != "" {
 					t.Errorf("evicted (-want +got):\n%s", diff)
 				}
 			})
 		})
 	}
+}
+
+// A base gang of which the rest of one replica finds no capacity takes along what was released alongside, although all that is released of
+// it is bound.
+func TestReplicasAlongsideAHalfOfABaseGang(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, p, o := beginningOn(t, "a2")
+		p.failing = ""
+		b.pass(retryAfter)
+		b.settle()
+		b.s.ledger.pods.setParted(string(o.Pods[2].UID), "no capacity for its other pod", begin)
+		b.pass(time.Minute)
+		gangs, _ := b.s.ledger.stuckGangs(o)
+		if gangs[o.Pods[1].Annotations[render.AnnotationGang]].why == "" {
+			t.Errorf("alpha-1 is not evicted with the base gang: %v", gangs)
+		}
+	})
 }
 
 // A component that is scaled from 0 is not of the base gang that runs: the gang is not evicted for it.
@@ -322,6 +357,15 @@ func TestABaseGangThatWasCreatedInPart(t *testing.T) {
 		"a component is scaled from 0": {func(_ *bench, o *gang.Observation) {
 			o.Groups, o.Pods = withZeta(o, func(sg *trellisv1alpha1.ScalingGroup) { sg.Status.Begun = true })
 		}, true, false},
+		"a component that was added is released": {func(b *bench, o *gang.Observation) {
+			o.Groups, o.Pods = withZeta(o, func(sg *trellisv1alpha1.ScalingGroup) {
+				sg.CreationTimestamp = metav1.Time{Time: begin.Add(time.Minute)}
+			})
+			zeta := o.Pods[2]
+			opened(zeta, "g2-later", map[string]string{"z": "z", "r": "a"})
+			zeta.Spec.NodeName = "a1"
+			b.s.podSet(nil, zeta)
+		}, true, false},
 		"a component is added": {func(_ *bench, o *gang.Observation) {
 			o.Groups, o.Pods = withZeta(o, func(sg *trellisv1alpha1.ScalingGroup) {
 				sg.CreationTimestamp = metav1.Time{Time: begin.Add(time.Minute)}
@@ -361,7 +405,7 @@ func TestABaseGangThatWasCreatedInPart(t *testing.T) {
 					b.settle()
 					b.pass(time.Second)
 				}
-				if got := slices.Equal(p.taken, []string{"g2-alpha-0"}); got != tc.evicted || !tc.evicted && len(p.taken) > 0 {
+				if got := slices.Contains(p.taken, "g2-alpha-0") && (len(o.Pods) < 3 || slices.Contains(p.taken, o.Pods[2].Name) == !render.GateClosed(o.Pods[2])); got != tc.evicted || !tc.evicted && len(p.taken) > 0 {
 					t.Errorf("evicted: %v", p.taken)
 				}
 				rest := o.Pods[1]

@@ -39,6 +39,16 @@ func (b *Creations) ofGraph(graph types.NamespacedName) gang.Creations {
 	return out
 }
 
+// underWay reports whether creations of a graph have a place whose pods are not seen yet.
+func (b *Creations) underWay(graph types.NamespacedName) bool {
+	if b == nil {
+		return false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.ContainsFunc(b.of(graph), func(one *creation) bool { return one.state >= creationPlaced && len(one.reserved) > 0 })
+}
+
 // takeEnded returns the reservations of creations of a graph that have ended, once. With all, every creation that has begun ends: the
 // graph is gone.
 func (b *Creations) takeEnded(graph types.NamespacedName, all bool) []endedReservation {

@@ -56,7 +56,7 @@ func (l *ledger) stuckGangs(o gang.Observation) (gangs map[string]eviction, w wa
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	gangs, name, now := map[string]eviction{}, client.ObjectKeyFromObject(o.DGD), l.clock.Now()
-	parts, base := false, eviction{}
+	parts, base, baseDue := false, eviction{}, time.Time{}
 	for _, pod := range o.Pods {
 		if gang.Leaving(pod) {
 			continue // it may end late, and others of the graph wait
@@ -68,8 +68,8 @@ func (l *ledger) stuckGangs(o gang.Observation) (gangs map[string]eviction, w wa
 			w.at(name, earlier(due, now.Add(l.options.RequeueAfter)))
 		default:
 			gangs[pod.Annotations[render.AnnotationGang]] = e
-			if pod.Spec.NodeName == "" && gang.IsBase(o.Pods, pod.Annotations[render.AnnotationGang]) {
-				base = e
+			if l.neverWhole(pod) && gang.IsBase(o.Pods, pod.Annotations[render.AnnotationGang]) {
+				base, baseDue = e, due
 			}
 			parts = parts || l.pods.of(topology.PodID(pod)).parted.why == e.why
 			if e.reason == ReasonVictimsStayed {
@@ -81,8 +81,9 @@ func (l *ledger) stuckGangs(o gang.Observation) (gangs map[string]eviction, w wa
 	if parts {
 		l.withOtherParts(o.Pods, gangs)
 	}
-	if base.why != "" {
-		withOthers(o.Pods, gangs, base)
+	if base.why != "" && withFollowers(o, gangs, base) && l.releases(o) && now.Before(baseDue.Add(l.options.RequeueAfter)) {
+		w.at(name, now.Add(time.Second)) // what is released now is evicted as well
+		return nil, w
 	}
 	return gangs, w
 }

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/gang"
@@ -73,10 +74,12 @@ func TestTheCapacityOfPredecessorsIsHeldAgain(t *testing.T) {
 		after time.Duration
 		// seen: the loop has seen the pods, which were created, before they are deleted.
 		seen, requeued bool
-		want           map[string]string
+		// preempted: another pod of the replica had to free capacity.
+		preempted bool
+		want      map[string]string
 	}{
-		"at once": {0, false, false, both}, "when it is not held any more": {DefaultHoldFor, false, false, none}, "after pods were seen": {0, true, false, both},
-		"not for a gang that is requeued": {0, true, true, none},
+		"at once": {0, false, false, false, both}, "when it is not held any more": {DefaultHoldFor, false, false, false, none}, "after pods were seen": {0, true, false, false, both},
+		"not for a gang that is requeued": {0, true, true, false, none}, "nor for one that was preempted": {0, true, false, true, none},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, o, sg, _ := replacing(t)
@@ -86,8 +89,17 @@ func TestTheCapacityOfPredecessorsIsHeldAgain(t *testing.T) {
 			if tc.seen {
 				pods = w.create(sg, offer)
 			}
+			if !w.creations.underWay(client.ObjectKeyFromObject(o.DGD)) {
+				t.Error("no creation is under way before its pods are seen")
+			}
 			for _, pod := range pods {
 				w.s.ledger.podChanged(pod)
+				if tc.preempted {
+					w.s.ledger.holds.preempted[gang.Of(pod)] = w.clock.Now()
+				}
+			}
+			if w.creations.underWay(client.ObjectKeyFromObject(o.DGD)) && tc.seen {
+				t.Error("a creation is under way whose pods were seen")
 			}
 			w.creations.Fail(offer)
 			for _, pod := range pods {

@@ -90,7 +90,11 @@ func (l *ledger) uncount(pod *corev1.Pod, id string) {
 // its name follow, which get the capacity that was held for them.
 func (l *ledger) isUnfinished(pod *corev1.Pod, id string) bool {
 	_, held := l.holds.byPod[client.ObjectKeyFromObject(pod)]
-	return !held && pod.Annotations[render.AnnotationCreation] != "" && pod.Spec.NodeName == "" && !l.pods.of(id).requeued
+	if held || pod.Annotations[render.AnnotationCreation] == "" || pod.Spec.NodeName != "" || l.pods.of(id).requeued {
+		return false
+	}
+	_, followed := l.followed(pod)
+	return followed && !l.holds.wasPreempted(gang.Of(pod))
 }
 
 // resumeHold holds the capacity of a lost pod, which its successor was to be created with, for the rest of its time: the successor is

@@ -5,9 +5,11 @@ package scheduler
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/render"
@@ -77,29 +79,52 @@ func (l *ledger) withOtherParts(pods []*corev1.Pod, gangs map[string]eviction) {
 	}
 }
 
-// withOthers adds all other gangs of a graph whose base gang is evicted before all of it was bound. They would keep the graph in a domain
-// in which that may have no place.
-func withOthers(pods []*corev1.Pod, gangs map[string]eviction, base eviction) {
-	for _, pod := range pods {
+// neverWhole reports whether the gang of a pod that is stuck was never bound completely.
+func (l *ledger) neverWhole(pod *corev1.Pod) bool {
+	return pod.Spec.NodeName == "" || l.pods.of(topology.PodID(pod)).parted.why != ""
+}
+
+// withFollowers adds all other gangs of a graph whose base gang is evicted before all of it was bound, unless the graph runs without that.
+// They would keep the graph in a domain in which the base gang may have no place. It reports whether they are to be evicted.
+func withFollowers(o gang.Observation, gangs map[string]eviction, base eviction) bool {
+	if gang.RunsWithout(o, func(of string) bool { return gangs[of].why != "" }) {
+		return false
+	}
+	for _, pod := range o.Pods {
 		of := pod.Annotations[render.AnnotationGang]
 		if _, ours := gangs[of]; !ours && of != "" && !render.GateClosed(pod) && !gang.Leaving(pod) {
 			gangs[of] = eviction{reason: base.reason, why: "the base gang of its graph is evicted: " + base.why}
 		}
 	}
+	return true
 }
 
-// toEvict notes that the pods of gangs are requeued, and returns those that are not evicted yet. A pod that is gone meanwhile takes no
-// capacity and has no record, and none is made for it.
-func (l *ledger) toEvict(pods []*corev1.Pod, gangs map[string]eviction) (evict []*corev1.Pod) {
+// releases reports whether something of a graph is being released, or created in place, that the observation does not show yet.
+func (l *ledger) releases(o gang.Observation) bool {
+	return l.options.Creations.underWay(client.ObjectKeyFromObject(o.DGD)) || slices.ContainsFunc(o.Pods, func(pod *corev1.Pod) bool {
+		record := l.pods.of(topology.PodID(pod))
+		return record.releasing && !record.failed && render.GateClosed(pod)
+	})
+}
+
+// toEvict notes that the pods of gangs are requeued, and returns those that are not evicted yet. Those that show why are last: they are
+// evicted when all others are, so that it is known until then, also by another leader. A pod that is gone meanwhile takes no capacity and
+// has no record, and none is made for it.
+func (l *ledger) toEvict(pods []*corev1.Pod, gangs map[string]eviction) (evict, last []*corev1.Pod) {
 	for _, pod := range pods {
 		id := topology.PodID(pod)
-		if _, ours := gangs[pod.Annotations[render.AnnotationGang]]; !ours || pod.DeletionTimestamp != nil || l.pods.of(id).evicted {
+		record := l.pods.of(id)
+		if _, ours := gangs[pod.Annotations[render.AnnotationGang]]; !ours || pod.DeletionTimestamp != nil || record.evicted {
 			continue
 		}
 		if l.pods.byID[id] != nil || len(gang.NodesOf(l.cluster, id)) > 0 {
 			l.pods.change(id, func(r *released) { r.requeued = true })
 		}
-		evict = append(evict, pod)
+		if record.refused() || record.parted.why != "" {
+			last = append(last, pod)
+		} else {
+			evict = append(evict, pod)
+		}
 	}
-	return evict
+	return evict, last
 }

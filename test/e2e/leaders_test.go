@@ -44,19 +44,14 @@ func (w *world) unreliably(seed int64, omits bool) *rest.Config {
 	return u.disturb(w.config())
 }
 
-// fewSteps are the steps of a life alongside the one of the random life.
-func fewSteps() (steps, seed int64) {
-	return lifeOf(fromEnv("TRELLIS_LIFE_STEPS", 4))
-}
-
 var _ = Describe("An operator whose watches are unreliable", suite.Faults, func() {
 	// Watches are held back for seconds, pass events on twice and out of order, leave some out, and end at any time: what comes of it is the same.
 	It("leads a random life to the same end", func(ctx SpecContext) {
-		steps, seed := fewSteps()
+		steps, seed := lifeOf(fewSteps)
 		w := bare[sandbox.Gates].open(ctx).newWorld(ctx, "unreliable", lifeHosts...)
 		w.startOperator(w.unreliably(seed, true))
 		w.liveRandomly(steps, seed, false)
-	}, SpecTimeout(suite.Timeout()), PollProgressAfter(0))
+	}, SpecTimeout(lifeTimeout(fewSteps)), PollProgressAfter(0))
 })
 
 var _ = Describe("Two operators that both lead", suite.Faults, func() {
@@ -64,7 +59,7 @@ var _ = Describe("Two operators that both lead", suite.Faults, func() {
 	// as if it were alone. No gang is split and no host is over its capacity, and the end is that of one. A leader that is late and misses nothing is tried
 	// too with TRELLIS_CRASHES=all (make test-faults).
 	DescribeTable("split no gang and overfill no host", func(ctx SpecContext, omits bool) {
-		steps, seed := fewSteps()
+		steps, seed := lifeOf(fewSteps)
 		name := map[bool]string{true: "leaders-missed", false: "leaders-late"}[omits]
 		w := bare[sandbox.Gates].open(ctx).newWorld(ctx, name, lifeHosts...)
 		w.startOperator(w.config())
@@ -82,9 +77,9 @@ var _ = Describe("Two operators that both lead", suite.Faults, func() {
 })
 
 func leadersThatAreLate() []TableEntry {
-	out := []TableEntry{Entry("one of which is late and misses events", SpecTimeout(suite.Timeout()), PollProgressAfter(0), true)}
+	out := []TableEntry{Entry("one of which is late and misses events", SpecTimeout(lifeTimeout(fewSteps)), PollProgressAfter(0), true)}
 	if crash.All {
-		out = append(out, Entry("one of which is late", SpecTimeout(suite.Timeout()), PollProgressAfter(0), false))
+		out = append(out, Entry("one of which is late", SpecTimeout(lifeTimeout(fewSteps)), PollProgressAfter(0), false))
 	}
 	return out
 }

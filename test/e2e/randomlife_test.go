@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	. "github.com/onsi/ginkgo/v2"
@@ -28,14 +29,25 @@ var _ = Describe("A random life", suite.Faults, func() {
 	//
 	// TRELLIS_LIFE_STEPS makes it longer, TRELLIS_LIFE_SEED repeats one: the orders are the same, how fast the cluster follows is not.
 	It("never splits the graph, and leaves the deployment as a new one would be", func(ctx SpecContext) {
-		steps, seed := lifeOf(fromEnv("TRELLIS_LIFE_STEPS", 25))
+		steps, seed := lifeOf(manySteps)
 		w := newWorld(ctx, "life", lifeHosts...)
 		w.liveRandomly(steps, seed, true)
-	}, SpecTimeout(2*suite.Timeout()), PollProgressAfter(0))
+	}, SpecTimeout(lifeTimeout(manySteps)), PollProgressAfter(0))
 })
 
-// lifeOf is the seed of a life of so many steps, which it reports.
-func lifeOf(steps int64) (int64, int64) {
+// manySteps and fewSteps are how many steps a life has, unless TRELLIS_LIFE_STEPS sets it.
+const manySteps, fewSteps = 25, 4
+
+func stepsOr(otherwise int64) int64 { return fromEnv("TRELLIS_LIFE_STEPS", otherwise) }
+
+// lifeTimeout is how long a life may take: each of its steps may wait for something.
+func lifeTimeout(otherwise int64) time.Duration {
+	return suite.Timeout() + time.Duration(stepsOr(otherwise))*suite.Patience()/5
+}
+
+// lifeOf is how many steps a life has, and its seed, which it reports.
+func lifeOf(otherwise int64) (steps, seed int64) {
+	steps = stepsOr(otherwise)
 	AddReportEntry(fmt.Sprintf("TRELLIS_LIFE_SEED=%d TRELLIS_LIFE_STEPS=%d", lifeSeed(), steps))
 	return steps, lifeSeed()
 }

@@ -10,6 +10,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/render"
@@ -72,8 +75,8 @@ func TestBegun(t *testing.T) {
 		pods := append(podsOf(sg, 0, tc.first), podsOf(sg, 1, running)...)
 		status := statusOf(sg, replicasOf(sg, pods, func(pod *corev1.Pod) bool { return pod.Spec.NodeName == "gone" }), rollout.Plan{},
 			func(string) map[string]string { return nil }, nil)
-		if status.Begun != tc.want || lostBegun(sg, &status) != tc.want {
-			t.Errorf("the first replica %s before it was reported: begun %v, reported at once %v", name, status.Begun, lostBegun(sg, &status))
+		if status.Begun != tc.want {
+			t.Errorf("the first replica %s before it was reported: begun %v", name, status.Begun)
 		}
 	}
 	for i, step := range []struct {
@@ -87,6 +90,32 @@ func TestBegun(t *testing.T) {
 		sg.Status = statusOf(sg, replicasOf(sg, pods, none), rollout.Plan{}, func(string) map[string]string { return nil }, nil)
 		if sg.Status.Begun != step.want {
 			t.Errorf("step %d: begun %v", i, sg.Status.Begun)
+		}
+	}
+}
+
+// TestBegunIsStoredBeforeItIsLost: the pods that show that a group had begun are deleted next.
+func TestBegunIsStoredBeforeItIsLost(t *testing.T) {
+	for name, tc := range map[string]struct {
+		first state
+		want  bool
+	}{"failed": {failed, true}, "runs": {running, false}, "never bound": {gated, false}} {
+		sg := group(1, 1)
+		scheme := runtime.NewScheme()
+		if err := trellisv1alpha1.AddToScheme(scheme); err != nil {
+			t.Fatal(err)
+		}
+		c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(sg).WithStatusSubresource(sg).Build()
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(sg), sg); err != nil {
+			t.Fatal(err)
+		}
+		o := observed{sg: sg, replicas: replicasOf(sg, podsOf(sg, 0, tc.first), func(*corev1.Pod) bool { return false })}
+		if err := (&Reconciler{Client: c}).remember(t.Context(), o, backOff{}); err != nil {
+			t.Fatal(err)
+		}
+		stored := &trellisv1alpha1.ScalingGroup{}
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(sg), stored); err != nil || stored.Status.Begun != tc.want {
+			t.Errorf("%s: stored %v, %v", name, stored.Status.Begun, err)
 		}
 	}
 }

@@ -170,6 +170,9 @@ func (r *replica) wasBound() bool {
 	return len(pods) >= r.size && len(pods) > 0 && !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return !podBound(pod) })
 }
 
+// isLost: pods of the replica are leaving or lost.
+func (r *replica) isLost() bool { return len(r.leaving)+len(r.lost) > 0 }
+
 // created is when the youngest pod was made.
 func (r *replica) created() int64 {
 	var created int64

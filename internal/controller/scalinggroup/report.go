@@ -14,7 +14,6 @@ import (
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/controller/pace"
-	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // firstAfter is when the first status of a group is written that can wait: before that of its deployment, which counts by it.
@@ -28,7 +27,6 @@ func (r *Reconciler) report(ctx context.Context, sg *trellisv1alpha1.ScalingGrou
 	case equality.Semantic.DeepEqual(sg.Status, status):
 		r.written.Settled(name)
 		return 0, nil
-	case lostBegun(sg, &status): // the next reconcile does not see the pods
 	case beginning(sg, &status):
 		again = r.written.First(name, firstAfter)
 	case canWait(sg, &status):
@@ -44,16 +42,6 @@ func (r *Reconciler) report(ctx context.Context, sg *trellisv1alpha1.ScalingGrou
 	}
 	r.written.Wrote(name)
 	return 0, nil
-}
-
-// first is how many replicas a group begins with.
-func first(sg *trellisv1alpha1.ScalingGroup) int32 {
-	return min(render.MinAvailable(sg), sg.Spec.Replicas)
-}
-
-// lostBegun: the group has had its first replicas, as it has not reported yet, and has lost some of them.
-func lostBegun(sg *trellisv1alpha1.ScalingGroup, now *trellisv1alpha1.ScalingGroupStatus) bool {
-	return now.Begun && !sg.Status.Begun && now.ScheduledReplicas < first(sg)
 }
 
 // canWait: no one acts on the change. Deployments go by conditions, generations and whether all replicas serve or none is outdated;

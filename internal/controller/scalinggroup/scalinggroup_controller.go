@@ -10,6 +10,8 @@ package scalinggroup
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -123,7 +125,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	d := r.decide(ctx, o)
-	if err := r.remember(ctx, sg, d.failing); err != nil {
+	if err := r.remember(ctx, o, d.failing); err != nil {
 		return ctrl.Result{}, err
 	}
 	allowed, err := r.mayMake(ctx, sg, &d.steps)
@@ -243,15 +245,19 @@ func (r *Reconciler) finish(ctx context.Context, o observed, d decision, allowed
 	return result, errors.Join(failure, err)
 }
 
-// remember stores new failures, before the pods that show them are deleted.
-func (r *Reconciler) remember(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, failing backOff) error {
-	if !failing.isNew {
+// remember stores new failures, and that a group had begun of which replicas are lost, before the pods that show it are deleted.
+func (r *Reconciler) remember(ctx context.Context, o observed, failing backOff) error {
+	sg, begun := o.sg, hasBegun(o.sg, o.replicas)
+	lost := begun && !sg.Status.Begun && slices.ContainsFunc(slices.Collect(maps.Values(o.replicas)), (*replica).isLost)
+	if !failing.isNew && !lost {
 		return nil
 	}
 	before := sg.DeepCopy()
-	sg.Status.FailedReplicas = failing.failed
+	if sg.Status.Begun = begun; failing.isNew {
+		sg.Status.FailedReplicas = failing.failed
+	}
 	return wrapped(client.IgnoreNotFound(r.Client.Status().Patch(ctx, sg.DeepCopy(), client.MergeFrom(before))),
-		"writing the failures into the status")
+		"writing what is lost into the status")
 }
 
 // earliest of two times from now on; 0 is never.
