@@ -94,7 +94,7 @@ func (r *Request) Releases(c *topology.Cluster, replica placement.ReplicaResult,
 	}
 	of := r.component(replica.Component)
 	begins, created := replica.Base && gang == base.Name, r.Creation(replica) != nil
-	replicas := ""
+	replicas := r.rests[key].replicas
 	if begins && len(base.Replicas) > 1 {
 		replicas = base.Identity()
 	}

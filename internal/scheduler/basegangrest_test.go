@@ -5,6 +5,7 @@ package scheduler
 
 import (
 	"errors"
+	"math"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -79,16 +80,24 @@ func TestABaseGangThatHasBegunComesFirst(t *testing.T) {
 		if render.GateClosed(o.Pods[2]) || !render.GateClosed(o.Pods[1]) {
 			t.Error("alpha-1 has the capacity of omega-0")
 		}
-		if of := render.AnnotationGang; o.Pods[0].Annotations[of] != o.Pods[2].Annotations[of] {
-			t.Error("the rest is of another gang, which is evicted without the first part")
+		for _, key := range []string{render.AnnotationGang, render.AnnotationGangReplicas} {
+			if of := o.Pods[0].Annotations[key]; of == "" || of != o.Pods[2].Annotations[key] {
+				t.Errorf("the rest has another %s, and is evicted without the first part", key)
+			}
 		}
 	})
 }
 
 // A further replica is released alongside the part of the base gang. It is evicted with that, or the graph would not leave its domain.
 func TestReplicasAlongsideABaseGangInPart(t *testing.T) {
-	for name, tc := range map[string]struct{ noCapacity, later bool }{
-		"never released": {}, "no capacity": {noCapacity: true}, "no capacity, released later than the base gang": {true, true},
+	both := []string{"g2-alpha-0", "g2-alpha-1"}
+	for name, tc := range map[string]struct {
+		noCapacity, later, runs bool
+		want                    []string
+	}{
+		"never released": {want: both}, "no capacity": {noCapacity: true, want: both},
+		"no capacity, released later than the base gang": {noCapacity: true, later: true, want: both},
+		"never released, and the graph runs":             {runs: true, want: both[:1]}, "no capacity, and the graph runs": {noCapacity: true, runs: true, want: both[:1]},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -99,6 +108,14 @@ func TestReplicasAlongsideABaseGangInPart(t *testing.T) {
 				if tc.noCapacity {
 					b.host(b.nodeOf(o.Pods[2]), "elsewhere", 1)
 				}
+				if tc.runs {
+					o.Groups[1].Spec.Replicas = 2
+					more := withGPU(newPod(o.Groups[1], 1, 0))
+					opened(more, "g2-omega-1", map[string]string{"z": "z", "r": "a"})
+					more.Spec.NodeName = "a2"
+					o.Pods = append(o.Pods, more)
+					b.s.objects.reader = graphs{"g2": o}
+				}
 				b.pass(20 * time.Second)
 				b.settle()
 				if tc.later {
@@ -108,7 +125,7 @@ func TestReplicasAlongsideABaseGangInPart(t *testing.T) {
 					b.pass(time.Second)
 					b.settle()
 				}
-				if slices.Sort(p.taken); !slices.Equal(p.taken, []string{"g2-alpha-0", "g2-alpha-1"}) {
+				if slices.Sort(p.taken); !slices.Equal(p.taken, tc.want) {
 					t.Errorf("evicted: %v", p.taken)
 				}
 			})
@@ -230,16 +247,17 @@ func withZeta(o *gang.Observation, change func(*trellisv1alpha1.ScalingGroup)) (
 // A pod of the base gang is not bound. What was released alongside the gang is evicted with it, or the graph would not leave its domain;
 // but not where the graph runs without the gang. The pod that shows why is the last, so that it is known until all others are evicted.
 func TestReplicasAlongsideABaseGangThatIsNotBound(t *testing.T) {
-	all := []string{"g2-alpha-0", "g2-alpha-1", "g2-omega-0"}
+	all := []string{"g2-alpha-1", "g2-alpha-0", "g2-omega-0"}
 	for name, tc := range map[string]struct {
 		change func(b *bench, p *opening, o gang.Observation)
 		want   []string
 	}{
-		"of the gang":           {func(*bench, *opening, gang.Observation) {}, all},
-		"an eviction fails":     {func(_ *bench, p *opening, _ gang.Observation) { p.fail = 1 }, []string{"g2-alpha-1", "g2-alpha-0", "g2-omega-0"}},
-		"both evictions fail":   {func(_ *bench, p *opening, _ gang.Observation) { p.fail = 2 }, all},
-		"the graph runs":        {func(_ *bench, _ *opening, o gang.Observation) { o.Groups[1].Spec.Replicas = 0 }, []string{"g2-alpha-0", "g2-omega-0"}},
-		"one is lost meanwhile": {func(_ *bench, _ *opening, o gang.Observation) { o.Pods[1].Spec.NodeName = "" }, all},
+		"of the gang":                {func(*bench, *opening, gang.Observation) {}, all},
+		"an eviction fails":          {func(_ *bench, p *opening, _ gang.Observation) { p.fail = 1 }, []string{"g2-alpha-0", "g2-omega-0", "g2-alpha-1"}},
+		"both evictions fail":        {func(_ *bench, p *opening, _ gang.Observation) { p.fail = 2 }, []string{"g2-omega-0", "g2-alpha-1", "g2-alpha-0"}},
+		"an eviction never succeeds": {func(_ *bench, p *opening, _ gang.Observation) { p.fail = math.MaxInt }, nil},
+		"the graph runs":             {func(_ *bench, _ *opening, o gang.Observation) { o.Groups[1].Spec.Replicas = 0 }, []string{"g2-alpha-0", "g2-omega-0"}},
+		"one is lost meanwhile":      {func(_ *bench, _ *opening, o gang.Observation) { o.Pods[1].Spec.NodeName = "" }, all},
 		"the successor of one that was lost": {func(_ *bench, _ *opening, o gang.Observation) {
 			o.Pods[2].Annotations = map[string]string{render.AnnotationGang: "g2-successor"}
 		}, []string{"g2-omega-0"}},
@@ -264,10 +282,18 @@ func TestReplicasAlongsideABaseGangThatIsNotBound(t *testing.T) {
 				tc.change(b, p, o)
 				b.s.podSet(nil, pod)
 				b.s.queue.add(clientKey(o))
-				for b.clock.Since(begin) < 3*time.Minute && !slices.Contains(p.taken, pod.Name) {
+				for b.clock.Since(begin) < 10*time.Minute && len(p.taken) < max(len(tc.want), 1) {
 					b.pass(time.Second)
 					b.settle()
-					if name == "the last release is not seen yet" && b.clock.Since(begin) > 40*time.Second && render.GateClosed(o.Pods[1]) {
+					o.Pods = slices.DeleteFunc(slices.Clone(o.Pods), func(pod *corev1.Pod) bool {
+						taken := slices.Contains(p.taken, pod.Name)
+						if taken {
+							b.s.podGone(pod)
+						}
+						return taken
+					})
+					b.s.objects.reader = graphs{"g2": o}
+					if name == "the last release is not seen yet" && b.clock.Since(begin) > 40*time.Second && len(o.Pods) == 3 && render.GateClosed(o.Pods[1]) {
 						if len(p.taken) > 0 {
 							t.Fatalf("evicted before: %v", p.taken)
 						}
@@ -277,6 +303,9 @@ func TestReplicasAlongsideABaseGangThatIsNotBound(t *testing.T) {
 				}
 				if diff := cmp.Diff(tc.want, p.taken); diff != "" {
 					t.Errorf("evicted (-want +got):\n%s", diff)
+				}
+				if _, tries := b.s.ledger.unevicted(pod); tries {
+					t.Error("the eviction is tried for ever")
 				}
 			})
 		})

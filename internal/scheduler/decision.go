@@ -66,7 +66,11 @@ func (d *decision) report(reason, format string, args ...any) {
 }
 
 // eviction is why a gang is evicted, for the metrics and in words.
-type eviction struct{ reason, why string }
+type eviction struct {
+	reason, why string
+	// follows: nothing stands against the gang itself.
+	follows bool
+}
 
 // wake is the graphs that an event or a decision concerns: they are evaluated again.
 type wake struct {

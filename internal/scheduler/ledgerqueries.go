@@ -62,7 +62,10 @@ func (l *ledger) stuckGangs(o gang.Observation) (gangs map[string]eviction, w wa
 			continue // it may end late, and others of the graph wait
 		}
 		due, e := l.requeueAt(o, pod)
+		before, requeued := l.unevicted(pod)
 		switch {
+		case requeued:
+			gangs[pod.Annotations[render.AnnotationGang]] = before
 		case e.why == "":
 		case now.Before(due): // those that have to leave may do so before
 			w.at(name, earlier(due, now.Add(l.options.RequeueAfter)))

@@ -60,7 +60,7 @@ func (l *ledger) learnRefusals(o gang.Observation, gangs map[string]eviction, ev
 
 // refused reports whether a gang is evicted because a scheduler does not bind it.
 func (e eviction) refused() bool {
-	return e.reason == ReasonUnschedulable || e.reason == gang.CodeSchedulerRefuses
+	return !e.follows && (e.reason == ReasonUnschedulable || e.reason == gang.CodeSchedulerRefuses)
 }
 
 // without are the hosts that others of the gang are not bound to: these refuse a pod for what its own gang takes. When there is no other

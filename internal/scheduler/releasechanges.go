@@ -57,10 +57,10 @@ func (l *ledger) expire() (next time.Duration, w wake) {
 }
 
 // requeued notes that gangs of a graph are evicted and requeued, by name, and has the graph pause. It returns the gangs for which that is
-// new, and the pods that are still to be evicted, the last of them when the others are.
+// new, and the pods that are still to be evicted, in order.
 //
 // The cache may show evicted pods for a while. Their gang is counted and announced once, however often it is looked at until they are gone.
-func (l *ledger) requeued(o gang.Observation, gangs map[string]eviction) (announced []string, evict, last []*corev1.Pod) {
+func (l *ledger) requeued(o gang.Observation, gangs map[string]eviction) (announced []string, evict []*corev1.Pod) {
 	fresh := map[string]bool{}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -74,8 +74,7 @@ func (l *ledger) requeued(o gang.Observation, gangs map[string]eviction) (announ
 	if len(announced) > 0 { // one pause, however many gangs are stuck
 		l.backoffs.begin(client.ObjectKeyFromObject(o.DGD), gangs[announced[0]].why, l.clock.Now())
 	}
-	evict, last = l.toEvict(o.Pods, gangs)
-	return announced, evict, last
+	return announced, l.toEvict(o.Pods, gangs)
 }
 
 // evicted: a pod of a requeued gang is evicted. It may be gone by now.

@@ -40,8 +40,9 @@ type released struct {
 	idle idle
 	// unreserved is why its reservation has ended; "" while it has one.
 	unreserved string
-	// requeued: its gang is requeued. evicted: the pod is evicted for that.
+	// requeued: its gang is requeued, since and why. evicted: the pod is evicted for that.
 	requeued, evicted bool
+	requeue           requeue
 }
 
 // against is what stands against binding a pod; the zero value is nothing.
@@ -53,6 +54,11 @@ type against struct {
 	// said is the scheduler's message. former: a pod that had to leave has left since it was written, so it is about an earlier state.
 	said   string
 	former bool
+}
+
+type requeue struct {
+	since time.Time
+	why   eviction
 }
 
 type parted struct {

@@ -4,6 +4,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -11,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/trellis-k8s/trellis/internal/bools"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/topology"
@@ -93,7 +95,7 @@ func withFollowers(o gang.Observation, gangs map[string]eviction, base eviction)
 	for _, pod := range o.Pods {
 		of := pod.Annotations[render.AnnotationGang]
 		if _, ours := gangs[of]; !ours && of != "" && !render.GateClosed(pod) && !gang.Leaving(pod) {
-			gangs[of] = eviction{reason: base.reason, why: "the base gang of its graph is evicted: " + base.why}
+			gangs[of] = eviction{reason: base.reason, why: "the base gang of its graph is evicted: " + base.why, follows: true}
 		}
 	}
 	return true
@@ -107,24 +109,35 @@ func (l *ledger) releases(o gang.Observation) bool {
 	})
 }
 
-// toEvict notes that the pods of gangs are requeued, and returns those that are not evicted yet. Those that show why are last: they are
-// evicted when all others are, so that it is known until then, also by another leader. A pod that is gone meanwhile takes no capacity and
-// has no record, and none is made for it.
-func (l *ledger) toEvict(pods []*corev1.Pod, gangs map[string]eviction) (evict, last []*corev1.Pod) {
+// toEvict notes that the pods of gangs are requeued, and returns those that are not evicted yet: those of a base gang, and those that show
+// why, after the others, so that a leader that follows knows why until then. A pod that is gone meanwhile takes no capacity and has no
+// record, and none is made for it.
+func (l *ledger) toEvict(pods []*corev1.Pod, gangs map[string]eviction) (evict []*corev1.Pod) {
 	for _, pod := range pods {
 		id := topology.PodID(pod)
-		record := l.pods.of(id)
-		if _, ours := gangs[pod.Annotations[render.AnnotationGang]]; !ours || pod.DeletionTimestamp != nil || record.evicted {
+		why, ours := gangs[pod.Annotations[render.AnnotationGang]]
+		if !ours || pod.DeletionTimestamp != nil || l.pods.of(id).evicted {
 			continue
 		}
 		if l.pods.byID[id] != nil || len(gang.NodesOf(l.cluster, id)) > 0 {
-			l.pods.change(id, func(r *released) { r.requeued = true })
+			l.pods.change(id, func(r *released) {
+				if !r.requeued {
+					r.requeued, r.requeue = true, requeue{l.clock.Now(), why}
+				}
+			})
 		}
-		if record.refused() || record.parted.why != "" {
-			last = append(last, pod)
-		} else {
-			evict = append(evict, pod)
-		}
+		evict = append(evict, pod)
 	}
-	return evict, last
+	turn := func(pod *corev1.Pod) int {
+		record := l.pods.of(topology.PodID(pod))
+		return 2*bools.Int(gang.IsBase(pods, pod.Annotations[render.AnnotationGang])) + bools.Int(record.refused())
+	}
+	slices.SortStableFunc(evict, func(a, b *corev1.Pod) int { return cmp.Compare(turn(a), turn(b)) })
+	return evict
+}
+
+// unevicted returns why a pod is requeued that could not be evicted; false when it is not, or when that was tried for long.
+func (l *ledger) unevicted(pod *corev1.Pod) (eviction, bool) {
+	r := l.pods.of(topology.PodID(pod))
+	return r.requeue.why, r.requeued && !r.evicted && l.clock.Since(r.requeue.since) < servedPatience*l.options.RequeueAfter
 }

@@ -1,0 +1,73 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package validation
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/field"
+)
+
+// mainImage: there is no image that would do for every component.
+func mainImage(s component) field.ErrorList {
+	if s.mainImage() != "" {
+		return nil
+	}
+	return one(field.Required(s.mainPath("image"), "name the image of the main container"))
+}
+
+// mainImage is the image of the service's main container; "" for none.
+func (s component) mainImage() string {
+	if c := s.mainContainer(); c != nil {
+		return c.Image
+	}
+	return ""
+}
+
+// mainContainer of the component; nil where it has none.
+func (s component) mainContainer() *corev1.Container {
+	for i := range s.template().Spec.Containers {
+		if c := &s.template().Spec.Containers[i]; c.Name == nvidiav1beta1.MainContainerName {
+			return c
+		}
+	}
+	return nil
+}
+
+// imagesKept: an image may change, but not go. Containers that never had one stay as they are, and so does v1alpha1, which takes sidecars
+// without an image.
+func imagesKept(now, before Written) field.ErrorList {
+	known := map[string]component{}
+	for _, s := range before.components() {
+		known[s.name] = s
+	}
+	var errs field.ErrorList
+	for _, s := range now.components() {
+		was, there := known[s.name]
+		if !there {
+			continue
+		}
+		errs = append(errs, ratchet(mainImage(s), mainImage(was))...)
+		if now.Alpha == nil {
+			errs = append(errs, ratchet(sidecarImages(s), sidecarImages(was))...)
+		}
+	}
+	return errs
+}
+
+// sidecarImages: the API server refuses a pod that has a container without an image, which no one sees who creates a deployment.
+func sidecarImages(s component) field.ErrorList {
+	var errs field.ErrorList
+	check := func(list string, containers []corev1.Container) {
+		for i := range containers {
+			if c := &containers[i]; c.Image == "" && (list == "initContainers" || c.Name != nvidiav1beta1.MainContainerName) {
+				errs = append(errs, field.Required(s.podPath(list).Key(short(c.Name)).Child("image"), "name the image of this container"))
+			}
+		}
+	}
+	check("containers", s.template().Spec.Containers)
+	check("initContainers", s.template().Spec.InitContainers)
+	return errs
+}

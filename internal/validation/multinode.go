@@ -1,0 +1,33 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package validation
+
+import (
+	"cmp"
+	"slices"
+
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/field"
+)
+
+// multinodeType: only the pods of workers form one program. A component without a type may be one, and endpointPicker speaks of its own
+// type.
+func multinodeType(s component) field.ErrorList {
+	kind := s.explicitType()
+	if !s.multinode() || slices.Contains(multinodeTypes, kind) {
+		return nil
+	}
+	return one(field.Invalid(s.path.Child("multinode"), s.nodes(),
+		"a replica of %[1]s %[2]s cannot span several nodes; remove multinode and raise replicas, or set %[1]s worker", field.WordType,
+		short(kind)))
+}
+
+// multinodeTypes may have multinode, or are refused it by another rule.
+var multinodeTypes = []string{
+	"", string(nvidiav1beta1.ComponentTypeWorker), string(nvidiav1beta1.ComponentTypePrefill), string(nvidiav1beta1.ComponentTypeDecode),
+	string(nvidiav1beta1.ComponentTypeEPP),
+}
+
+// explicitType is the type of the service, of v1alpha1 also one that v1beta1 does not have; "" for none.
+func (s component) explicitType() string { return cmp.Or(string(s.Type), s.alpha.ComponentType) }
