@@ -12,11 +12,15 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// IsBase reports whether a gang of a graph is its base gang, where that has several replicas.
-func IsBase(pods []*corev1.Pod, gang string) bool {
-	return slices.ContainsFunc(pods, func(pod *corev1.Pod) bool {
-		return pod.Annotations[render.AnnotationGang] == gang && pod.Annotations[render.AnnotationGangReplicas] != ""
-	})
+// BaseGang returns the name of the base gang of a graph's pods, where that has several replicas; "" otherwise. Two of them can only exist
+// while one is leaving.
+func BaseGang(pods []*corev1.Pod) string {
+	for _, pod := range pods {
+		if pod.Annotations[render.AnnotationGangReplicas] != "" && !Leaving(pod) {
+			return pod.Annotations[render.AnnotationGang]
+		}
+	}
+	return ""
 }
 
 // RunsWithout reports whether a graph runs without some gangs: each component that Trellis places has as many bound replicas of other gangs

@@ -244,6 +244,14 @@ func withZeta(o *gang.Observation, change func(*trellisv1alpha1.ScalingGroup)) (
 	return append(slices.Clone(o.Groups), zeta), append(slices.Clone(o.Pods), pod)
 }
 
+// binds has a pod bound.
+func binds(b *bench, pod *corev1.Pod) func() {
+	return func() {
+		pod.Spec.NodeName, pod.Status.Conditions = "a1", nil
+		b.s.podSet(nil, pod)
+	}
+}
+
 // A pod of the base gang is not bound. What was released alongside the gang is evicted with it, or the graph would not leave its domain;
 // but not where the graph runs without the gang. The pod that shows why is the last, so that it is known until all others are evicted.
 func TestReplicasAlongsideABaseGangThatIsNotBound(t *testing.T) {
@@ -252,9 +260,12 @@ func TestReplicasAlongsideABaseGangThatIsNotBound(t *testing.T) {
 		change func(b *bench, p *opening, o gang.Observation)
 		want   []string
 	}{
-		"of the gang":                {func(*bench, *opening, gang.Observation) {}, all},
-		"an eviction fails":          {func(_ *bench, p *opening, _ gang.Observation) { p.fail = 1 }, []string{"g2-alpha-0", "g2-omega-0", "g2-alpha-1"}},
-		"both evictions fail":        {func(_ *bench, p *opening, _ gang.Observation) { p.fail = 2 }, []string{"g2-omega-0", "g2-alpha-1", "g2-alpha-0"}},
+		"of the gang":         {func(*bench, *opening, gang.Observation) {}, all},
+		"an eviction fails":   {func(_ *bench, p *opening, _ gang.Observation) { p.fail = 1 }, []string{"g2-alpha-0", "g2-omega-0", "g2-alpha-1"}},
+		"both evictions fail": {func(_ *bench, p *opening, _ gang.Observation) { p.fail = 2 }, []string{"g2-omega-0", "g2-alpha-1", "g2-alpha-0"}},
+		"it is bound before an eviction succeeds": {func(b *bench, p *opening, o gang.Observation) {
+			p.fail, p.failed = 3, binds(b, o.Pods[2])
+		}, nil},
 		"an eviction never succeeds": {func(_ *bench, p *opening, _ gang.Observation) { p.fail = math.MaxInt }, nil},
 		"the graph runs":             {func(_ *bench, _ *opening, o gang.Observation) { o.Groups[1].Spec.Replicas = 0 }, []string{"g2-alpha-0", "g2-omega-0"}},
 		"one is lost meanwhile":      {func(_ *bench, _ *opening, o gang.Observation) { o.Pods[1].Spec.NodeName = "" }, all},
@@ -466,5 +477,49 @@ func TestTheRestOfABaseGangIsCreatedGated(t *testing.T) {
 	next.look(o)
 	if diff := cmp.Diff(map[string]string{"omega-0": "gated"}, next.ask(o.Groups[1])); diff != "" {
 		t.Errorf("answer (-want +got):\n%s", diff)
+	}
+}
+
+// What could not be evicted is evicted later only where it goes with a base gang of which a pod is gone. A gang that followed and is stuck
+// itself later is announced.
+func TestEvictionsThatContinue(t *testing.T) {
+	for name, tc := range map[string]struct {
+		base    bool
+		evicted int
+		want    []string
+	}{
+		"gangs of their own":       {false, 0, nil},
+		"the base gang is evicted": {true, 0, []string{"g2-alpha-1", "g2-omega-0"}},
+		"a follower is evicted":    {true, 1, nil},
+	} {
+		b, o := newBench(t, Options{RequeueAfter: time.Minute}), ofTwoComponents()
+		gangs := map[string]eviction{}
+		for i, pod := range o.Pods {
+			of := "g2-base"
+			if i == 1 || !tc.base {
+				of = pod.Name
+			}
+			opened(pod, of, nil)
+			if of == "g2-base" {
+				pod.Annotations[render.AnnotationGangReplicas] = identified("alpha", "omega")
+			}
+			b.track(pod)
+			gangs[of] = eviction{reason: ReasonUnschedulable, why: "no", follows: tc.base && i == 1}
+		}
+		b.s.ledger.requeued(o, gangs)
+		b.s.ledger.evicted(o.Pods[tc.evicted])
+		var got []string
+		for _, pod := range o.Pods {
+			if _, continues := b.s.ledger.unevicted(pod); continues {
+				got = append(got, pod.Name)
+			}
+		}
+		if diff := cmp.Diff(tc.want, got); diff != "" {
+			t.Errorf("%s: evicted later (-want +got):\n%s", name, diff)
+		}
+		announced, _ := b.s.ledger.requeued(o, map[string]eviction{"g2-alpha-1": {reason: ReasonUnschedulable, why: "no"}})
+		if tc.base && tc.evicted == 0 && len(announced) != 1 {
+			t.Errorf("%s: announced %v", name, announced)
+		}
 	}
 }

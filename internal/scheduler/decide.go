@@ -212,7 +212,7 @@ func (l *ledger) endRefused(o gang.Observation, r *gang.Request, failed backoff,
 	why, base := eviction{reason: gang.CodeReleaseRefused, why: failed.message}, false
 	for _, half := range r.Halves(now.Add(-servedPatience * l.options.RequeueAfter)) {
 		d.evict(half, why)
-		failed.since, base = now, base || gang.IsBase(o.Pods, half)
+		failed.since, base = now, base || half == gang.BaseGang(o.Pods)
 	}
 	if base {
 		withFollowers(o, d.evicted, why)

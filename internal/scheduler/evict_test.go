@@ -30,6 +30,8 @@ type objecting struct {
 	taken []string
 	// fail is how many evictions fail.
 	fail int
+	// failed is called when an eviction fails; nil: nothing is.
+	failed func()
 }
 
 func (o *objecting) Objections(_ context.Context, _ client.Reader, unbound, _ []*corev1.Pod) map[types.UID]gang.Objection {
@@ -42,6 +44,9 @@ func (o *objecting) Objections(_ context.Context, _ client.Reader, unbound, _ []
 
 func (o *objecting) Evict(_ context.Context, pod *corev1.Pod) error {
 	if o.fail--; o.fail >= 0 {
+		if o.failed != nil {
+			o.failed()
+		}
 		return errors.New("the API server does not answer")
 	}
 	o.taken = append(o.taken, pod.Name)

@@ -56,7 +56,7 @@ func (l *ledger) stuckGangs(o gang.Observation) (gangs map[string]eviction, w wa
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	gangs, name, now := map[string]eviction{}, client.ObjectKeyFromObject(o.DGD), l.clock.Now()
-	parts, base, baseDue := false, eviction{}, time.Time{}
+	parts, baseGang, base, baseDue := false, gang.BaseGang(o.Pods), eviction{}, time.Time{}
 	for _, pod := range o.Pods {
 		if gang.Leaving(pod) {
 			continue // it may end late, and others of the graph wait
@@ -71,7 +71,7 @@ func (l *ledger) stuckGangs(o gang.Observation) (gangs map[string]eviction, w wa
 			w.at(name, earlier(due, now.Add(l.options.RequeueAfter)))
 		default:
 			gangs[pod.Annotations[render.AnnotationGang]] = e
-			if l.neverWhole(pod) && gang.IsBase(o.Pods, pod.Annotations[render.AnnotationGang]) {
+			if pod.Annotations[render.AnnotationGang] == baseGang && l.neverWhole(pod) {
 				base, baseDue = e, due
 			}
 			parts = parts || l.pods.of(topology.PodID(pod)).parted.why == e.why

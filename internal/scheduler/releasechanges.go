@@ -65,7 +65,8 @@ func (l *ledger) requeued(o gang.Observation, gangs map[string]eviction) (announ
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, pod := range o.Pods {
-		if of := pod.Annotations[render.AnnotationGang]; gangs[of].why != "" && !l.pods.of(topology.PodID(pod)).requeued {
+		of, before := pod.Annotations[render.AnnotationGang], l.pods.of(topology.PodID(pod))
+		if why := gangs[of]; why.why != "" && pod.DeletionTimestamp == nil && (!before.requeued || before.requeue.why.follows && !why.follows) {
 			fresh[of] = true
 		}
 	}
@@ -82,7 +83,12 @@ func (l *ledger) evicted(pod *corev1.Pod) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if id := topology.PodID(pod); l.pods.of(id).requeued {
-		l.pods.change(id, func(r *released) { r.evicted = true })
+		l.pods.change(id, func(r *released) {
+			r.evicted = true
+			if with := r.requeue.with; with != nil {
+				with.begun = with.begun || !r.requeue.why.follows
+			}
+		})
 	}
 }
 

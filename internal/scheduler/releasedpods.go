@@ -40,7 +40,7 @@ type released struct {
 	idle idle
 	// unreserved is why its reservation has ended; "" while it has one.
 	unreserved string
-	// requeued: its gang is requeued, since and why. evicted: the pod is evicted for that.
+	// requeued: its gang is requeued, and why. evicted: the pod is evicted for that.
 	requeued, evicted bool
 	requeue           requeue
 }
@@ -56,9 +56,17 @@ type against struct {
 	former bool
 }
 
+// requeue is why a pod is requeued, and with which others; nil for those of its gang alone.
 type requeue struct {
+	why  eviction
+	with *requeuedTogether
+}
+
+// requeuedTogether is a base gang that is evicted, and what is evicted with it.
+type requeuedTogether struct {
 	since time.Time
-	why   eviction
+	// begun: a pod of the base gang is evicted. The others do not stay without it.
+	begun bool
 }
 
 type parted struct {

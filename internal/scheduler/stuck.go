@@ -113,31 +113,36 @@ func (l *ledger) releases(o gang.Observation) bool {
 // why, after the others, so that a leader that follows knows why until then. A pod that is gone meanwhile takes no capacity and has no
 // record, and none is made for it.
 func (l *ledger) toEvict(pods []*corev1.Pod, gangs map[string]eviction) (evict []*corev1.Pod) {
+	base, with := gang.BaseGang(pods), &requeuedTogether{since: l.clock.Now()}
+	turn := map[*corev1.Pod]int{}
 	for _, pod := range pods {
-		id := topology.PodID(pod)
-		why, ours := gangs[pod.Annotations[render.AnnotationGang]]
-		if !ours || pod.DeletionTimestamp != nil || l.pods.of(id).evicted {
+		id, of := topology.PodID(pod), pod.Annotations[render.AnnotationGang]
+		why, ours := gangs[of]
+		record := l.pods.of(id)
+		if !ours || pod.DeletionTimestamp != nil || record.evicted {
 			continue
 		}
 		if l.pods.byID[id] != nil || len(gang.NodesOf(l.cluster, id)) > 0 {
 			l.pods.change(id, func(r *released) {
-				if !r.requeued {
-					r.requeued, r.requeue = true, requeue{l.clock.Now(), why}
+				if !r.requeued || r.requeue.why.follows {
+					r.requeued, r.requeue.why = true, why
+				}
+				if r.requeue.with == nil && (of == base || why.follows || r.parted.why != "") {
+					r.requeue.with = with
 				}
 			})
 		}
 		evict = append(evict, pod)
+		turn[pod] = 2*bools.Int(of == base) + bools.Int(record.refused())
 	}
-	turn := func(pod *corev1.Pod) int {
-		record := l.pods.of(topology.PodID(pod))
-		return 2*bools.Int(gang.IsBase(pods, pod.Annotations[render.AnnotationGang])) + bools.Int(record.refused())
-	}
-	slices.SortStableFunc(evict, func(a, b *corev1.Pod) int { return cmp.Compare(turn(a), turn(b)) })
+	slices.SortStableFunc(evict, func(a, b *corev1.Pod) int { return cmp.Compare(turn[a], turn[b]) })
 	return evict
 }
 
-// unevicted returns why a pod is requeued that could not be evicted; false when it is not, or when that was tried for long.
+// unevicted returns why a pod is requeued that could not be evicted when its base gang was; false when it is not, or when that was tried for
+// long.
 func (l *ledger) unevicted(pod *corev1.Pod) (eviction, bool) {
 	r := l.pods.of(topology.PodID(pod))
-	return r.requeue.why, r.requeued && !r.evicted && l.clock.Since(r.requeue.since) < servedPatience*l.options.RequeueAfter
+	with := r.requeue.with
+	return r.requeue.why, with != nil && with.begun && !r.evicted && l.clock.Since(with.since) < servedPatience*l.options.RequeueAfter
 }

@@ -166,8 +166,13 @@ func (r *replica) all(is func(*corev1.Pod) bool) bool {
 
 // wasBound reports whether all pods of the replica were bound, also those that are leaving or lost by now.
 func (r *replica) wasBound() bool {
-	pods := slices.Concat(slices.Collect(maps.Values(r.pods)), r.leaving, r.lost)
-	return len(pods) >= r.size && len(pods) > 0 && !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return !podBound(pod) })
+	bound := map[string]bool{} // by name: a pod may be there with its predecessor
+	for _, pod := range slices.Concat(slices.Collect(maps.Values(r.pods)), r.leaving, r.lost) {
+		if podBound(pod) {
+			bound[pod.Name] = true
+		}
+	}
+	return len(bound) > 0 && len(bound) >= r.size
 }
 
 // isLost: pods of the replica are leaving or lost.
