@@ -139,8 +139,8 @@ func (l *ledger) toEvict(pods []*corev1.Pod, gangs map[string]eviction) (evict [
 	return evict
 }
 
-// unevicted returns why a pod is requeued that could not be evicted when its base gang was; false when it is not, or when that was tried for
-// long.
+// unevicted returns why a pod is requeued that could not be evicted when its base gang was; false when it is not, or when that was tried
+// for long.
 func (l *ledger) unevicted(pod *corev1.Pod) (eviction, bool) {
 	r := l.pods.of(topology.PodID(pod))
 	with := r.requeue.with
