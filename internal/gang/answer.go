@@ -76,15 +76,14 @@ func together(replica placement.ReplicaResult) string {
 	return ""
 }
 
-// Parted are the released pods, by ID, of replicas that were never whole and of which the plan refuses the rest, and why. For the rest of a
-// base gang that are all pods of the graph.
+// Parted are the released pods, by ID, of replicas and base gangs that were never whole and of which the plan refuses the rest, and why.
 func (r *Request) Parted(a Answer) map[string]string {
 	parted := map[string]string{}
 	for _, w := range slices.Concat(a.Waiting, a.Surplus) {
 		if w.Refusal == nil {
 			continue
 		}
-		for _, pod := range annotated(r.rests[Key{w.Component, w.Ordinal}].together) {
+		for _, pod := range annotated(r.rests[Key{w.Component, w.Ordinal}].open) {
 			parted[topology.PodID(pod)] = fmt.Sprintf("the rest of the base gang that %s goes with finds no capacity: %s", pod.Name, w.String())
 		}
 		half, is := r.halves[Key{w.Component, w.Ordinal}]
@@ -103,14 +102,13 @@ func annotated(pods []*corev1.Pod) []*corev1.Pod {
 	return slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return pod.Annotations[render.AnnotationGang] == "" })
 }
 
-// Halves are the gangs of which a part is released and the rest is not, and which were never whole, by name. A base gang is one, with all
-// other gangs of its graph, when its first pod was bound, or created where none is, before a time: earlier releases may have failed until
-// then.
+// Halves are the gangs of which a part is released and the rest is not, and which were never whole, by name. A base gang is one when its
+// first pod was bound, or created where none is, before a time: earlier releases may have failed until then.
 func (r *Request) Halves(before time.Time) []string {
 	var gangs []string
 	for _, rest := range r.rests {
 		if slices.ContainsFunc(rest.open, func(pod *corev1.Pod) bool { return !cmp.Or(boundAt(pod), &pod.CreationTimestamp).After(before) }) {
-			gangs = append(gangs, gangsOf(rest.together)...)
+			gangs = append(gangs, gangsOf(rest.open)...)
 		}
 	}
 	for _, half := range r.halves {

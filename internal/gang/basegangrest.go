@@ -21,15 +21,12 @@ type begunBase struct {
 	// replicas identifies the replicas of the gang; "" for one of a single replica.
 	replicas string
 	open     []*corev1.Pod
-	// together is what is evicted with the gang: the released pods of the entire graph. Further replicas are released alongside the base
-	// gang, and would keep the graph in their domain without it. Where the graph runs without the gang, it is what is released of that.
-	together []*corev1.Pod
 }
 
 // findBegunBase looks for the base gang of released pods. Its name identifies the pods that it was released with, so the gated pods that
 // complete it are known, also after a restart of the operator: a successor of a lost pod makes another name. A gang that was created in
 // place was named before its pods existed; see [isMissing].
-func (r *Request) findBegunBase(o Observation, groups []*trellisv1alpha1.ScalingGroup, states map[string][]replicaState) {
+func (r *Request) findBegunBase(groups []*trellisv1alpha1.ScalingGroup, states map[string][]replicaState) {
 	if r.Graph.Required == topology.NoLevel {
 		return
 	}
@@ -37,14 +34,6 @@ func (r *Request) findBegunBase(o Observation, groups []*trellisv1alpha1.Scaling
 	base, replicas := releasedOf(first)
 	if base.gang == "" {
 		return
-	}
-	if base.together = base.open; !RunsWithout(o, func(gang string) bool { return gang == base.gang }) {
-		base.together = nil
-		for _, sg := range groups {
-			for _, state := range states[sg.Spec.Service] {
-				base.together = append(base.together, state.open...)
-			}
-		}
 	}
 	for _, member := range r.membersOf(base.gang, replicas, first) {
 		if len(member.open) == 0 && (len(member.closed) > 0 || replicas != "") { // else its component had 0 replicas when the gang was released

@@ -100,7 +100,7 @@ func NewRequest(o Observation) *Request {
 		}
 	}
 	r.anchorGraph(states)
-	r.findBegunBase(o, groups, states)
+	r.findBegunBase(groups, states)
 	r.allowCreations(states)
 	for _, sg := range groups {
 		if render.Gated(sg) {

@@ -5,6 +5,7 @@ package scheduler
 
 import (
 	"errors"
+	"maps"
 	"math"
 	"slices"
 	"testing"
@@ -315,8 +316,8 @@ func TestReplicasAlongsideABaseGangThatIsNotBound(t *testing.T) {
 				if diff := cmp.Diff(tc.want, p.taken); diff != "" {
 					t.Errorf("evicted (-want +got):\n%s", diff)
 				}
-				if _, tries := b.s.ledger.unevicted(pod); tries {
-					t.Error("the eviction is tried for ever")
+				if left := b.s.ledger.continued(o); left != nil {
+					t.Errorf("still to be evicted: %v", left)
 				}
 			})
 		})
@@ -334,6 +335,7 @@ func TestReplicasAlongsideAHalfOfABaseGang(t *testing.T) {
 		b.s.ledger.pods.setParted(string(o.Pods[2].UID), "no capacity for its other pod", begin)
 		b.pass(time.Minute)
 		gangs, _ := b.s.ledger.stuckGangs(o)
+		b.s.ledger.requeued(o, gangs)
 		if gangs[o.Pods[1].Annotations[render.AnnotationGang]].why == "" {
 			t.Errorf("alpha-1 is not evicted with the base gang: %v", gangs)
 		}
@@ -480,17 +482,21 @@ func TestTheRestOfABaseGangIsCreatedGated(t *testing.T) {
 	}
 }
 
-// What could not be evicted is evicted later only where it goes with a base gang of which a pod is gone. A gang that followed and is stuck
-// itself later is announced.
+// What could not be evicted is evicted later only when a pod of the base gang was. A gang that followed and is stuck itself later is
+// announced.
 func TestEvictionsThatContinue(t *testing.T) {
 	for name, tc := range map[string]struct {
 		base    bool
 		evicted int
+		after   time.Duration
+		runs    bool
 		want    []string
 	}{
-		"gangs of their own":       {false, 0, nil},
-		"the base gang is evicted": {true, 0, []string{"g2-alpha-1", "g2-omega-0"}},
-		"a follower is evicted":    {true, 1, nil},
+		"gangs of their own":         {want: nil},
+		"the base gang is evicted":   {base: true, want: []string{"g2-alpha-1", "g2-base"}},
+		"for long":                   {base: true, after: 2 * servedPatience * time.Minute},
+		"and the graph runs by then": {base: true, runs: true},
+		"a follower is evicted":      {base: true, evicted: 1},
 	} {
 		b, o := newBench(t, Options{RequeueAfter: time.Minute}), ofTwoComponents()
 		gangs := map[string]eviction{}
@@ -504,17 +510,21 @@ func TestEvictionsThatContinue(t *testing.T) {
 				pod.Annotations[render.AnnotationGangReplicas] = identified("alpha", "omega")
 			}
 			b.track(pod)
-			gangs[of] = eviction{reason: ReasonUnschedulable, why: "no", follows: tc.base && i == 1}
-		}
-		b.s.ledger.requeued(o, gangs)
-		b.s.ledger.evicted(o.Pods[tc.evicted])
-		var got []string
-		for _, pod := range o.Pods {
-			if _, continues := b.s.ledger.unevicted(pod); continues {
-				got = append(got, pod.Name)
+			if i != 1 || !tc.base {
+				gangs[of] = eviction{reason: ReasonUnschedulable, why: "no"}
 			}
 		}
-		if diff := cmp.Diff(tc.want, got); diff != "" {
+		if announced, evict := b.s.ledger.requeued(o, gangs); len(announced) != 2 && tc.base || len(evict) != 3 {
+			t.Errorf("%s: %v are announced, %d pods evicted", name, announced, len(evict))
+		}
+		b.s.ledger.evicted(o, o.Pods[tc.evicted])
+		b.pass(tc.after)
+		if tc.runs {
+			o.Groups[1].Spec.Replicas = 0
+			o.Pods[1].Spec.NodeName = "a0"
+		}
+		left := b.s.ledger.continued(o)
+		if diff := cmp.Diff(tc.want, slices.Sorted(maps.Keys(left))); diff != "" {
 			t.Errorf("%s: evicted later (-want +got):\n%s", name, diff)
 		}
 		announced, _ := b.s.ledger.requeued(o, map[string]eviction{"g2-alpha-1": {reason: ReasonUnschedulable, why: "no"}})

@@ -40,7 +40,7 @@ func (l *ledger) decideAbout(ctx context.Context, of *gang.Observation, d *decis
 			r.Refused), Checked: d.promised.withoutPlaces(),
 	}
 	l.awaitAdmission(r, d)
-	l.endRefused(o, r, failed, d)
+	l.endRefused(r, failed, d)
 	if l.findElsewhere(o, d); len(d.evicted) > 0 {
 		return
 	}
@@ -204,18 +204,14 @@ func (l *ledger) failureOf(o gang.Observation, r *gang.Request) backoff {
 
 // endRefused has gangs requeued of which a part is released, when the release of the rest has been refused for long: what is bound of them
 // would keep its capacity permanently.
-func (l *ledger) endRefused(o gang.Observation, r *gang.Request, failed backoff, d *decision) {
+func (l *ledger) endRefused(r *gang.Request, failed backoff, d *decision) {
 	now := l.clock.Now()
 	if !failed.repeated() || now.Sub(failed.since) < servedPatience*l.options.RequeueAfter {
 		return
 	}
-	why, base := eviction{reason: gang.CodeReleaseRefused, why: failed.message}, false
 	for _, half := range r.Halves(now.Add(-servedPatience * l.options.RequeueAfter)) {
-		d.evict(half, why)
-		failed.since, base = now, base || half == gang.BaseGang(o.Pods)
-	}
-	if base {
-		withFollowers(o, d.evicted, why)
+		d.evict(half, eviction{reason: gang.CodeReleaseRefused, why: failed.message})
+		failed.since = now
 	}
 	l.failures[d.graph] = failed
 }

@@ -43,5 +43,5 @@ func (s *Scheduler) evict(ctx context.Context, o gang.Observation, pod *corev1.P
 		s.queue.retry(client.ObjectKeyFromObject(o.DGD), s.options.Clock.Now())
 		return
 	}
-	s.ledger.evicted(pod)
+	s.ledger.evicted(o, pod)
 }

@@ -56,36 +56,32 @@ func (l *ledger) stuckGangs(o gang.Observation) (gangs map[string]eviction, w wa
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	gangs, name, now := map[string]eviction{}, client.ObjectKeyFromObject(o.DGD), l.clock.Now()
-	parts, baseGang, base, baseDue := false, gang.BaseGang(o.Pods), eviction{}, time.Time{}
+	if left := l.continued(o); left != nil {
+		return left, w
+	}
+	base, baseDue := gang.BaseGang(o.Pods), time.Time{}
 	for _, pod := range o.Pods {
 		if gang.Leaving(pod) {
 			continue // it may end late, and others of the graph wait
 		}
 		due, e := l.requeueAt(o, pod)
-		before, requeued := l.unevicted(pod)
 		switch {
-		case requeued:
-			gangs[pod.Annotations[render.AnnotationGang]] = before
 		case e.why == "":
 		case now.Before(due): // those that have to leave may do so before
 			w.at(name, earlier(due, now.Add(l.options.RequeueAfter)))
 		default:
-			gangs[pod.Annotations[render.AnnotationGang]] = e
-			if pod.Annotations[render.AnnotationGang] == baseGang && l.neverWhole(pod) {
-				base, baseDue = e, due
+			of := pod.Annotations[render.AnnotationGang]
+			if gangs[of] = e; of == base {
+				baseDue = due
 			}
-			parts = parts || l.pods.of(topology.PodID(pod)).parted.why == e.why
 			if e.reason == ReasonVictimsStayed {
 				node, _ := l.victimsOf(pod)
 				l.avoided.add(name, gang.Of(pod), node)
 			}
 		}
 	}
-	if parts {
-		l.withOtherParts(o.Pods, gangs)
-	}
-	if base.why != "" && withFollowers(o, gangs, base) && l.releases(o) && now.Before(baseDue.Add(l.options.RequeueAfter)) {
-		w.at(name, now.Add(time.Second)) // what is released now is evicted as well
+	if now.Before(baseDue.Add(l.options.RequeueAfter)) && l.releases(o) { // what is being released goes with the base gang
+		w.at(name, now.Add(time.Second))
 		return nil, w
 	}
 	return gangs, w

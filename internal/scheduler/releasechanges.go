@@ -42,6 +42,7 @@ func (l *ledger) graphGone(name types.NamespacedName) wake {
 	delete(l.failures, name)
 	delete(l.avoided, name)
 	delete(l.refusals, name)
+	delete(l.baseEvictions, name)
 	l.forgetEnded(name, true)
 	l.holds.drop(l.cluster, name)
 	return wake{waiting: l.reserver.leave(name, false, l.clock.Now())}
@@ -64,9 +65,11 @@ func (l *ledger) requeued(o gang.Observation, gangs map[string]eviction) (announ
 	fresh := map[string]bool{}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.withFollowers(o, gangs)
 	for _, pod := range o.Pods {
 		of, before := pod.Annotations[render.AnnotationGang], l.pods.of(topology.PodID(pod))
-		if why := gangs[of]; why.why != "" && pod.DeletionTimestamp == nil && (!before.requeued || before.requeue.why.follows && !why.follows) {
+		why, again := gangs[of], before.evicted || before.requeued && (!before.follows || gangs[of].follows)
+		if why.why != "" && pod.DeletionTimestamp == nil && !again {
 			fresh[of] = true
 		}
 	}
@@ -79,17 +82,13 @@ func (l *ledger) requeued(o gang.Observation, gangs map[string]eviction) (announ
 }
 
 // evicted: a pod of a requeued gang is evicted. It may be gone by now.
-func (l *ledger) evicted(pod *corev1.Pod) {
+func (l *ledger) evicted(o gang.Observation, pod *corev1.Pod) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if id := topology.PodID(pod); l.pods.of(id).requeued {
-		l.pods.change(id, func(r *released) {
-			r.evicted = true
-			if with := r.requeue.with; with != nil {
-				with.begun = with.begun || !r.requeue.why.follows
-			}
-		})
+		l.pods.change(id, func(r *released) { r.evicted = true })
 	}
+	l.baseEvicted(o, pod.Annotations[render.AnnotationGang])
 }
 
 // gangBegun notes that a pod of a gang is released: from now on the others keep their capacity until they are released too, or it would be

@@ -40,9 +40,8 @@ type released struct {
 	idle idle
 	// unreserved is why its reservation has ended; "" while it has one.
 	unreserved string
-	// requeued: its gang is requeued, and why. evicted: the pod is evicted for that.
-	requeued, evicted bool
-	requeue           requeue
+	// requeued: its gang is requeued; follows: because the base gang of its graph is. evicted: the pod is evicted for that.
+	requeued, follows, evicted bool
 }
 
 // against is what stands against binding a pod; the zero value is nothing.
@@ -54,19 +53,6 @@ type against struct {
 	// said is the scheduler's message. former: a pod that had to leave has left since it was written, so it is about an earlier state.
 	said   string
 	former bool
-}
-
-// requeue is why a pod is requeued, and with which others; nil for those of its gang alone.
-type requeue struct {
-	why  eviction
-	with *requeuedTogether
-}
-
-// requeuedTogether is a base gang that is evicted, and what is evicted with it.
-type requeuedTogether struct {
-	since time.Time
-	// begun: a pod of the base gang is evicted. The others do not stay without it.
-	begun bool
 }
 
 type parted struct {

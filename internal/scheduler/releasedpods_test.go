@@ -96,7 +96,7 @@ func TestNothingIsRememberedOfAPodThatIsGone(t *testing.T) {
 				l.stuckGangs(now)
 			},
 			"requeued": func(*rapid.T) { l.requeued(seen, gangs) },
-			"evicted":  func(rt *rapid.T) { _, r := draw(rt); l.evicted(r.Pod) },
+			"evicted":  func(rt *rapid.T) { _, r := draw(rt); l.evicted(seen, r.Pod) },
 			"begun":    func(rt *rapid.T) { _, r := draw(rt); l.gangBegun([]gang.Release{r}) },
 			"again":    func(rt *rapid.T) { _, r := draw(rt); l.gangContinues([]gang.Release{r}) },
 			"failed": func(rt *rapid.T) {
