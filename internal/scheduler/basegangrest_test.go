@@ -490,6 +490,7 @@ func TestEvictionsThatContinue(t *testing.T) {
 		evicted int
 		after   time.Duration
 		runs    bool
+		before  func(b *bench, o gang.Observation)
 		want    []string
 	}{
 		"gangs of their own":         {want: nil},
@@ -497,6 +498,10 @@ func TestEvictionsThatContinue(t *testing.T) {
 		"for long":                   {base: true, after: 2 * servedPatience * time.Minute},
 		"and the graph runs by then": {base: true, runs: true},
 		"a follower is evicted":      {base: true, evicted: 1},
+		"for capacity elsewhere": {base: true, before: func(b *bench, o gang.Observation) {
+			b.s.ledger.requeued(o, map[string]eviction{"g2-base": {reason: ReasonElsewhere, why: "no"}})
+		}},
+		"when nothing stood against it any more": {base: true, before: func(b *bench, o gang.Observation) { b.s.ledger.stuckGangs(o) }},
 	} {
 		b, o := newBench(t, Options{RequeueAfter: time.Minute}), ofTwoComponents()
 		gangs := map[string]eviction{}
@@ -517,6 +522,9 @@ func TestEvictionsThatContinue(t *testing.T) {
 		if announced, evict := b.s.ledger.requeued(o, gangs); len(announced) != 2 && tc.base || len(evict) != 3 {
 			t.Errorf("%s: %v are announced, %d pods evicted", name, announced, len(evict))
 		}
+		if tc.before != nil {
+			tc.before(b, o)
+		}
 		b.s.ledger.evicted(o, o.Pods[tc.evicted])
 		b.pass(tc.after)
 		if tc.runs {
@@ -530,6 +538,10 @@ func TestEvictionsThatContinue(t *testing.T) {
 		announced, _ := b.s.ledger.requeued(o, map[string]eviction{"g2-alpha-1": {reason: ReasonUnschedulable, why: "no"}})
 		if tc.base && tc.evicted == 0 && len(announced) != 1 {
 			t.Errorf("%s: announced %v", name, announced)
+		}
+		b.s.ledger.requeued(o, map[string]eviction{"g2-alpha-1": {reason: ReasonUnschedulable, why: "no", follows: true}})
+		if announced, _ := b.s.ledger.requeued(o, map[string]eviction{"g2-alpha-1": {reason: ReasonUnschedulable, why: "no"}}); len(announced) > 0 {
+			t.Errorf("%s: announced twice: %v", name, announced)
 		}
 	}
 }

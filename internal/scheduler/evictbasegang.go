@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/trellis-k8s/trellis/internal/gang"
@@ -19,10 +20,10 @@ import (
 func (l *ledger) withFollowers(o gang.Observation, gangs map[string]eviction) {
 	name, base := client.ObjectKeyFromObject(o.DGD), gang.BaseGang(o.Pods)
 	why, evicted := gangs[base]
-	if base == "" || !evicted || why.reason == ReasonElsewhere {
+	if base == "" || !evicted {
 		return
 	}
-	if gang.RunsWithout(o, func(of string) bool { return gangs[of].why != "" }) {
+	if why.reason == ReasonElsewhere || gang.RunsWithout(o, func(of string) bool { return gangs[of].why != "" }) {
 		delete(l.baseEvictions, name)
 		return
 	}
@@ -62,6 +63,13 @@ func (l *ledger) continued(o gang.Observation) map[string]eviction {
 		return nil
 	}
 	return gangs
+}
+
+// notBegun ends what is decided of a base gang of which no pod could be evicted: nothing stands against it any more.
+func (l *ledger) notBegun(name types.NamespacedName) {
+	if l.baseEvictions[name].begun.IsZero() {
+		delete(l.baseEvictions, name)
+	}
 }
 
 // releases reports whether something of a graph is being released, or created in place, that the observation does not show yet.

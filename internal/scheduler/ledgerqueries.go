@@ -80,6 +80,9 @@ func (l *ledger) stuckGangs(o gang.Observation) (gangs map[string]eviction, w wa
 			}
 		}
 	}
+	if _, ours := gangs[base]; !ours {
+		l.notBegun(name)
+	}
 	if now.Before(baseDue.Add(l.options.RequeueAfter)) && l.releases(o) { // what is being released goes with the base gang
 		w.at(name, now.Add(time.Second))
 		return nil, w
