@@ -48,8 +48,8 @@ const AnnotationCreation = "trellis.dev/creation"
 // AnnotationGang names the gang a pod belongs to, for people and for messages.
 const AnnotationGang = "trellis.dev/gang"
 
-// AnnotationGangReplicas on a pod of a base gang identifies the replicas of the gang, where there are several. On pods that were created in
-// place it shows what is missing of a gang that an operator has begun and not completed.
+// AnnotationGangReplicas on a pod of a base gang identifies the replicas of the gang, where there are several. By it the base gang is
+// recognized. On pods that were created in place it shows what is missing of a gang that an operator has begun and not completed.
 const AnnotationGangReplicas = "trellis.dev/gang-replicas"
 
 // AnnotationRestart on a pod is the id of the restart it was made for, under the name users know.

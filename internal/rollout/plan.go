@@ -61,7 +61,7 @@ func (s *step) roll() {
 		for _, r := range s.in(func(r Replica) bool { return r.Unplaceable || r.State == Partial && r.Outdated && !r.InSet }) {
 			why := "it runs an older revision and is not complete" // the rest of it would be of the new revision
 			if r.Unplaceable {
-				why = "it waits for a place and is of an older size, or of two revisions"
+				why = "it waits for a place and has pods of another replica size or of two revisions"
 			}
 			s.remove(r.Ordinal, "%s", why)
 		}

@@ -94,9 +94,11 @@ func TestReplicasAlongsideABaseGangInPart(t *testing.T) {
 	both := []string{"g2-alpha-0", "g2-alpha-1"}
 	for name, tc := range map[string]struct {
 		noCapacity, later, runs bool
-		want                    []string
+		// fail is how many evictions fail.
+		fail int
+		want []string
 	}{
-		"never released": {want: both}, "no capacity": {noCapacity: true, want: both},
+		"never released": {want: both}, "never released, and no eviction succeeds at first": {fail: 2, want: both}, "no capacity": {noCapacity: true, want: both},
 		"no capacity, released later than the base gang": {noCapacity: true, later: true, want: both},
 		"never released, and the graph runs":             {runs: true, want: both[:1]}, "no capacity, and the graph runs": {noCapacity: true, runs: true, want: both[:1]},
 	} {
@@ -122,7 +124,8 @@ func TestReplicasAlongsideABaseGangInPart(t *testing.T) {
 				if tc.later {
 					b.s.ledger.pods.change(string(o.Pods[1].UID), func(r *released) { r.parted.since = b.clock.Now().Add(10 * time.Second) })
 				}
-				for len(p.taken) == 0 && b.clock.Since(begin) < time.Hour {
+				p.fail = tc.fail
+				for len(p.taken) == 0 && b.clock.Since(begin) < servedPatience*time.Minute {
 					b.pass(time.Second)
 					b.settle()
 				}

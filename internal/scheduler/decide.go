@@ -211,9 +211,7 @@ func (l *ledger) endRefused(r *gang.Request, failed backoff, d *decision) {
 	}
 	for _, half := range r.Halves(now.Add(-servedPatience * l.options.RequeueAfter)) {
 		d.evict(half, eviction{reason: gang.CodeReleaseRefused, why: failed.message})
-		failed.since = now
 	}
-	l.failures[d.graph] = failed
 }
 
 // scored is the part of a graph that its score is about: without what is repeatedly not released, or each try would say something new.

@@ -25,7 +25,7 @@ func (s *Scheduler) requeue(ctx context.Context, o gang.Observation, gangs map[s
 	announced, evict := s.ledger.requeued(o, gangs)
 	for _, of := range announced {
 		gangEvictions.WithLabelValues(gangs[of].reason).Inc()
-		logger(ctx, o.DGD).Info("evicting and requeueing a gang that cannot be bound", "gang", of, "why", gangs[of].why)
+		logger(ctx, o.DGD).Info("evicting and requeueing a gang", "gang", of, "why", gangs[of].why)
 		s.recorder.Eventf(o.DGD, nil, corev1.EventTypeWarning, gang.CodeRequeued, "Requeue", "gang %s is evicted and requeued: %s", of,
 			gangs[of].why)
 	}

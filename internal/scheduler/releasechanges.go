@@ -75,8 +75,9 @@ func (l *ledger) requeued(o gang.Observation, gangs map[string]eviction) (announ
 	}
 	announced = slices.Sorted(maps.Keys(fresh))
 	l.learnRefusals(o, gangs, fresh)
-	if len(announced) > 0 { // one pause, however many gangs are stuck
-		l.backoffs.begin(client.ObjectKeyFromObject(o.DGD), gangs[announced[0]].why, l.clock.Now())
+	stuck := slices.IndexFunc(announced, func(of string) bool { return !gangs[of].follows })
+	if stuck >= 0 { // one pause, however many gangs are stuck
+		l.backoffs.begin(client.ObjectKeyFromObject(o.DGD), gangs[announced[stuck]].why, l.clock.Now())
 	}
 	return announced, l.toEvict(o.Pods, gangs)
 }
@@ -87,6 +88,10 @@ func (l *ledger) evicted(o gang.Observation, pod *corev1.Pod) {
 	defer l.mu.Unlock()
 	if id := topology.PodID(pod); l.pods.of(id).requeued {
 		l.pods.change(id, func(r *released) { r.evicted = true })
+	}
+	if f, failed := l.failures[client.ObjectKeyFromObject(o.DGD)]; failed {
+		f.since = l.clock.Now() // for what is left
+		l.failures[client.ObjectKeyFromObject(o.DGD)] = f
 	}
 	l.baseEvicted(o, pod.Annotations[render.AnnotationGang])
 }
