@@ -86,6 +86,9 @@ func regated(sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod) *corev1.Pod {
 	delete(out.Annotations, render.AnnotationGang)
 	ordinal, index, _ := render.ReplicaOf(pod)
 	template := render.BuildPod(sg, ordinal, index)
+	if template == nil { // the replica has fewer pods by now
+		template = &corev1.Pod{}
+	}
 	if t := sg.Spec.Topology; t != nil {
 		keys := slices.Collect(maps.Keys(t.NodeSelector))
 		for _, level := range t.Levels {

@@ -103,3 +103,16 @@ func TestReleasedPodsArePlannedAgainAsTheyWere(t *testing.T) {
 func named(node string) corev1.NodeSelectorRequirement {
 	return corev1.NodeSelectorRequirement{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{node}}
 }
+
+// A replica that is released and not bound may have more pods than are made now. They are planned again without the pins of their release.
+func TestPodsOfAFormerSizeArePlannedAgain(t *testing.T) {
+	former, now := gangtest.Group("work", 1, 3, gangtest.Frozen("", "rack")), gangtest.Group("work", 1, 2, gangtest.Frozen("", "rack"))
+	pod := gangtest.Pod(former, 0, 2)
+	for how, pin := range map[string]gang.Pin{"by labels": {}, "to named hosts": {Nodes: []string{"n1", "n2"}}} {
+		pin.Gang, pin.Labels = "gang", map[string]string{"z": "z1", "r": "r1"}
+		again := gang.Regated(now, released(t, pod, pin))
+		if diff := cmp.Diff(topology.ShapeOf(pod).Key(), topology.ShapeOf(again).Key()); diff != "" {
+			t.Errorf("%s: shape (-before the release +after):\n%s", how, diff)
+		}
+	}
+}
