@@ -20,7 +20,9 @@ type begunBase struct {
 	gang string
 	// replicas identifies the replicas of the gang; "" for one of a single replica.
 	replicas string
-	open     []*corev1.Pod
+	// inPlace: it was created in place, and named before its pods existed.
+	inPlace bool
+	open    []*corev1.Pod
 }
 
 // findBegunBase looks for the base gang of released pods. Its name identifies the pods that it was released with, so the gated pods that
@@ -31,46 +33,44 @@ func (r *Request) findBegunBase(groups []*trellisv1alpha1.ScalingGroup, states m
 		return
 	}
 	first := firstReplicas(groups, states)
-	base, replicas := releasedOf(first)
+	base := releasedOf(first)
 	if base.gang == "" {
 		return
 	}
-	for _, member := range r.membersOf(base.gang, replicas, first) {
-		if len(member.open) == 0 && (len(member.closed) > 0 || replicas != "") { // else its component had 0 replicas when the gang was released
+	for _, member := range r.membersOf(base, first) {
+		if len(member.open) == 0 && (len(member.closed) > 0 || base.inPlace) { // else its component had 0 replicas when the gang was released
 			r.rests[member.key] = base
 		}
 	}
 }
 
 // membersOf are the first replicas that make a base gang of which some are released; nil where that is another one. What is not released of
-// a component that has begun, or that was added since, is not of the gang, and neither is what was released with another gang. replicas are
-// as [releasedOf] returns them.
-func (r *Request) membersOf(gang, replicas string, first []firstReplica) []firstReplica {
+// a component that has begun, or that was added since, is not of the gang, and neither is what was released with another gang.
+func (r *Request) membersOf(base begunBase, first []firstReplica) []firstReplica {
 	of := slices.DeleteFunc(slices.Clone(first), func(member firstReplica) bool {
 		if len(member.open) == 0 {
 			return member.of.Status.Begun || member.isLater(first)
 		}
 		return !slices.ContainsFunc(member.open, func(pod *corev1.Pod) bool {
 			of := pod.Annotations[render.AnnotationGang]
-			return of == "" || of == gang
+			return of == "" || of == base.gang
 		})
 	})
 	switch {
-	case replicas != "" && (r.Graph.Anchor == nil || !isMissing(gang, replicas, of)):
-		return nil
-	case replicas != "":
+	case base.inPlace && r.Graph.Anchor != nil && isMissing(base, of):
 		return of
-	case gang == name(r.Graph.Name, resultsOf(first)...): // its components may have run before the gang
+	case base.inPlace:
+		return nil
+	case base.gang == name(r.Graph.Name, resultsOf(first)...): // its components may have run before the gang
 		return first
-	case gang == name(r.Graph.Name, resultsOf(of)...):
+	case base.gang == name(r.Graph.Name, resultsOf(of)...):
 		return of
 	}
 	return nil
 }
 
-// releasedOf returns what is released of the base gang of first replicas, and what identifies the replicas of that gang; "" where it was
-// not created in place.
-func releasedOf(first []firstReplica) (base begunBase, replicas string) {
+// releasedOf returns what is released of the base gang of first replicas.
+func releasedOf(first []firstReplica) (base begunBase) {
 	for _, member := range first {
 		for _, pod := range member.open {
 			if pod.Annotations[render.AnnotationGangReplicas] == "" {
@@ -78,9 +78,7 @@ func releasedOf(first []firstReplica) (base begunBase, replicas string) {
 			}
 			base.gang = cmp.Or(base.gang, pod.Annotations[render.AnnotationGang])
 			base.replicas = cmp.Or(base.replicas, pod.Annotations[render.AnnotationGangReplicas])
-			if pod.Annotations[render.AnnotationCreation] != "" {
-				replicas = cmp.Or(replicas, pod.Annotations[render.AnnotationGangReplicas])
-			}
+			base.inPlace = base.inPlace || pod.Annotations[render.AnnotationCreation] != ""
 		}
 	}
 	for _, member := range first {
@@ -91,13 +89,13 @@ func releasedOf(first []firstReplica) (base begunBase, replicas string) {
 			}
 		}
 	}
-	return base, replicas
+	return base
 }
 
 // isMissing reports whether the first replicas are those of a gang that was created in place, and what is not released of them was never
 // placed. A group remembers that its first replicas were bound: what is lost later, scaled in, or recreated under another ordinal is not of
 // the gang, and without it the others are not the replicas of the gang.
-func isMissing(gang, replicas string, first []firstReplica) bool {
+func isMissing(base begunBase, first []firstReplica) bool {
 	keys := make([]Key, 0, len(first))
 	for i := range first {
 		member := &first[i]
@@ -105,13 +103,13 @@ func isMissing(gang, replicas string, first []firstReplica) bool {
 			return false
 		}
 		for _, pod := range member.open {
-			if of := pod.Annotations[render.AnnotationGang]; of != "" && of != gang {
+			if of := pod.Annotations[render.AnnotationGang]; of != "" && of != base.gang {
 				return false // a successor
 			}
 		}
 		keys = append(keys, member.key)
 	}
-	return Base{Replicas: keys}.Identity() == replicas
+	return Base{Replicas: keys}.Identity() == base.replicas
 }
 
 // firstReplica is one of those that make a base gang.

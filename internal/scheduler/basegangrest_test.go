@@ -5,8 +5,6 @@ package scheduler
 
 import (
 	"errors"
-	"maps"
-	"math"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -87,54 +85,6 @@ func TestABaseGangThatHasBegunComesFirst(t *testing.T) {
 			}
 		}
 	})
-}
-
-// A further replica is released alongside the part of the base gang. It is evicted with that, or the graph would not leave its domain.
-func TestReplicasAlongsideABaseGangInPart(t *testing.T) {
-	both := []string{"g2-alpha-0", "g2-alpha-1"}
-	for name, tc := range map[string]struct {
-		noCapacity, later, runs bool
-		// fail is how many evictions fail.
-		fail int
-		want []string
-	}{
-		"never released": {want: both}, "never released, and no eviction succeeds at first": {fail: 2, want: both}, "no capacity": {noCapacity: true, want: both},
-		"no capacity, released later than the base gang": {noCapacity: true, later: true, want: both},
-		"never released, and the graph runs":             {runs: true, want: both[:1]}, "no capacity, and the graph runs": {noCapacity: true, runs: true, want: both[:1]},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				b, p, o := beginningOn(t, "a2")
-				if render.GateClosed(o.Pods[1]) {
-					t.Fatal("alpha-1 is not released")
-				}
-				if tc.noCapacity {
-					b.host(b.nodeOf(o.Pods[2]), "elsewhere", 1)
-				}
-				if tc.runs {
-					o.Groups[1].Spec.Replicas = 2
-					more := withGPU(newPod(o.Groups[1], 1, 0))
-					opened(more, "g2-omega-1", map[string]string{"z": "z", "r": "a"})
-					more.Spec.NodeName = "a2"
-					o.Pods = append(o.Pods, more)
-					b.s.objects.reader = graphs{"g2": o}
-				}
-				b.pass(20 * time.Second)
-				b.settle()
-				if tc.later {
-					b.s.ledger.pods.change(string(o.Pods[1].UID), func(r *released) { r.parted.since = b.clock.Now().Add(10 * time.Second) })
-				}
-				p.fail = tc.fail
-				for len(p.taken) == 0 && b.clock.Since(begin) < servedPatience*time.Minute {
-					b.pass(time.Second)
-					b.settle()
-				}
-				if slices.Sort(p.taken); !slices.Equal(p.taken, tc.want) {
-					t.Errorf("evicted: %v", p.taken)
-				}
-			})
-		})
-	}
 }
 
 // What was released of a base gang is lost otherwise than by an eviction: the rest keeps no capacity for it while its successor is not created.
@@ -246,103 +196,6 @@ func withZeta(o *gang.Observation, change func(*trellisv1alpha1.ScalingGroup)) (
 	pod := withGPU(newPod(zeta, 0, 0))
 	pod.CreationTimestamp = metav1.Time{Time: begin.Add(time.Minute)}
 	return append(slices.Clone(o.Groups), zeta), append(slices.Clone(o.Pods), pod)
-}
-
-// binds has a pod bound.
-func binds(b *bench, pod *corev1.Pod) func() {
-	return func() {
-		pod.Spec.NodeName, pod.Status.Conditions = "a1", nil
-		b.s.podSet(nil, pod)
-	}
-}
-
-// A pod of the base gang is not bound. What was released alongside the gang is evicted with it, or the graph would not leave its domain;
-// but not where the graph runs without the gang. The pod that shows why is the last, so that it is known until all others are evicted.
-func TestReplicasAlongsideABaseGangThatIsNotBound(t *testing.T) {
-	all := []string{"g2-alpha-1", "g2-alpha-0", "g2-omega-0"}
-	for name, tc := range map[string]struct {
-		change func(b *bench, p *opening, o gang.Observation)
-		want   []string
-	}{
-		"of the gang":         {func(*bench, *opening, gang.Observation) {}, all},
-		"an eviction fails":   {func(_ *bench, p *opening, _ gang.Observation) { p.fail = 1 }, []string{"g2-alpha-0", "g2-omega-0", "g2-alpha-1"}},
-		"both evictions fail": {func(_ *bench, p *opening, _ gang.Observation) { p.fail = 2 }, []string{"g2-omega-0", "g2-alpha-1", "g2-alpha-0"}},
-		"it is bound before an eviction succeeds": {func(b *bench, p *opening, o gang.Observation) {
-			p.fail, p.failed = 3, binds(b, o.Pods[2])
-		}, nil},
-		"an eviction never succeeds": {func(_ *bench, p *opening, _ gang.Observation) { p.fail = math.MaxInt }, nil},
-		"the graph runs":             {func(_ *bench, _ *opening, o gang.Observation) { o.Groups[1].Spec.Replicas = 0 }, []string{"g2-alpha-0", "g2-omega-0"}},
-		"one is lost meanwhile":      {func(_ *bench, _ *opening, o gang.Observation) { o.Pods[1].Spec.NodeName = "" }, all},
-		"the successor of one that was lost": {func(_ *bench, _ *opening, o gang.Observation) {
-			o.Pods[2].Annotations = map[string]string{render.AnnotationGang: "g2-successor"}
-		}, []string{"g2-omega-0"}},
-		"the last release is not seen yet": {func(b *bench, _ *opening, o gang.Observation) {
-			gates := []corev1.PodSchedulingGate{{Name: render.PlacementGate}}
-			o.Pods[1].Spec.SchedulingGates, o.Pods[1].Spec.NodeName = gates, ""
-			b.s.ledger.pods.change(string(o.Pods[1].UID), func(r *released) { r.releasing = true })
-		}, all},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				b, p, o := beginningOn(t, "a2")
-				p.failing = ""
-				b.pass(retryAfter)
-				b.settle()
-				pod := o.Pods[2]
-				if render.GateClosed(pod) || render.GateClosed(o.Pods[1]) {
-					t.Fatal("not all of the graph is released")
-				}
-				pod.Spec.NodeName = ""
-				pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "no"}}
-				tc.change(b, p, o)
-				b.s.podSet(nil, pod)
-				b.s.queue.add(clientKey(o))
-				for b.clock.Since(begin) < 10*time.Minute && len(p.taken) < max(len(tc.want), 1) {
-					b.pass(time.Second)
-					b.settle()
-					o.Pods = slices.DeleteFunc(slices.Clone(o.Pods), func(pod *corev1.Pod) bool {
-						taken := slices.Contains(p.taken, pod.Name)
-						if taken {
-							b.s.podGone(pod)
-						}
-						return taken
-					})
-					b.s.objects.reader = graphs{"g2": o}
-					if name == "the last release is not seen yet" && b.clock.Since(begin) > 40*time.Second && len(o.Pods) == 3 && render.GateClosed(o.Pods[1]) {
-						if len(p.taken) > 0 {
-							t.Fatalf("evicted before: %v", p.taken)
-						}
-						o.Pods[1].Spec.SchedulingGates = nil
-						b.s.podSet(nil, o.Pods[1])
-					}
-				}
-				if diff := cmp.Diff(tc.want, p.taken); diff != "" {
-					t.Errorf("evicted (-want +got):\n%s", diff)
-				}
-				if left := b.s.ledger.continued(o); left != nil {
-					t.Errorf("still to be evicted: %v", left)
-				}
-			})
-		})
-	}
-}
-
-// A base gang of which the rest of one replica finds no capacity takes along what was released alongside, although all that is released of
-// it is bound.
-func TestReplicasAlongsideAHalfOfABaseGang(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b, p, o := beginningOn(t, "a2")
-		p.failing = ""
-		b.pass(retryAfter)
-		b.settle()
-		b.s.ledger.pods.setParted(string(o.Pods[2].UID), "no capacity for its other pod", begin)
-		b.pass(time.Minute)
-		gangs, _ := b.s.ledger.stuckGangs(o)
-		b.s.ledger.requeued(o, gangs)
-		if gangs[o.Pods[1].Annotations[render.AnnotationGang]].why == "" {
-			t.Errorf("alpha-1 is not evicted with the base gang: %v", gangs)
-		}
-	})
 }
 
 // A component that is scaled from 0 is not of the base gang that runs: the gang is not evicted for it.
@@ -482,69 +335,5 @@ func TestTheRestOfABaseGangIsCreatedGated(t *testing.T) {
 	next.look(o)
 	if diff := cmp.Diff(map[string]string{"omega-0": "gated"}, next.ask(o.Groups[1])); diff != "" {
 		t.Errorf("answer (-want +got):\n%s", diff)
-	}
-}
-
-// What could not be evicted is evicted later only when a pod of the base gang was. A gang that followed and is stuck itself later is
-// announced.
-func TestEvictionsThatContinue(t *testing.T) {
-	for name, tc := range map[string]struct {
-		base    bool
-		evicted int
-		after   time.Duration
-		runs    bool
-		before  func(b *bench, o gang.Observation)
-		want    []string
-	}{
-		"gangs of their own":         {want: nil},
-		"the base gang is evicted":   {base: true, want: []string{"g2-alpha-1", "g2-base"}},
-		"for long":                   {base: true, after: 2 * servedPatience * time.Minute},
-		"and the graph runs by then": {base: true, runs: true},
-		"a follower is evicted":      {base: true, evicted: 1},
-		"for capacity elsewhere": {base: true, before: func(b *bench, o gang.Observation) {
-			b.s.ledger.requeued(o, map[string]eviction{"g2-base": {reason: ReasonElsewhere, why: "no"}})
-		}},
-		"when nothing stood against it any more": {base: true, before: func(b *bench, o gang.Observation) { b.s.ledger.stuckGangs(o) }},
-	} {
-		b, o := newBench(t, Options{RequeueAfter: time.Minute}), ofTwoComponents()
-		gangs := map[string]eviction{}
-		for i, pod := range o.Pods {
-			of := "g2-base"
-			if i == 1 || !tc.base {
-				of = pod.Name
-			}
-			opened(pod, of, nil)
-			if of == "g2-base" {
-				pod.Annotations[render.AnnotationGangReplicas] = identified("alpha", "omega")
-			}
-			b.track(pod)
-			if i != 1 || !tc.base {
-				gangs[of] = eviction{reason: ReasonUnschedulable, why: "no"}
-			}
-		}
-		if announced, evict := b.s.ledger.requeued(o, gangs); len(announced) != 2 && tc.base || len(evict) != 3 {
-			t.Errorf("%s: %v are announced, %d pods evicted", name, announced, len(evict))
-		}
-		if tc.before != nil {
-			tc.before(b, o)
-		}
-		b.s.ledger.evicted(o, o.Pods[tc.evicted])
-		b.pass(tc.after)
-		if tc.runs {
-			o.Groups[1].Spec.Replicas = 0
-			o.Pods[1].Spec.NodeName = "a0"
-		}
-		left := b.s.ledger.continued(o)
-		if diff := cmp.Diff(tc.want, slices.Sorted(maps.Keys(left))); diff != "" {
-			t.Errorf("%s: evicted later (-want +got):\n%s", name, diff)
-		}
-		announced, _ := b.s.ledger.requeued(o, map[string]eviction{"g2-alpha-1": {reason: ReasonUnschedulable, why: "no"}})
-		if tc.base && tc.evicted == 0 && len(announced) != 1 {
-			t.Errorf("%s: announced %v", name, announced)
-		}
-		b.s.ledger.requeued(o, map[string]eviction{"g2-alpha-1": {reason: ReasonUnschedulable, why: "no", follows: true}})
-		if announced, _ := b.s.ledger.requeued(o, map[string]eviction{"g2-alpha-1": {reason: ReasonUnschedulable, why: "no"}}); len(announced) > 0 {
-			t.Errorf("%s: announced twice: %v", name, announced)
-		}
 	}
 }
