@@ -61,7 +61,7 @@ type planner struct {
 	components []*component
 }
 
-// component is a Service with its replicas in order; kinds are its replicas by what they ask for.
+// component is a Component with its replicas in order; kinds are its replicas by what they ask for.
 type component struct {
 	Component
 	kinds []kind

@@ -18,6 +18,18 @@ const (
 	annotationAskAfter = "trellis.dev/ask-for-quota-after"
 )
 
+// Waits are how long quota is kept for a Workload that finds no place, and how long it is not asked for afterwards: doubled with each
+// retry, up to a most.
+type Waits struct{ Keep, Unplanned, Retry, Most time.Duration }
+
+// DefaultWaits are what Trellis waits.
+var DefaultWaits = Waits{Keep: time.Minute, Unplanned: 6 * time.Minute, Retry: time.Minute, Most: 30 * time.Minute}
+
+// pauseAfter is how long quota is not asked for after so many earlier retries.
+func (w Waits) pauseAfter(retries int32) time.Duration {
+	return min(w.Retry<<min(retries, 10), w.Most)
+}
+
 // Pause is why a Workload asks for no quota, and until when.
 type Pause struct {
 	Why   string

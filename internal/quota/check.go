@@ -55,13 +55,6 @@ type Verdict struct {
 	Pause *Pause
 }
 
-// Waits are how long quota is kept for a Workload that finds no place, and how long it is not asked for afterwards: doubled with each
-// retry, up to a most.
-type Waits struct{ Keep, Unplanned, Retry, Most time.Duration }
-
-// DefaultWaits are what Trellis waits.
-var DefaultWaits = Waits{Keep: time.Minute, Unplanned: 6 * time.Minute, Retry: time.Minute, Most: 30 * time.Minute}
-
 // Checked are the Workloads of a deployment that have quota and AdmissionChecks, and of which a pod may not run yet. Kueue removes the
 // gates of pods one by one after it has admitted a Workload, so their places are needed until the last of them.
 func (o *Observation) Checked() []*Workload {
@@ -183,11 +176,10 @@ func (o *Observation) settle(v *Verdict, c *CheckState, s *Search) time.Duration
 	if s.Result.Asked != "" {
 		return s.Waits.Keep
 	}
-	pause := s.Waits.Retry << min(ptr.Deref(c.RetryCount, 0), 10)
 	c.State, c.LastTransitionTime, c.RequeueAfterSeconds = CheckRetry, metav1.NewTime(s.Now), nil
 	c.Message = fmt.Sprintf("%s for %s, so the quota is given back: %s",
 		what, keep, cmp.Or(checked.Why, "not all of its pods exist, or they are not planned yet"))
-	v.Pause = &Pause{Why: c.Message, Until: s.Now.Add(min(pause, s.Waits.Most))}
+	v.Pause = &Pause{Why: c.Message, Until: s.Now.Add(s.Waits.pauseAfter(ptr.Deref(c.RetryCount, 0)))}
 	return 0
 }
 

@@ -54,17 +54,6 @@ func ScanNodes(nodes []*corev1.Node, levels Levels, nodeSelector map[string]stri
 	return s.finish()
 }
 
-// Scan scans the store.
-func (c *Cluster) Scan(levels Levels, nodeSelector map[string]string) Scan {
-	s := newScanner(levels)
-	for _, n := range c.nodes {
-		if n != nil && n.spec.present && matches(nodeSelector, n.spec.labels) {
-			s.add(n.name, n.spec.labels)
-		}
-	}
-	return s.finish()
-}
-
 type scanner struct {
 	levels  Levels
 	out     Scan

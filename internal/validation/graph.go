@@ -83,7 +83,7 @@ func componentsOf(dgd *nvidiav1beta1.DynamoGraphDeployment) []component {
 	return components
 }
 
-// services lists the components with what v1alpha1 has of them.
+// components lists the components with what v1alpha1 has of them.
 func (w Written) components() []component {
 	components := componentsOf(w.DynamoGraphDeployment)
 	if w.Alpha == nil {

@@ -40,7 +40,7 @@ func keepReplicas(req admission.Request, users []string, updated *unstructured.U
 	return warnings
 }
 
-// componentsOf are the components, or the components, of a deployment by name.
+// componentsOf are the components of a deployment by name.
 func componentsOf(dgd *unstructured.Unstructured) map[string]map[string]any {
 	out := map[string]map[string]any{}
 	spec := asMap(dgd.Object["spec"])

@@ -129,7 +129,7 @@ func (p *Planner) Plan(dgd *nvidiav1beta1.DynamoGraphDeployment) (Plan, error) {
 	}
 	r.asked = gang.NewRequest(r.observation)
 	r.result = placement.PlanGraph(p.cluster, r.asked.Graph, p.options)
-	p.planFree(r)
+	p.planUnconstrained(r)
 	return p.answer(r), nil
 }
 

@@ -4,9 +4,6 @@
 package scheduler
 
 import (
-	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"github.com/trellis-k8s/trellis/internal/affinity"
 	"github.com/trellis-k8s/trellis/internal/claims"
 	"github.com/trellis-k8s/trellis/internal/claims/allocator"
@@ -46,31 +43,4 @@ func (b *binders) refresh() {
 	if b.claims.Partial {
 		b.claims.Partial = b.claimed == nil || !b.claimed()
 	}
-}
-
-// StripVolume is a cache transform: of volumes and their claims, and of what provides them, it keeps what tells where they can be used.
-func StripVolume(obj any) (any, error) {
-	switch o := obj.(type) {
-	case *corev1.PersistentVolumeClaim:
-		o.ManagedFields, o.Finalizers, o.Annotations = nil, nil, volumeAnnotations(o.Annotations)
-	case *corev1.PersistentVolume:
-		o.ManagedFields, o.Finalizers, o.Annotations = nil, nil, volumeAnnotations(o.Annotations)
-		if csi := o.Spec.CSI; csi != nil {
-			o.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: csi.Driver, VolumeHandle: csi.VolumeHandle}
-		}
-	case client.Object:
-		o.SetManagedFields(nil)
-	}
-	return obj, nil
-}
-
-// volumeAnnotations are those that say how a claim and its volume are bound.
-func volumeAnnotations(all map[string]string) map[string]string {
-	out := map[string]string{}
-	for _, key := range []string{volumes.AnnBindCompleted, volumes.AnnSelectedNode, corev1.BetaStorageClassAnnotation} {
-		if value, has := all[key]; has {
-			out[key] = value
-		}
-	}
-	return out
 }

@@ -11,9 +11,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/lru"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/topology"
+	"github.com/trellis-k8s/trellis/internal/volumes"
 )
 
 // StripPod is a cache transform. Of our own pods it keeps what tells where they may run, what they take there, and how they are; of others
@@ -212,4 +214,31 @@ func StripNode(obj any) (any, error) {
 	node.Status.Images, node.Status.VolumesInUse, node.Status.VolumesAttached = nil, nil, nil
 	node.Status.NodeInfo, node.Status.Addresses = corev1.NodeSystemInfo{}, nil
 	return node, nil
+}
+
+// StripVolume is a cache transform: of volumes and their claims, and of what provides them, it keeps what tells where they can be used.
+func StripVolume(obj any) (any, error) {
+	switch o := obj.(type) {
+	case *corev1.PersistentVolumeClaim:
+		o.ManagedFields, o.Finalizers, o.Annotations = nil, nil, volumeAnnotations(o.Annotations)
+	case *corev1.PersistentVolume:
+		o.ManagedFields, o.Finalizers, o.Annotations = nil, nil, volumeAnnotations(o.Annotations)
+		if csi := o.Spec.CSI; csi != nil {
+			o.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: csi.Driver, VolumeHandle: csi.VolumeHandle}
+		}
+	case client.Object:
+		o.SetManagedFields(nil)
+	}
+	return obj, nil
+}
+
+// volumeAnnotations are those that say how a claim and its volume are bound.
+func volumeAnnotations(all map[string]string) map[string]string {
+	out := map[string]string{}
+	for _, key := range []string{volumes.AnnBindCompleted, volumes.AnnSelectedNode, corev1.BetaStorageClassAnnotation} {
+		if value, has := all[key]; has {
+			out[key] = value
+		}
+	}
+	return out
 }

@@ -13,10 +13,10 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// planFree finds capacity for what the operator leaves to the kube-scheduler: single pods without a constraint. Which host that one takes
+// planUnconstrained finds capacity for what the operator leaves to the kube-scheduler: single pods without a constraint. Which host that one takes
 // is its own affair; that there is one is what a plan can say. They come last: a plan that let them choose first would send gangs away for
 // pods that are at home anywhere.
-func (p *Planner) planFree(r *request) {
+func (p *Planner) planUnconstrained(r *request) {
 	pods := podsByReplica(r.existing)
 	for _, sg := range inOrder(r.observation.Groups, byComponent) {
 		if render.Gated(sg) {

@@ -122,7 +122,7 @@ func componentNames(dgd *nvidiav1beta1.DynamoGraphDeployment) sets.Set[string] {
 
 // ProviderUpdate returns what is wrong with a change of a deployment for the provider that keeps its pods. Grove fixes minAvailable of its
 // cliques, which is how many pods a replica has, and of its scaling groups when their set is created. Other providers take another
-// nodeCount, and a minAvailable set later. preset is the operator's provider, as in [graph.ChooseProvider].
+// nodeCount, and a minAvailable set later. preset is the operator's provider, as in [render.ChooseProvider].
 func ProviderUpdate(updated, old *nvidiav1beta1.DynamoGraphDeployment, preset string) field.ErrorList {
 	if updated == nil || old == nil || updated.DeletionTimestamp != nil {
 		return nil

@@ -1,0 +1,81 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/render"
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// requeued notes that gangs of a graph are evicted and requeued, by name, and has the graph pause. It returns the gangs for which that is
+// new, and the pods that are still to be evicted, in order.
+//
+// The cache may show evicted pods for a while. Their gang is counted and announced once, however often it is looked at until they are gone.
+func (l *ledger) requeued(o gang.Observation, gangs map[string]eviction) (announced []string, evict []*corev1.Pod) {
+	fresh := map[string]bool{}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.withFollowers(o, gangs)
+	for _, pod := range o.Pods {
+		of, before := pod.Annotations[render.AnnotationGang], l.pods.of(topology.PodID(pod))
+		why, again := gangs[of], before.evicted || before.requeued && (!before.follows || gangs[of].follows)
+		if why.why != "" && pod.DeletionTimestamp == nil && !again {
+			fresh[of] = true
+		}
+	}
+	announced = slices.Sorted(maps.Keys(fresh))
+	l.learnRefusals(o, gangs, fresh)
+	stuck := slices.IndexFunc(announced, func(of string) bool { return !gangs[of].follows })
+	if stuck >= 0 { // one pause, however many gangs are stuck
+		l.backoffs.begin(client.ObjectKeyFromObject(o.DGD), gangs[announced[stuck]].why, l.clock.Now())
+	}
+	return announced, l.toEvict(o.Pods, gangs)
+}
+
+// evicted: a pod of a requeued gang is evicted. It may be gone by now.
+func (l *ledger) evicted(o gang.Observation, pod *corev1.Pod) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if id := topology.PodID(pod); l.pods.of(id).requeued {
+		l.pods.change(id, func(r *released) { r.evicted = true })
+	}
+	if f, failed := l.failures[client.ObjectKeyFromObject(o.DGD)]; failed {
+		f.since = l.clock.Now() // for what is left
+		l.failures[client.ObjectKeyFromObject(o.DGD)] = f
+	}
+	l.baseEvicted(o, pod.Annotations[render.AnnotationGang])
+}
+
+// restGivenBack ends the reservations of gated pods whose gang was evicted.
+func (l *ledger) restGivenBack(pods []*corev1.Pod, gangs map[string]eviction) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, pod := range pods {
+		id := topology.PodID(pod)
+		if r := l.pods.of(id); gangs[r.gang].why != "" && (r.failed || r.begun && !r.releasing) {
+			l.giveBack(id)
+		}
+	}
+}
+
+// objected notes since when the provider's scheduler has objected to a pod: when it stays so, stuckGangs has the gang evicted. A pod that
+// is gone meanwhile has no record, and none is made for it.
+func (l *ledger) objected(o gang.Observation) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.clock.Now()
+	for _, pod := range o.Pods {
+		said := objectionTo(o, pod)
+		if id := topology.PodID(pod); l.pods.byID[id] != nil {
+			l.pods.change(id, func(r *released) { r.objected.set(said, pod.Status.NominatedNodeName, now) })
+		}
+	}
+}

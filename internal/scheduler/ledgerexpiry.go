@@ -1,0 +1,34 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// graphGone forgets a graph.
+func (l *ledger) graphGone(name types.NamespacedName) wake {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.backoffs.end(name)
+	delete(l.waits, name)
+	delete(l.failures, name)
+	delete(l.avoided, name)
+	delete(l.refusals, name)
+	delete(l.baseEvictions, name)
+	l.forgetEnded(name, true)
+	l.holds.drop(l.cluster, name)
+	return wake{waiting: l.reserver.leave(name, false, l.clock.Now())}
+}
+
+// expire frees what was held or reserved for too long, and returns when the next hold ends.
+func (l *ledger) expire() (next time.Duration, w wake) {
+	now := l.clock.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	next = l.holds.expire(l.cluster, now)
+	return next, wake{now: l.endedRefusals(), waiting: l.reserver.expire(now)}
+}
