@@ -7,10 +7,12 @@ import (
 	"context"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
+	"github.com/trellis-k8s/trellis/internal/capacity"
 	"github.com/trellis-k8s/trellis/internal/quota"
 )
 
@@ -52,4 +54,9 @@ type Options struct {
 	Creations *Creations
 	// Promises are Workloads of Kueue whose place is reserved before they are admitted; nil for none.
 	Promises *quota.Promises
+}
+
+// isPlaceholder reports whether a pod takes nothing from other pods: it is deleted before a gang is released to its node.
+func (o *Options) isPlaceholder(pod *corev1.Pod) bool {
+	return o.Namespace != "" && capacity.IsPlaceholder(pod, o.Namespace)
 }

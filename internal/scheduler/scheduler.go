@@ -35,6 +35,7 @@ import (
 
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/provider"
+	"github.com/trellis-k8s/trellis/internal/topology"
 	"github.com/trellis-k8s/trellis/internal/turns"
 )
 
@@ -90,3 +91,9 @@ func New(c cache.Cache, providers *provider.Registry, recorder events.EventRecor
 
 // running is the loop that leads, if any. There is one in a process; tests that start another one see the last.
 var running atomic.Pointer[Scheduler]
+
+// HostsFor lists hosts, by their label kubernetes.io/hostname, that have room for a pod of a shape now: at most so many, the first ones by
+// name.
+func (s *Scheduler) HostsFor(shape *topology.Shape, most int) []string {
+	return s.ledger.hostsFor(shape, most)
+}

@@ -71,7 +71,7 @@ func each[T client.Object](set func(T)) func(old, now T) { return func(_, now T)
 
 // podSet takes in a pod's new state. Its own event has its graph looked at.
 func (s *Scheduler) podSet(old, pod *corev1.Pod) {
-	if s.placeholder(pod) {
+	if s.options.isPlaceholder(pod) {
 		return
 	}
 	s.ledger.podChanged(pod)
@@ -86,7 +86,7 @@ func (s *Scheduler) podSet(old, pod *corev1.Pod) {
 }
 
 func (s *Scheduler) podGone(pod *corev1.Pod) {
-	if s.placeholder(pod) {
+	if s.options.isPlaceholder(pod) {
 		return
 	}
 	s.ledger.podGone(pod)
