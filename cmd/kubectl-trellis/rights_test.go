@@ -51,16 +51,23 @@ type cluster struct {
 	more       chan struct{}
 }
 
-// startCluster starts it. The user "planner" has the role that is shipped for people who plan, and no other.
+// server is the API server that the tests share, one after the other.
+var server = &apiserver.Shared{Environment: envtest.Environment{
+	CRDDirectoryPaths: []string{filepath.Join("..", "..", "config", "crd", "bases")}, ErrorIfCRDPathMissing: true,
+}}
+
+func TestMain(m *testing.M) { os.Exit(server.Main(m)) }
+
+// startCluster creates the objects, and deletes them when the test is over. The user "planner" has the role that is shipped for people who
+// plan, and no other.
 func startCluster(t *testing.T) *cluster {
 	t.Helper()
-	env := &envtest.Environment{CRDDirectoryPaths: []string{filepath.Join("..", "..", "config", "crd", "bases")}, ErrorIfCRDPathMissing: true}
-	apiserver.Start(t, env)
+	config := server.Config(t)
 	scheme, err := cli.NewScheme()
 	if err != nil {
 		t.Fatal(err)
 	}
-	admin, err := client.New(env.Config, client.Options{Scheme: scheme})
+	admin, err := client.New(config, client.Options{Scheme: scheme})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,14 +75,25 @@ func startCluster(t *testing.T) *cluster {
 		ObjectMeta: metav1.ObjectMeta{Name: "planner"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "trellis-planner-role"},
 		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "planner"}},
 	}) {
-		if err := admin.Create(t.Context(), object); err != nil {
-			t.Fatal(err)
-		}
+		create(t, admin, object)
 	}
-	authorized(t, env.Config, scheme)
+	authorized(t, config, scheme)
 	c := &cluster{seen: sets.New[string](), more: make(chan struct{}, 1)}
-	c.proxy(t, env.Config)
+	c.proxy(t, config)
 	return c
+}
+
+// create creates an object, and deletes it when the test is over.
+func create(t *testing.T, admin client.Client, object client.Object) {
+	t.Helper()
+	if err := admin.Create(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := admin.Delete(context.Background(), object, client.GracePeriodSeconds(0)); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // authorized waits until the API server's authorizer has seen the role: it watches.

@@ -91,9 +91,7 @@ func TestSilentOperator(t *testing.T) {
 
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "trellis-manager.trellis.dev"}}
 	lease.Spec.RenewTime, lease.Spec.LeaseDurationSeconds = ptr.To(metav1.NewMicroTime(time.Now().Add(-time.Hour))), ptr.To(int32(15))
-	if err := admin.Create(t.Context(), lease); err != nil {
-		t.Fatal(err)
-	}
+	create(t, admin, lease)
 	c.expect(t, "planner", int(live.ExitSilent), "Warning: The operator has not renewed its lease for 60m: what follows may be old.")
 	out, _, _ := c.run(t.Context(), "status", "chat", "-o", "json", "--as", "planner", "--kubeconfig", c.kubeconfig)
 	var report struct{ Operator *live.Heartbeat }
@@ -148,9 +146,7 @@ func TestLeaseMayNotBeRead(t *testing.T) {
 			limited.Rules = append(limited.Rules, rule)
 		}
 	}
-	if err := admin.Create(t.Context(), limited); err != nil {
-		t.Fatal(err)
-	}
+	create(t, admin, limited)
 	open(t, admin)
 	c.bind(t, admin, "no-leases", "ann")
 	c.expect(t, "ann", 0, "Warning: You may not list leases in the whole cluster: whether the operator is running is not known.")
@@ -159,12 +155,10 @@ func TestLeaseMayNotBeRead(t *testing.T) {
 // bind gives a user a role, and waits until the API server acts on it.
 func (c *cluster) bind(t *testing.T, admin client.Client, role, user string) {
 	t.Helper()
-	if err := admin.Create(t.Context(), &rbacv1.ClusterRoleBinding{
+	create(t, admin, &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: user}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
 		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
-	}); err != nil {
-		t.Fatal(err)
-	}
+	})
 	if err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
 		_, _, err := c.run(ctx, "queue", "--as", user, "--kubeconfig", c.kubeconfig)
 		return err == nil, nil
