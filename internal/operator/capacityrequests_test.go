@@ -136,10 +136,11 @@ func (a *autoscaler) says(name, kind, message string) {
 	o := &unstructured.Unstructured{}
 	o.SetGroupVersionKind(asked.RequestKind)
 	Expect(a.c.Get(a.ctx, client.ObjectKey{Namespace: a.namespace, Name: name}, o)).To(Succeed())
+	before := o.DeepCopy()
 	Expect(unstructured.SetNestedSlice(o.Object, []any{map[string]any{
 		"type": kind, "status": "True", "reason": "Played", "message": message, "lastTransitionTime": metav1.Now().UTC().Format("2006-01-02T15:04:05Z"),
 	}}, "status", "conditions")).To(Succeed())
-	Expect(a.c.Status().Update(a.ctx, o)).To(Succeed())
+	Expect(a.c.Status().Patch(a.ctx, o, client.MergeFrom(before))).To(Succeed())
 }
 
 // gone waits until nothing is asked for.

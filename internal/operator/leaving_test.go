@@ -147,10 +147,11 @@ var _ = Describe("One replica after the other that is replaced", func() {
 		})).To(Succeed())
 		crd := &apiextensionsv1.CustomResourceDefinition{}
 		Expect(c.Get(ctx, client.ObjectKey{Name: convert.Definitions["DynamoGraphDeployment"]}, crd)).To(Succeed())
+		before := crd.DeepCopy()
 		crd.Spec.Conversion.Webhook.ClientConfig = &apiextensionsv1.WebhookClientConfig{CABundle: authority, Service: &apiextensionsv1.ServiceReference{
 			Namespace: "default", Name: "replicas", Path: ptr.To(convert.Path), Port: ptr.To(int32(r.component.Addr().(*net.TCPAddr).Port)),
 		}}
-		Expect(c.Update(ctx, crd)).To(Succeed())
+		Expect(c.Patch(ctx, crd, client.MergeFrom(before))).To(Succeed())
 		graph := &nvidiav1alpha1.DynamoGraphDeployment{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "g"},
 			Spec:       nvidiav1alpha1.DynamoGraphDeploymentSpec{Services: map[string]*nvidiav1alpha1.ServiceSpec{"Worker": graphs.Worker(1, 1, 1, "")}},

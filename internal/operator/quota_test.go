@@ -70,18 +70,20 @@ func (b *bare) quota(namespace string, pods string) {
 	GinkgoHelper()
 	q := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "q"}}
 	err := b.c.Get(b.ctx, client.ObjectKeyFromObject(q), q)
+	before := q.DeepCopy()
 	q.Spec.Hard = corev1.ResourceList{corev1.ResourcePods: resource.MustParse(pods)}
 	if apierrors.IsNotFound(err) {
 		Expect(b.c.Create(b.ctx, q)).To(Succeed())
 	} else {
 		Expect(err).NotTo(HaveOccurred())
-		Expect(b.c.Update(b.ctx, q)).To(Succeed())
+		Expect(b.c.Patch(b.ctx, q, client.MergeFrom(before))).To(Succeed()) // the API server counts pods in its status meanwhile
 	}
+	before = q.DeepCopy()
 	if q.Status.Used == nil {
 		q.Status.Used = corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}
 	}
 	q.Status.Hard = q.Spec.Hard
-	Expect(b.c.Status().Update(b.ctx, q)).To(Succeed())
+	Expect(b.c.Status().Patch(b.ctx, q, client.MergeFrom(before))).To(Succeed())
 }
 
 var _ = Describe("Pods that a quota refuses", func() {

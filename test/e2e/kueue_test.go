@@ -102,6 +102,7 @@ func (k kueue) conditions(name string, conditions ...metav1.Condition) {
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(quota.WorkloadKind)
 	k.must(k.c.Get(k.t.Context(), types.NamespacedName{Namespace: k.name, Name: name}, object))
+	before := object.DeepCopy()
 	var list []any
 	for _, c := range conditions {
 		list = append(list, map[string]any{
@@ -109,7 +110,7 @@ func (k kueue) conditions(name string, conditions ...metav1.Condition) {
 		})
 	}
 	k.must(unstructured.SetNestedSlice(object.Object, list, "status", "conditions"))
-	k.must(k.c.Status().Update(k.t.Context(), object))
+	k.must(k.c.Status().Patch(k.t.Context(), object, client.MergeFrom(before))) // the operator writes the Workload meanwhile
 }
 
 // members are the pods of a Workload.

@@ -93,8 +93,9 @@ var _ = Describe("Placement", func() {
 		w := newWorld(ctx, "waits-"+capacity.name, racks(4, 8, "a/r0", "a/r1")...)
 		blocker := w.occupy("other", "a-r0-1", 1)
 		node := get(w, &corev1.Node{}, "", w.node("a-r1-3"))
+		before := node.DeepCopy()
 		node.Spec.Unschedulable = true
-		Expect(w.c.Update(ctx, node)).To(Succeed())
+		Expect(w.c.Patch(ctx, node, client.MergeFrom(before))).To(Succeed())
 		w.create(w.graphOf("g", "", services{"Worker": worker(1, 4, 8, "rack")}))
 		w.hasCondition("g", nvidiav1alpha1.ConditionPlaced, metav1.ConditionFalse, "InsufficientCapacity",
 			"needs 4 pods x 8 nvidia.com/gpu in one rack", "3 of 4", "a/r")

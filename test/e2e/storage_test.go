@@ -152,8 +152,9 @@ func (w *world) define(crd *apiextensionsv1.CustomResourceDefinition) {
 		return
 	}
 	w.must(err)
+	before := now.DeepCopy()
 	now.Spec = crd.Spec
-	w.must(w.c.Update(w.t.Context(), now))
+	w.must(w.c.Patch(w.t.Context(), now, client.MergeFrom(before))) // the operator injects its authority meanwhile
 }
 
 // migrated describes what is still stored in an older version.

@@ -91,10 +91,11 @@ func (w *world) store(version string) {
 	GinkgoHelper()
 	for _, name := range []string{deployments, adapters} {
 		crd := w.definition(name)
+		before := crd.DeepCopy()
 		for i := range crd.Spec.Versions {
 			crd.Spec.Versions[i].Storage = crd.Spec.Versions[i].Name == version
 		}
-		Expect(w.c.Update(w.ctx, crd)).To(Succeed())
+		Expect(w.c.Patch(w.ctx, crd, client.MergeFrom(before))).To(Succeed()) // the controller writes its status meanwhile
 	}
 	for resource, kind := range map[string]string{
 		"dynamographdeployments": "DynamoGraphDeployment", "dynamographdeploymentscalingadapters": "DynamoGraphDeploymentScalingAdapter",
