@@ -14,6 +14,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -49,12 +50,19 @@ func whole(ctx context.Context) *world {
 	return w.emptied()
 }
 
+// emptied deletes what earlier specs have left: the objects, and what was reported.
 func (w *world) emptied() *world {
 	GinkgoHelper()
 	for _, kind := range []string{"DynamoGraphDeployment", "DynamoGraphDeploymentScalingAdapter"} {
 		for _, namespace := range []string{"team-a", "team-b"} {
 			Expect(w.c.DeleteAllOf(w.ctx, alpha(kind, namespace, ""), client.InNamespace(namespace))).To(Succeed())
 		}
+	}
+	for _, name := range []string{deployments, adapters} {
+		crd := w.definition(name)
+		before := crd.DeepCopy()
+		apihelpers.RemoveCRDCondition(crd, ConditionStorageMigrated)
+		Expect(w.c.Status().Patch(w.ctx, crd, client.MergeFrom(before))).To(Succeed())
 	}
 	w.store("v1alpha1")
 	return w
