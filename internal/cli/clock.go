@@ -39,8 +39,8 @@ func (a *ahead) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// Now is the time by the clock of the API server, which ages of what is written in the cluster are counted from: that of a laptop may be
-// minutes off. Of another client than that of [NewClient] it is the time of this machine.
+// Now is the time by the clock of the API server. Ages of what is written in the cluster are counted by it: the clock of a laptop may be
+// minutes off. For a client that is not from [NewClient] it is the time of this machine.
 func Now(c client.Reader) time.Time {
 	if d, ok := c.(dated); ok {
 		return time.Now().Add(time.Duration(d.by.Load()))

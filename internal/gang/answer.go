@@ -102,8 +102,8 @@ func annotated(pods []*corev1.Pod) []*corev1.Pod {
 	return slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return pod.Annotations[render.AnnotationGang] == "" })
 }
 
-// Halves are the gangs of which a part is released and the rest is not, and which were never whole, by name. A base gang is one when its
-// first pod was bound, or created where none is, before a time: earlier releases may have failed until then.
+// Halves lists, by name, the gangs that are released only in part and were never whole. A base gang is one when its
+// first pod was bound, or, if none is bound, was created before a given time: earlier releases may have failed until then.
 func (r *Request) Halves(before time.Time) []string {
 	var gangs []string
 	for _, rest := range r.rests {

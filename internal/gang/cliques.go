@@ -16,7 +16,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Claimed is in which NVLink cliques the pods are whose claims are made of one template. Whether a template that users name is that of a
+// Claimed lists the NVLink cliques of the pods whose claims are made from one template. Whether a template that users name belongs to a
 // ComputeDomain is not known here.
 type Claimed struct {
 	Template string

@@ -33,4 +33,4 @@ const (
 const BeingCreated = "its pods are being created"
 
 // AfterDeletion is the message of [CodeCreating] while pods of a base gang are to be deleted.
-const AfterDeletion = "it waits until the pods of a gang of which not all could be created are deleted"
+const AfterDeletion = "it waits until the pods of a gang that could not be created completely are deleted"

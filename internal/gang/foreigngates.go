@@ -14,8 +14,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// AdmissionWait is what a replica waits for of which some pods have scheduling gates of other controllers, such as Kueue's; "" when none
-// has. These gates come first: who removes them may add to the pod where it may run. pods are the pods of one replica that Trellis' own
+// AdmissionWait is what a replica waits for when some of its pods have scheduling gates of other controllers, such as Kueue's; "" when none
+// has. These gates come first: whoever removes them may also restrict where the pod runs. pods are those of one replica that Trellis' own
 // gate holds.
 func AdmissionWait(pods []*corev1.Pod) string {
 	var first *corev1.Pod
@@ -31,10 +31,10 @@ func AdmissionWait(pods []*corev1.Pod) string {
 	}
 	gates := render.ForeignGates(first)
 	if more := len(gates) - 1; more > 0 {
-		return fmt.Sprintf("waits for admission by %q and %d more, which other controllers remove from the scheduling gates of pod %s", gates[0],
+		return fmt.Sprintf("waits for admission: other controllers have to remove the scheduling gate %q and %d more from pod %s", gates[0],
 			more, first.Name)
 	}
-	return fmt.Sprintf("waits for admission by %q, which another controller removes from the scheduling gates of pod %s", gates[0], first.Name)
+	return fmt.Sprintf("waits for admission: another controller has to remove the scheduling gate %q from pod %s", gates[0], first.Name)
 }
 
 // OnlyAdmission reports whether of the replicas that wait, all wait for admission alone, so that no change of the cluster's capacity

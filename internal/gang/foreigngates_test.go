@@ -40,11 +40,11 @@ func TestAdmissionWait(t *testing.T) {
 	}{
 		"no gates of others": {pods("", "", ""), ""},
 		"a gate on every pod: the first pod is named": {pods("example.com/quota", "example.com/quota", "example.com/quota"),
-			`waits for admission by "example.com/quota", which another controller removes from the scheduling gates of pod g-work-0-0`},
+			`waits for admission: another controller has to remove the scheduling gate "example.com/quota" from pod g-work-0-0`},
 		"a gate on one pod": {pods("", "", "example.com/quota"),
-			`waits for admission by "example.com/quota", which another controller removes from the scheduling gates of pod g-work-0-2`},
+			`waits for admission: another controller has to remove the scheduling gate "example.com/quota" from pod g-work-0-2`},
 		"several gates": {pods("", "b c a", "d"),
-			`waits for admission by "a" and 2 more, which other controllers remove from the scheduling gates of pod g-work-0-1`},
+			`waits for admission: other controllers have to remove the scheduling gate "a" and 2 more from pod g-work-0-1`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := AdmissionWait(tc.pods); got != tc.want {

@@ -10,8 +10,8 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
-// lastAfter is how often the kubelet of a host rejects pods of a replica before the host comes last for the replica: once may be a
-// moment's.
+// lastAfter is how often the kubelet of a host rejects pods of a replica before the host comes last for the replica: a single
+// rejection may be transient.
 const lastAfter = 2
 
 // LastHosts are the hosts that come last for a failed replica, the worst first.

@@ -28,7 +28,7 @@ type Observation struct {
 	Admission newpod.Objects
 	// Creations are the replicas that are to be made in their places.
 	Creations Creations
-	// Unfinished is what nothing of the graph is planned before: not all of a base gang is created, or what exists of one that could not be
+	// Unfinished is why nothing of the graph is planned yet: not all of a base gang is created, or what exists of one that could not be
 	// completed is still to be deleted; "" for nothing.
 	Unfinished string
 	// Releasing are the domains of pods that are being released but may still look gated, by pod ID.

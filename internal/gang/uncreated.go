@@ -42,8 +42,8 @@ func (g *groupView) waitingLike(role string, template func() *corev1.Pod) *corev
 	return stored
 }
 
-// addWanted lets pods that are still to be made count in looking ahead, as far as that reaches. They will be alike to those of their role
-// that are made already: taken for others, the planner would not keep their replicas together. One pod of a role is built at most; of the
+// addWanted lets pods that are still to be made count in looking ahead, as far as that reaches. They will be like those of their role
+// that exist already: if they differed, the planner would not keep their replicas together. One pod of a role is built at most; of the
 // others only the names are needed.
 func (g *groupView) addWanted(replica *placement.Replica, state replicaState) {
 	if render.Oversized(g.sg) {

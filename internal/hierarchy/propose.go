@@ -151,7 +151,7 @@ func (p *proposer) dropAlike() {
 		case c.alike(kept[at]):
 			p.note("label %s (%s) is left out: it groups the nodes as %s does", c.Name, c.From, kept[at].Name)
 		default:
-			p.note("label %s (%s) is left out: it is of the level of %s and groups the nodes otherwise", c.Name, c.From, kept[at].Name)
+			p.note("label %s (%s) is left out: it is at the level of %s but groups the nodes differently", c.Name, c.From, kept[at].Name)
 		}
 	}
 	p.columns = kept

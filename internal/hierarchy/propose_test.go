@@ -150,7 +150,7 @@ func TestPropose(t *testing.T) {
 		"two labels of one level": {
 			nodes: with(fleet("cloud.google.com/gce-topology-subblock", "x"), func(i int, n *Node) { n.Labels["example.com/leaf"] = fmt.Sprint(i % 2) }),
 			want:  "subblock 2, host 4",
-			notes: []string{"label example.com/leaf (named so) is left out: it is of the level of cloud.google.com/gce-topology-subblock and groups the nodes otherwise"},
+			notes: []string{"label example.com/leaf (named so) is left out: it is at the level of cloud.google.com/gce-topology-subblock but groups the nodes differently"},
 		},
 		"a hostname twice": {
 			nodes: with(fleet(zoneKey, "x"), func(_ int, n *Node) { n.Labels["kubernetes.io/hostname"] = n.Labels[zoneKey] }), want: "zone 2, host 2",

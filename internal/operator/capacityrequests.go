@@ -33,15 +33,15 @@ func (o *Options) addCapacityFlags(f *pflag.FlagSet) {
 	c := &o.Capacity
 	f.StringSliceVar(&c.Kinds, "capacity-requests", nil, "how autoscalers are asked for nodes when gangs wait: "+strings.Join(asked.Kinds,
 		", ")+"; empty: they are not")
-	f.StringVar(&c.Preset, "capacity-default", asked.KindNone, "how they are asked for deployments without the annotation "+
+	f.StringVar(&c.Preset, "capacity-default", asked.KindNone, "how nodes are requested for deployments without the annotation "+
 		asked.AnnotationKind)
 	f.IntVar(&c.MaxPods, "capacity-max-pods", DefaultCapacityMaxPods,
-		"for how many pods capacity is asked for at once; a gang of more is not asked for")
+		"how many pods capacity is requested for at the same time; none is requested for a gang of more pods")
 	f.StringArrayVar(&o.nodeShapes, "node-shapes", nil,
-		"what pods can use of a node that an autoscaler can add, e.g. cpu=190,memory=1900Gi,nvidia.com/gpu=8; "+
-			"repeated for each kind of node. Nothing is asked for pods that none of them holds")
+		"resources that pods can use on a node that an autoscaler can add, e.g. cpu=190,memory=1900Gi,nvidia.com/gpu=8; "+
+			"repeat it for each kind of node. No node is requested for pods that fit none of them")
 	f.StringSliceVar(&c.NewNodeLabels, "new-node-labels", asked.NewNodeLabels,
-		"labels of which an autoscaler knows the values that a new node can have")
+		"node labels whose possible values on a new node an autoscaler knows")
 	f.StringVar(&c.Image, "placeholder-image", asked.PlaceholderImage, "what placeholders run")
 }
 

@@ -245,7 +245,7 @@ var _ = Describe("Capacity that is asked for", func() {
 		Expect(a.c.Get(ctx, client.ObjectKey{Namespace: a.namespace, Name: request.Spec.PodSets[0].PodTemplateRef.Name}, template)).To(Succeed())
 		Expect(template.Template.Spec.Containers[0].Resources.Requests.Name("nvidia.com/gpu", resource.DecimalSI).Value()).To(Equal(int64(8)))
 		Expect(template.Template.Spec.Affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution).To(ConsistOf(HaveField("TopologyKey", corev1.LabelTopologyZone)))
-		a.reported(dgd, capacitycontroller.EventRequested, "2 pods x 8 nvidia.com/gpu asked for by ProvisioningRequest")
+		a.reported(dgd, capacitycontroller.EventRequested, "2 pods x 8 nvidia.com/gpu requested with ProvisioningRequest")
 
 		a.says(request.Name, "Provisioned", "two nodes")
 		a.adds("0", "a", "r0")
@@ -278,11 +278,11 @@ var _ = Describe("Capacity that is asked for", func() {
 			Expect(all[i].Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms).To(ConsistOf(HaveField("MatchExpressions",
 				ConsistOf(HaveField("Values", ConsistOf(a.namespace+"-old"))))), "the host that has room for one pod, and does not help the gang")
 		}
-		a.reported(dgd, capacitycontroller.EventRequested, "2 pods x 8 nvidia.com/gpu asked for by Placeholders")
+		a.reported(dgd, capacitycontroller.EventRequested, "2 pods x 8 nvidia.com/gpu requested with Placeholders")
 
 		a.until("the deployment says so", func() error {
 			Expect(a.c.Get(ctx, client.ObjectKeyFromObject(dgd), dgd)).To(Succeed())
-			if c := meta.FindStatusCondition(dgd.Status.Conditions, nvidiav1alpha1.ConditionPlaced); c == nil || !strings.HasSuffix(c.Message, "; capacity is asked for by Placeholders: 2 pods x 8 nvidia.com/gpu") {
+			if c := meta.FindStatusCondition(dgd.Status.Conditions, nvidiav1alpha1.ConditionPlaced); c == nil || !strings.HasSuffix(c.Message, "; capacity is requested with Placeholders: 2 pods x 8 nvidia.com/gpu") {
 				return fmt.Errorf("it says %+v", c)
 			}
 			return nil

@@ -59,7 +59,7 @@ func (f *formerFlag) Set(text string) error {
 // check refuses a former name alongside the current one with another value.
 func (f *formerFlag) check() error {
 	if now := f.current.Value.String(); f.read != "" && f.read != now {
-		return fmt.Errorf("--%s=%s: the former name of --%s, which says %s; remove --%s", f.name, f.read, f.current.Name, now, f.name)
+		return fmt.Errorf("--%s=%s: the former name of --%s, which is set to %s; remove --%s", f.name, f.read, f.current.Name, now, f.name)
 	}
 	return nil
 }

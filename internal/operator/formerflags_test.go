@@ -26,10 +26,10 @@ func TestFormerFlags(t *testing.T) {
 		"--keep-domain-after=5m --reserve-domain-after=300s": {as: func(o Options) bool { return o.ReserveDomainAfter == 5*time.Minute }},
 		"--reserve-domain-after=300s --keep-domain-after=5m": {as: func(o Options) bool { return o.ReserveDomainAfter == 5*time.Minute }},
 		"--keep-domain-after=5m --reserve-domain-after=6m": {
-			refusal: "--keep-domain-after=5m0s: the former name of --reserve-domain-after, which says 6m0s; remove --keep-domain-after",
+			refusal: "--keep-domain-after=5m0s: the former name of --reserve-domain-after, which is set to 6m0s; remove --keep-domain-after",
 		},
-		"--reserve-share=0.2 --keep-share=0.5": {refusal: "--keep-share=0.5: the former name of --reserve-share, which says 0.2; remove --keep-share"},
-		"--engine=KAI --provider=Grove":        {refusal: "--engine=KAI: the former name of --provider, which says Grove; remove --engine"},
+		"--reserve-share=0.2 --keep-share=0.5": {refusal: "--keep-share=0.5: the former name of --reserve-share, which is set to 0.2; remove --keep-share"},
+		"--engine=KAI --provider=Grove":        {refusal: "--engine=KAI: the former name of --provider, which is set to Grove; remove --engine"},
 		"--keep-domain-for=-1s":                {refusal: "--reserve-domain-for must be positive"},
 	} {
 		t.Run(args, func(t *testing.T) {

@@ -104,8 +104,8 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.StringSliceVar(&o.WatchNamespaces, "watch-namespaces", nil,
 		"namespaces whose deployments are managed (default: all); capacity is always counted cluster-wide")
 	f.BoolVar(&o.Webhooks, "webhooks", true, "serve the admission webhooks")
-	f.BoolVar(&o.Conversion, "conversion", true, "serve the conversion between API versions, which reads and writes of the version that is "+
-		"not stored need")
+	f.BoolVar(&o.Conversion, "conversion", true, "serve the conversion between API versions, needed to read or write the version that is "+
+		"not stored")
 	f.IntVar(&o.WebhookPort, "webhook-port", 9443, "port of the webhooks")
 	f.StringVar(&o.WebhookCertDir, "webhook-cert-dir", "/tmp/trellis/serving-certs",
 		"directory where the Secret of the webhooks' certificate is mounted")

@@ -11,8 +11,8 @@ import (
 
 // Pods that rules about other pods bind ([topology.Binding]) are placed one by one, each together with those before it. Counting them host
 // by host is an upper bound of what a domain holds, so it still reports which domains are worth a try. The first pass takes for each pod
-// the best host that the rules allow as things are. The second pass goes over all ways to spread them, as for other pods, where no order of
-// the pods could be allowed it leaves out what is barred permanently; each way that it finds has to be one in which the kube-scheduler
+// the best host that the rules allow as things are. The second pass goes over all ways to spread them, as for other pods. It leaves out
+// what is barred permanently, since no order of the pods would allow it. Each way that it finds has to be one in which the kube-scheduler
 // binds the pods in every order (ordered).
 
 // bind asks what binds the pods that wait, and gives their shapes the rules. It returns what ends the following.

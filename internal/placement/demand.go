@@ -44,7 +44,7 @@ type RefusedPlace struct {
 	Last bool
 }
 
-// Component is one entry of spec.components. Its unit (what its constraint packs) is one replica when Multinode, else all replicas together.
+// Component is one entry of spec.components. Its unit, which its constraint packs, is one replica when Multinode, else all replicas.
 type Component struct {
 	Name                string
 	Multinode           bool

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package placement decides which network domain, and there which hosts, the replicas of a deployment go to, all or nothing, or says in
-// numbers why not. It is pure: the cluster comes as a [topology.Cluster], the deployment as a [Graph], and the answer is a [Result]; the
+// numbers why not. It is pure: the cluster comes as a [topology.Cluster], the deployment as a [Demand], and the answer is a [Result]; the
 // rules are in docs/placement.md.
 //
 // # Idea

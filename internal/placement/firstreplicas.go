@@ -16,7 +16,7 @@ import (
 // first is how many waiting replicas of the component the base gang has.
 func (s *component) first() int { return min(max(s.MinAvailable, 1), len(s.Waiting)) }
 
-// head is how many waiting replicas go together outside of a base gang: 1 for none but the next one.
+// head is how many waiting replicas are placed together outside of a base gang; 1 means that each is placed by itself.
 func (s *component) head() int {
 	n := s.first()
 	anchored := func(r Replica) bool { return len(r.Anchor) > 0 }

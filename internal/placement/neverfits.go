@@ -10,8 +10,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Never explains why no domain of today's nodes could hold a gang, even if nothing ran there and every node took pods. It is certain: where
-// counting does not show it, it is not said. Nodes that the pods' selector or affinity leaves out are not counted; when all are, that is
+// Never explains why no domain of today's nodes could hold a gang, even if nothing ran there and every node took pods. It is certain: it
+// reports only what counting proves. Nodes that the pods' selector or affinity leaves out are not counted; when all are, that is
 // another reason.
 type Never struct {
 	// Requests are what each of Pods pods asks for.
@@ -19,7 +19,7 @@ type Never struct {
 	Pods     int
 	// Level of which no domain holds the pods, by name; empty: no host holds one.
 	Level string
-	// Resource of which no host has as much as one pod asks for, or Domain less than all pods do: Need; there is Have at most. Empty: each by
+	// Resource is one of which no host has enough for one pod, or Domain for all pods. Need is asked for, Have is the most. Empty: each by
 	// itself suffices.
 	Resource   string
 	Need, Have int64

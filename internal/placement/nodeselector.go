@@ -42,7 +42,7 @@ func (r *Refusal) leftOutText() string {
 	if r.LeftOut == 1 {
 		nodes = "the node that suits"
 	}
-	return fmt.Sprintf("nodeSelector %s of the topology leaves out %s such pods: pack with a topology without it",
+	return fmt.Sprintf("nodeSelector %s of the topology excludes %s such pods: use a topology without it",
 		name(strings.Join(labels, ",")), nodes)
 }
 

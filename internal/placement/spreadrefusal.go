@@ -57,7 +57,7 @@ func (r *Refusal) spreadText() string {
 	return fmt.Sprintf("spread over %ss, it goes to %s %s where another has %d", name(s.Level), where, plural(s.Replicas, "replica"), s.Most)
 }
 
-// spokenFor is the part of a unit that holds one replica which its refusal is about: the outermost that is bound to a domain.
+// spokenFor is the part of a one-replica unit that the unit's refusal is about: the outermost part that is bound to a domain.
 func spokenFor(u *unit) *unit {
 	for len(u.own) == 0 && len(u.subs) == 1 && u.required == topology.NoLevel && u.within == topology.Nowhere {
 		u = u.subs[0]

@@ -65,13 +65,13 @@ func judge(crd *apiextensionsv1.CustomResourceDefinition, field, owner string) e
 	if others := slices.DeleteFunc(slices.Clone(crd.Status.StoredVersions), func(v string) bool {
 		return slices.Contains(versions, v)
 	}); len(others) > 0 {
-		return fmt.Errorf("preflight: objects of %s are stored as %s, which Trellis does not serve. Rewrite them as v1beta1 before, "+
+		return fmt.Errorf("preflight: objects of %s are stored as %s, which Trellis does not serve. Rewrite them as v1beta1 first, "+
 			"and remove %s from status.storedVersions. %s", crd.Name, strings.Join(others, ", "), strings.Join(others, ", "), fix)
 	}
 	if c := crd.Spec.Conversion; len(crd.Spec.Versions) > 1 && (c == nil || c.Strategy != apiextensionsv1.WebhookConverter) {
-		return fmt.Errorf("preflight: custom resource definition %s has several versions and does not convert between them by a webhook: "+
+		return fmt.Errorf("preflight: custom resource definition %s has several versions but no conversion webhook: "+
 			"objects would "+
-			"lose what is named differently. Apply it as shipped: kubectl apply --server-side -k config/crd, or the chart with crds.install=true",
+			"lose renamed fields. Apply it as shipped: kubectl apply --server-side -k config/crd, or the chart with crds.install=true",
 			crd.Name)
 	}
 	if converted[crd.Name] && !serves(crd, "v1beta1") && serves(crd, "v1alpha1") && judgeVersion(crd, field, fix) == nil {

@@ -19,7 +19,7 @@ const (
 )
 
 // Waits are how long quota is kept for a Workload that finds no place, and how long it is not asked for afterwards: doubled with each
-// retry, up to a most.
+// retry, up to Most.
 type Waits struct{ Keep, Unplanned, Retry, Most time.Duration }
 
 // DefaultWaits are what Trellis waits.

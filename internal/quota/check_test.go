@@ -157,7 +157,7 @@ func TestPause(t *testing.T) {
 		"it is over":         {until: "2030-01-01T12:00:00Z", asks: true, says: "work-0: full"},
 		"it cannot be read":  {until: "tomorrow", asks: true, says: "work-0: full"},
 		"it is active":       {until: "2030-01-01T12:00:10Z", active: true, says: "Kueue has not processed it yet"},
-		"an administrator's": {says: "it is deactivated, and asks for quota when its spec.active is true"},
+		"an administrator's": {says: "it is deactivated; set its spec.active to true to request quota"},
 	} {
 		w := checked(t)
 		one := w.workloads[0]

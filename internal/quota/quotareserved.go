@@ -78,13 +78,13 @@ func (o *Observation) WhileUnread(why Report) *Report {
 	return &why
 }
 
-// leaving is said of a deployment that is in no queue any more.
+// leaving is said of a deployment that is no longer in a queue.
 func (o *Observation) leaving() *Report {
 	if len(o.Workloads) == 0 {
 		return nil
 	}
 	return &Report{Reserved: true, Reason: nvidiav1beta1.ReasonQuotaReserved, Message: fmt.Sprintf(
-		"the deployment is in no queue any more; %d Workloads end with the pods that were created for them", len(o.Workloads))}
+		"the deployment is no longer in a queue; %d Workloads end when the pods that were created for them do", len(o.Workloads))}
 }
 
 func (o *Observation) sum() Report {

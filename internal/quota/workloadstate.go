@@ -94,7 +94,7 @@ func (w *Workload) why() string {
 		return pause.String()
 	}
 	if !w.active() {
-		return "it is deactivated, and asks for quota when its spec.active is true"
+		return "it is deactivated; set its spec.active to true to request quota"
 	}
 	for _, kind := range []string{workloadFinished, workloadEvicted, workloadReserved, workloadAdmitted} {
 		c := meta.FindStatusCondition(w.Status.Conditions, kind)

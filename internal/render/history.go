@@ -106,7 +106,7 @@ func (s *StoredGeneration) ControllerRevision(dgd *nvidiav1beta1.DynamoGraphDepl
 		return nil, fmt.Errorf("writing generation %s: %w", s.identity(), err)
 	}
 	if len(raw) > MaxStoredGeneration {
-		return nil, fmt.Errorf("generation %s is not stored: its pods take %d bytes, of which %d can be stored", s.identity(), len(raw),
+		return nil, fmt.Errorf("generation %s is not stored: its pods take %d bytes, but at most %d can be stored", s.identity(), len(raw),
 			MaxStoredGeneration)
 	}
 	labels := map[string]string{LabelGraph: LabelValue(dgd.Name), LabelManagedBy: ManagedBy}

@@ -30,7 +30,7 @@ func LaunchWarnings(dgd *nvidiav1beta1.DynamoGraphDeployment, alpha nvidiav1alph
 		return nil
 	}
 	return []field.Text{field.Say(
-		"%s: how the pods form one program cannot be determined from the command, so each starts as written; it finds the others by $%s, $%s "+
+		"%s: the command does not show how the pods form one program, so each starts as written; it finds the others by $%s, $%s "+
 			"and $%s (%s)",
 		field.Component(-1, "*").Child("multinode"), framework.EnvLeaderAddress, framework.EnvHosts, framework.EnvPodIndex, few(asWritten))}
 }

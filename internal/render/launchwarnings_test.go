@@ -32,7 +32,7 @@ spec:
 		t.Fatal(err)
 	}
 	want := []string{
-		"spec.services[*].multinode: how the pods form one program cannot be determined from the command, so each starts as written; it finds the others by $TRELLIS_LEADER_ADDRESS, $TRELLIS_HOSTS and $TRELLIS_POD_INDEX (a, b, c and 1 more)",
+		"spec.services[*].multinode: the command does not show how the pods form one program, so each starts as written; it finds the others by $TRELLIS_LEADER_ADDRESS, $TRELLIS_HOSTS and $TRELLIS_POD_INDEX (a, b, c and 1 more)",
 	}
 	if diff := cmp.Diff(want, launchWarnings(hub.Of(dgd))); diff != "" {
 		t.Error(diff)

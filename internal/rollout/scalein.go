@@ -32,7 +32,7 @@ func (s *step) byLoss() []Replica {
 }
 
 // staying are the ordinals of the available replicas of older revisions that stay, however many others are available. Of a generation
-// never more stay than replicas are wanted: the step may be of a time when more were, and those beyond serve nothing.
+// never more stay than replicas are wanted: the step may date from a time when more were, and the excess serves nothing.
 func (s *step) staying() map[int]bool {
 	out := map[int]bool{}
 	if s.Step == nil {

@@ -94,7 +94,7 @@ var (
 	ofSteps    = boundKeys{AnnotationSharedMaxUnavailable, AnnotationSharedMaxSurge, "steps"}
 )
 
-// read the bounds. Where both are 0 nothing could be replaced: that is a problem, or means a surge of one, unless it may be so.
+// read the bounds. If both are 0, nothing could be replaced: that is a problem, or counts as a surge of one, unless mayBeZero is set.
 func (k boundKeys) read(annotations map[string]string, packed, mayBeZero bool) (trellisv1alpha1.RolloutStrategy, []Problem) {
 	s := trellisv1alpha1.RolloutStrategy{MaxUnavailable: intstr.FromString("25%"), MaxSurge: intstr.FromString("25%")}
 	if packed {

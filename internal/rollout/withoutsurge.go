@@ -19,10 +19,10 @@ func InPlace(sg *trellisv1alpha1.ScalingGroup) bool {
 	return p != nil && p.InPlace && p.Revision == sg.Spec.Revision
 }
 
-// LacksQuota reports whether an update cannot begin for want of quota only, and can within the quota that there is: no replica may be
+// LacksQuota reports whether an update lacks nothing but quota to begin, and could run within the quota that it has: no replica may be
 // missing, all that are wanted serve, and the only others wait for quota that their queue does not have. Each one that would be replaced
 // leaves its quota to its successor, so no more than one is missing at a time, and never for want of quota. Where a surplus replica had
-// quota, the ones that it replaces free theirs for the next: that the next one has none may be a matter of a moment.
+// quota, the ones that it replaces free theirs for the next: the next one may lack quota only for a moment.
 func (g Group) LacksQuota(replicas []Replica) bool {
 	if !g.onlyBySurge() || g.Replicas == 0 || count(replicas, isAvailable) != g.Replicas {
 		return false

@@ -23,8 +23,8 @@ import (
 )
 
 // Creations are the replicas that are to be created in place: what the scaling group controller asks for and the loop answers. Neither
-// waits for the other: a question has the graph looked at, an answer has the group reconciled, and an answer that is not there yet means
-// to ask again at the next event.
+// waits for the other: a question has the graph looked at, an answer has the group reconciled, and a group without an answer asks again
+// at the next event.
 //
 //	asked ──> gated                                      it has no place now: it is created gated
 //	      └─> placed ──> offered ──> begun ──> made         its place is reserved, and its pods are created there
@@ -34,7 +34,7 @@ import (
 type Creations struct {
 	// operator is this process, as its creations name it.
 	operator string
-	// tell has a scaling group reconciled, look a graph looked at. They are called without the lock.
+	// tell requeues a scaling group, and look requeues a graph. They are called without the lock.
 	tell, look func(types.NamespacedName)
 
 	mu     sync.Mutex
@@ -289,7 +289,7 @@ func (b *Creations) unlist(one *creation) {
 }
 
 // settleMade drops a creation of which nothing is left to follow: all its pods are created and have taken over their reservations. It stays
-// of its gang, of which others may still fail. Called with the lock held.
+// in its gang, whose other creations may still fail. Called with the lock held.
 func (b *Creations) settleMade(one *creation) {
 	if one.state == creationMade && len(one.reserved) == 0 {
 		b.unlist(one)

@@ -24,8 +24,8 @@ import (
 type decision struct {
 	graph    types.NamespacedName
 	releases []gang.Release
-	// creations are the replicas that are to be created in their places, undecided those of which that is to be seen, and answered the groups
-	// for which it is.
+	// creations are the replicas to create in place, undecided those for which that is still open, and answered the groups that have an
+	// answer.
 	creations []plannedCreation
 	undecided map[gang.Key]bool
 	answered  []types.NamespacedName

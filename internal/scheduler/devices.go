@@ -166,8 +166,8 @@ func (d *devices) classesChanged(ctx context.Context) {
 	d.serve(topology.ServedBy(classes))
 }
 
-// StripClaim is a cache transform: of a claim of devices it keeps what it asks for while it has none, then which it has and where they can
-// be used; of the others what devices there are.
+// StripClaim is a cache transform: of a claim it keeps what the claim asks for while it has no devices, then which ones it has and where
+// they can be used; of other objects it keeps which devices there are.
 func StripClaim(obj any) (any, error) {
 	if o, is := obj.(client.Object); is {
 		o.SetManagedFields(nil)

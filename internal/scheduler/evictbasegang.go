@@ -48,8 +48,8 @@ func addFollowers(o gang.Observation, gangs map[string]eviction, base baseEvicti
 	}
 }
 
-// continued are the gangs that are left of a graph whose base gang is evicted, also what was being released meanwhile; none when nothing is
-// left, the graph runs with what is, or that was tried for long.
+// continued are the remaining gangs of a graph whose base gang is evicted, including what was being released meanwhile; none when nothing
+// is left, the graph runs with what is left, or the eviction has been tried for a long time.
 func (l *ledger) continued(o gang.Observation) map[string]eviction {
 	name, gangs := client.ObjectKeyFromObject(o.DGD), map[string]eviction{}
 	base, is := l.baseEvictions[name]

@@ -46,7 +46,7 @@ func (b *bench) taint(host, key string) {
 func TestForeignGatesComeFirst(t *testing.T) {
 	b := newBench(t, Options{})
 	o := unadmitted(1, 2)
-	const held = `waits for admission by "example.com/quota", which another controller removes from the scheduling gates of pod `
+	const held = `waits for admission: another controller has to remove the scheduling gate "example.com/quota" from pod `
 	for _, step := range []struct {
 		admitted int
 		want     string
@@ -217,7 +217,7 @@ func TestEventOfAdmission(t *testing.T) {
 	if len(b.said.Events) != 1 {
 		t.Fatalf("%d events", len(b.said.Events))
 	}
-	if said := <-b.said.Events; !strings.HasPrefix(said, "Normal WaitingForAdmission waits for admission by") {
+	if said := <-b.said.Events; !strings.HasPrefix(said, "Normal WaitingForAdmission waits for admission: ") {
 		t.Error(said)
 	}
 }

@@ -51,7 +51,7 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc(name, help, labels, nil)
 }
 
-// gatherEvery is how often the cluster is counted at most; who asks more often gets the last answer.
+// gatherEvery is how often the cluster is counted at most; whoever asks more often gets the last answer.
 const gatherEvery = 10 * time.Second
 
 // gatherer hands out the metrics of the running loop. On a standby there are none.

@@ -50,8 +50,8 @@ func (l *ledger) decideNow(
 }
 
 // stuckGangs are the gangs of a graph that have a pod stuck for too long, by name, and why they are evicted
-// (docs/providers.md#when-a-gang-is-not-bound). A look too early asks for the next one: a look at an earlier time, wanted for something
-// else, stands for all that were asked for.
+// (docs/providers.md#when-a-gang-is-not-bound). A look that comes too early asks for the next one: of several looks that were
+// requested, only the earliest is kept.
 func (l *ledger) stuckGangs(o gang.Observation) (gangs map[string]eviction, w wake) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -21,8 +21,8 @@ import (
 // +kubebuilder:rbac:groups="",resources=limitranges,verbs=list;watch
 // +kubebuilder:rbac:groups=node.k8s.io,resources=runtimeclasses,verbs=list;watch
 
-// admission reads what the API server's admission looks at when a pod is made. Plans reckon with pods that are still to be made; nothing
-// is released by it. So it is not waited for, and an operator without the right to read it plans such pods by their template.
+// admission reads what the API server's admission looks at when a pod is made. Plans count pods that are still to be made, but no release
+// depends on them. So the loop does not wait for it, and an operator without the right to read it plans such pods by their template.
 type admission struct {
 	runtimes, limits toolscache.InformerSynced
 }

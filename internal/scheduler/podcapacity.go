@@ -70,7 +70,7 @@ func (l *ledger) forsakenGivenBack(pods []*corev1.Pod) {
 	}
 }
 
-// uncount ends what a pod takes of its node, if anything: it has ended, or is gone. Its capacity is held from the first of both on, and
+// uncount ends what a pod takes of its node, if anything: it has ended, or is gone. Its capacity is held from whichever comes first, and
 // only once: when an ended pod is deleted, others may have the capacity.
 func (l *ledger) uncount(pod *corev1.Pod, id string) {
 	if len(gang.NodesOf(l.cluster, id)) > 0 {

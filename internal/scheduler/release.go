@@ -67,7 +67,7 @@ type writers struct {
 	ledger *ledger
 	queue  *queue
 	clock  clock.Clock
-	// suspect has it found out whether providers work still.
+	// suspect triggers a check of whether providers still work.
 	suspect func()
 }
 
@@ -85,9 +85,9 @@ func (w *writers) finish() {
 // release forms a gang and then releases its pods. It returns when the gang has its turn.
 //
 // The oldest pod goes first and alone: the leader that removes its gate decides where the gang goes. A leader that was replaced and
-// continues, with a plan of its own, finds it open and leaves the rest to the other. The oldest, since a pod that was released and that
-// one of them still takes for gated is older than those that are recreated alongside it; of one second the first by name, since both
-// leaders have to begin with the same.
+// continues, with a plan of its own, finds it open and leaves the rest to the other. It is the oldest pod, since a released pod that
+// one of them still considers gated is older than those recreated alongside it. Among pods of the same second the name decides, since both
+// leaders have to begin with the same pod.
 func (w *writers) release(ctx context.Context, g *gangRelease) {
 	slices.SortFunc(g.pods, func(a, b gang.Release) int {
 		return cmp.Or(a.Pod.CreationTimestamp.Compare(b.Pod.CreationTimestamp.Time), cmp.Compare(a.Pod.Name, b.Pod.Name))
@@ -186,7 +186,7 @@ func (w *writers) formFailed(ctx context.Context, g *gangRelease, err error) {
 	w.tryAgain(g, err)
 }
 
-// offer makes the places of gangs known that are to be created there, after the placeholders on their hosts are deleted.
+// offer publishes the places of gangs that are to be created in place, after the placeholders on their hosts are deleted.
 func (w *writers) offer(
 	ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, creations *Creations, placed []plannedCreation,
 	clear func(context.Context, types.UID, []string),

@@ -113,7 +113,7 @@ func (r *released) refusedSince() (first time.Time, refused bool) {
 	return r.objected.first, r.objected.stands()
 }
 
-// releasedPods are the records, by pod ID. There is none of which nothing is left: records change in [releasedPods.change] only.
+// releasedPods are the records, by pod ID. A record with nothing left in it is dropped: records change only in [releasedPods.change].
 type releasedPods struct {
 	byID map[string]*released
 	// refused are those against which something stands.

@@ -10,7 +10,7 @@ import (
 )
 
 // Back-off of a graph whose gangs were requeued: doubled each time, from the first to the last. It begins anew when nothing was requeued
-// for as long as the last after a pause: a graph of which a replica waits for ever is never all bound.
+// for as long as the last after a pause: a graph with a replica that waits forever is never fully bound.
 const (
 	firstBackoff = time.Second
 	lastBackoff  = 5 * time.Minute

@@ -19,7 +19,7 @@ type Results struct {
 	mu     sync.Mutex
 	byName map[types.NamespacedName]gang.Result
 	notify func(types.NamespacedName)
-	// also are told of every change, too.
+	// also are further functions that are called on every change.
 	also []func()
 	// asked is the capacity that autoscalers are asked for, by graph.
 	asked map[types.NamespacedName]string

@@ -72,7 +72,7 @@ func inMemoryOnce[T interface{ Marshal() ([]byte, error) }](last *lru.Cache, par
 	return part
 }
 
-// counted is a pod with its whole status where that has a part in what the pod takes, as in a resize in place.
+// counted is a pod with its whole status if the status affects what the pod takes, as during an in-place resize.
 func counted(whole, stripped *corev1.Pod) *corev1.Pod {
 	if !topology.SameRequests(whole, stripped) {
 		stripped.Status = whole.Status

@@ -69,8 +69,8 @@ func (l *ledger) evictionReason(pod *corev1.Pod) string {
 	return gang.CodeSchedulerRefuses
 }
 
-// toEvict notes that the pods of gangs are requeued, and returns those that are not evicted yet: those of a base gang, and those that show
-// why, after the others, so that a leader that follows knows why until then. A pod that is gone meanwhile takes no capacity and has no
+// toEvict notes that the pods of gangs are requeued, and returns those that are not evicted yet. Those of a base gang and those that show
+// the reason come last, so that the next leader still knows the reason. A pod that is gone meanwhile takes no capacity and has no
 // record, and none is made for it.
 func (l *ledger) toEvict(pods []*corev1.Pod, gangs map[string]eviction) (evict []*corev1.Pod) {
 	base, turn := gang.BaseGang(pods), map[*corev1.Pod]int{}

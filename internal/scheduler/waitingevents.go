@@ -66,7 +66,7 @@ func (s *Scheduler) announce(
 	}
 }
 
-// eventType: to wait for admission is no error.
+// eventType: waiting for admission is not an error.
 func eventType(w gang.Waiting) string {
 	if w.Code == gang.CodeWaitingForAdmission {
 		return corev1.EventTypeNormal

@@ -20,7 +20,7 @@ type wait struct {
 	since time.Time
 	// reason is the last one it was refused for.
 	reason string
-	// admitted is when it ended to wait for admission; zero when it never waited for that, or still does. The time before is no wait for
+	// admitted is when it stopped waiting for admission; zero when it never waited for that, or still does. The time before is no wait for
 	// capacity.
 	admitted time.Time
 }

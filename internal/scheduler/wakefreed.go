@@ -10,7 +10,7 @@ import (
 )
 
 // refreshAfter is how long after a change of a node the graphs that cannot use it are looked at nevertheless, so that what they say about
-// the closest domain is of today.
+// the closest domain is up to date.
 const refreshAfter = 10 * time.Second
 
 // wakeFreed makes those waiting graphs due that may use the capacity that has become free since the last time.

@@ -169,7 +169,7 @@ func (c *Cluster) Work() uint64 { return c.work }
 // Spend adds what a caller has compared by itself.
 func (c *Cluster) Spend(comparisons int) { c.work += uint64(max(comparisons, 0)) }
 
-// Until has binders ask nothing more that takes long once so much work is done; 0: they may always.
+// Until stops binders from asking anything that takes long once this much work is done; 0: they may always ask.
 func (c *Cluster) Until(work uint64) { c.end = work }
 
 // Spent reports whether what a plan may compare is used up.

@@ -13,7 +13,7 @@ import (
 // maxNames caps the lists of names in a scan: a status must stay small on a large cluster.
 const maxNames = 10
 
-// LevelScan is what is real of one level.
+// LevelScan describes how the nodes match one level.
 type LevelScan struct {
 	Level
 	// Domains counts the distinct paths that end here. Nodes counts the nodes that belong to one of them, Missing those that do not: they
@@ -32,7 +32,7 @@ type Duplicate struct {
 	Count int
 }
 
-// Scan describes what is real of a topology in a cluster.
+// Scan describes how the nodes of a cluster match a topology.
 type Scan struct {
 	// Nodes counts the nodes the selector takes.
 	Nodes  int

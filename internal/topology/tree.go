@@ -190,7 +190,7 @@ func (t *Tree) grow(labels map[string]string) DomainID {
 	return at
 }
 
-// isHome reports whether a existing domain is the narrowest one of a node's labels. Two nodes differ at the narrowest level first.
+// isHome reports whether an existing domain is the narrowest one of a node's labels. Two nodes differ at the narrowest level first.
 func (t *Tree) isHome(d DomainID, labels map[string]string) bool {
 	path := t.domains[d].path
 	if t.domains[d].size == 0 || len(path) < len(t.levels) && labels[t.levels[len(path)].Key] != "" {

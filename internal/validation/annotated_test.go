@@ -43,7 +43,7 @@ func TestConstraintInAnnotations(t *testing.T) {
 		}},
 		"a topology and no placement": {change: byAnnotations("gone", "", ""), warnings: []string{"annotation kai.scheduler/topology packs nothing by itself; say how tightly with kai.scheduler/topology-required-placement or kai.scheduler/topology-preferred-placement"}},
 		"no topology": {change: byAnnotations("", rack, ""), want: []string{
-			prefix + "]: Required value: name the ClusterTopology whose node label keys the placement annotations are: kai.scheduler/topology is required with them"}},
+			prefix + "]: Required value: name the ClusterTopology whose node label keys the placement annotations use: kai.scheduler/topology is required with them"}},
 		"a domain instead of a key": {change: byAnnotations("gb200", "rack", ""), want: []string{prefix +
 			`-required-placement]: Not found: "rack": rack is not the node label key of any level of ClusterTopology "gb200"; available keys: [topology.kubernetes.io/zone, example.com/block, example.com/rack, kubernetes.io/hostname]`}},
 		"preferred broader than required": {change: byAnnotations("gb200", rack, block), warnings: []string{

@@ -75,7 +75,7 @@ func topologyProfile(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 		return nil
 	case !constraint.ByFields(dgd):
 		return one(field.Required(annotationPath(constraint.AnnotationTopology), "name the ClusterTopology whose node label keys the placement "+
-			"annotations are: "+constraint.AnnotationTopology+" is required with them"))
+			"annotations use: "+constraint.AnnotationTopology+" is required with them"))
 	case dgd.Spec.TopologyConstraint == nil:
 		return one(field.Required(profilePath, "%[1]s is required: spec.topologyConstraint with %[1]s is required when "+
 			"any topology constraint is set (at spec or %[2]s level); name a ClusterTopology there", field.WordTopologyName, field.WordComponent))

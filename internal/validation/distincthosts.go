@@ -31,8 +31,8 @@ func distinctOnHost(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1a
 	var errs field.ErrorList
 	refuse := func(path *field.Path, domain string) {
 		errs = append(errs, badValue(field.ErrorTypeInvalid, path.Child("packDomain"), domain,
-			"holds each replica on one host, and the annotation "+
-				render.AnnotationDistinctHosts+" its pods on hosts of their own; pack into a broader domain or remove the annotation"))
+			"keeps each replica on one host, but the annotation "+
+				render.AnnotationDistinctHosts+" keeps its pods on different hosts; use a broader domain or remove the annotation"))
 	}
 	whole := dgd.Spec.TopologyConstraint
 	for _, s := range componentsOf(dgd) {

@@ -29,8 +29,8 @@ func onHostNetwork(command ...string) func(*deployment) {
 }
 
 func TestDistinctHosts(t *testing.T) {
-	const both = `holds each replica on one host, and the annotation trellis.dev/distinct-hosts its pods on hosts of their own; ` +
-		`pack into a broader domain or remove the annotation`
+	const both = `keeps each replica on one host, but the annotation trellis.dev/distinct-hosts keeps its pods on different hosts; ` +
+		`use a broader domain or remove the annotation`
 	const notBool = `trellis.dev/distinct-hosts]: Unsupported value: "yes": must be "true" or "false"`
 	byKey := func(d *deployment) { d.Spec.Services["Worker"].TopologyConstraint.PackDomain = "node" }
 	tests := map[string]struct {

@@ -42,13 +42,13 @@ func TestGraphRules(t *testing.T) {
 				distinctWorker("true")(d)
 				d.Spec.Services["Worker"].TopologyConstraint.PackDomain = "host"
 			},
-			want: []string{`spec.services[Worker].topologyConstraint.packDomain: Invalid value: "host": holds each replica on one host, and the annotation ` +
-				`trellis.dev/distinct-hosts its pods on hosts of their own; pack into a broader domain or remove the annotation`},
+			want: []string{`spec.services[Worker].topologyConstraint.packDomain: Invalid value: "host": keeps each replica on one host, but the annotation ` +
+				`trellis.dev/distinct-hosts keeps its pods on different hosts; use a broader domain or remove the annotation`},
 		},
 		"annotations: compute domain": {
 			change: func(d *deployment) { d.Annotations = map[string]string{render.AnnotationComputeDomain: "All of it"} },
-			want: []string{`metadata.annotations[trellis.dev/compute-domain]: Invalid value: "All of it": must be a name of lower case letters, digits and '-': ` +
-				`components of equal names share an NVLink domain; "none" is for no domain`},
+			want: []string{`metadata.annotations[trellis.dev/compute-domain]: Invalid value: "All of it": must consist of lowercase letters, digits and '-': ` +
+				`components with the same name share an NVLink domain; "none" means none`},
 		},
 		"annotations: who shares a compute domain": {
 			change: func(d *deployment) { d.Annotations = map[string]string{render.AnnotationComputeDomainPer: "pod"} },
@@ -71,7 +71,7 @@ func TestGraphRules(t *testing.T) {
 			change: func(d *deployment) {
 				d.Annotations = map[string]string{render.AnnotationProvider: "KAI", render.AnnotationFormerProvider: "Gates"}
 			},
-			want: []string{`metadata.annotations[trellis.dev/engine]: Forbidden: is the former name of trellis.dev/provider, which says KAI; remove this annotation`},
+			want: []string{`metadata.annotations[trellis.dev/engine]: Forbidden: is the former name of trellis.dev/provider, which is set to KAI; remove this annotation`},
 		},
 		"provider: Dynamo's": {
 			change: func(d *deployment) { d.Annotations = map[string]string{specs.AnnotationWorkloadProvider: "lws"} },

@@ -44,7 +44,7 @@ func comparedLists(s component) field.ErrorList {
 		return errs
 	}
 	const required, fix = "requiredDuringSchedulingIgnoredDuringExecution",
-		"label the nodes or pods that are meant with one label, and ask for that"
+		"put one label on all the nodes or pods that you mean, and select that"
 	const entries = "terms, expressions and values"
 	path = path.Child("affinity")
 	if a := spec.Affinity.NodeAffinity; a != nil {

@@ -44,7 +44,7 @@ var listCases = map[string]struct {
 		},
 		most: 1024, path: "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution",
 		says: "Too many: 1025: must have at most 1024 terms, expressions and values: they are compared with every node; " +
-			"label the nodes or pods that are meant with one label, and ask for that",
+			"put one label on all the nodes or pods that you mean, and select that",
 	},
 	"terms of a node affinity": {
 		form: func(n int) string {
@@ -53,7 +53,7 @@ var listCases = map[string]struct {
 		},
 		most: 1024, path: "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution",
 		says: "Too many: 1025: must have at most 1024 terms, expressions and values: they are compared with every node; " +
-			"label the nodes or pods that are meant with one label, and ask for that",
+			"put one label on all the nodes or pods that you mean, and select that",
 	},
 	"terms of a pod anti-affinity": {
 		form: func(n int) string {
@@ -62,7 +62,7 @@ var listCases = map[string]struct {
 		},
 		most: 1024, path: "affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution",
 		says: "Too many: 1025: must have at most 1024 terms, expressions and values: they are compared with every node; " +
-			"label the nodes or pods that are meant with one label, and ask for that",
+			"put one label on all the nodes or pods that you mean, and select that",
 	},
 	"terms of a pod affinity": {
 		form: func(n int) string {
@@ -70,7 +70,7 @@ var listCases = map[string]struct {
 		},
 		most: 1024, path: "affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution",
 		says: "Too many: 1025: must have at most 1024 terms, expressions and values: they are compared with every node; " +
-			"label the nodes or pods that are meant with one label, and ask for that",
+			"put one label on all the nodes or pods that you mean, and select that",
 	},
 	"topology spread": {
 		form: func(n int) string {

@@ -33,7 +33,7 @@ func nodesOutside(dgd Written, topology *grovev1alpha1.ClusterTopology) []field.
 			}
 		}
 		lines = append(lines, byKind(paths, func(kind *field.Path) field.Text {
-			return field.Say("%s selects nodes that the ClusterTopology leaves out by its nodeSelector %s: pack with one without it", kind,
+			return field.Say("%s selects nodes that the ClusterTopology excludes by its nodeSelector %s: use a topology without it", kind,
 				cut(key+"="+taken, 40))
 		})...)
 	}

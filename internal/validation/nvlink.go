@@ -82,5 +82,5 @@ func checkDomainName(path *field.Path, annotations map[string]string) field.Erro
 		return nil
 	}
 	return one(badValue(field.ErrorTypeInvalid, path.Key(render.AnnotationComputeDomain), value,
-		"must be a name of lower case letters, digits and '-': components of equal names share an NVLink domain; \"none\" is for no domain"))
+		"must consist of lowercase letters, digits and '-': components with the same name share an NVLink domain; \"none\" means none"))
 }

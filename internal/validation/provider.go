@@ -24,7 +24,7 @@ func provider(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	chosen, by := render.NamedProvider(dgd.Annotations)
 	if former := dgd.Annotations[render.AnnotationFormerProvider]; former != "" && former != chosen {
 		errs = append(errs, badValue(field.ErrorTypeForbidden, path.Key(render.AnnotationFormerProvider), former,
-			"is the former name of "+render.AnnotationProvider+", which says "+short(chosen)+"; remove this annotation"))
+			"is the former name of "+render.AnnotationProvider+", which is set to "+short(chosen)+"; remove this annotation"))
 	}
 	errs = append(errs, oneOf(path, dgd.Annotations, render.AnnotationWorkload, specs.Makers...)...)
 	if dgd.Annotations[render.AnnotationWorkload] == specs.LeaderWorkerSet && slices.Contains(specs.Names(), chosen) &&

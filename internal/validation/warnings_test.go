@@ -73,7 +73,7 @@ func TestGraphWarnings(t *testing.T) {
 				d.Spec.Services["Frontend"].ExtraPodSpec = &nvidiav1alpha1.ExtraPodSpec{PodSpec: &corev1.PodSpec{NodeSelector: map[string]string{"pool": "cpu"}}}
 				d.Spec.Services["Worker"].ExtraPodSpec = &nvidiav1alpha1.ExtraPodSpec{PodSpec: &corev1.PodSpec{NodeSelector: map[string]string{"pool": "gpu", "x": "y"}}}
 			},
-			want: []string{`spec.services[Frontend].extraPodSpec.nodeSelector[pool] selects nodes that the ClusterTopology leaves out by its nodeSelector pool=gpu: pack with one without it`},
+			want: []string{`spec.services[Frontend].extraPodSpec.nodeSelector[pool] selects nodes that the ClusterTopology excludes by its nodeSelector pool=gpu: use a topology without it`},
 		},
 		"such nodes, for pods that the kube-scheduler places": {
 			selector: map[string]string{"pool": "gpu"},

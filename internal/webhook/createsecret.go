@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// createWithin bounds the requests of a start, which is not worth more: it is repeated.
+// createWithin bounds the requests at startup. There is no point in waiting longer: a failed start is repeated.
 const createWithin = 10 * time.Second
 
 // ensureSecret makes the Secret before the rotator starts, which ends the program where it finds none.

@@ -30,7 +30,7 @@ const (
 	largestRequest = 64 << 20
 	// readLargeWithin bounds the time in which a large body is read once its turn has come: meanwhile no other large one is.
 	readLargeWithin = 5 * time.Second
-	// unstatedTimeout is how long a caller waits that does not say it, as the API server does.
+	// unstatedTimeout is assumed for a caller that, unlike the API server, does not state how long it waits.
 	unstatedTimeout = 10 * time.Second
 )
 

@@ -93,7 +93,7 @@ func TestPodsAreAsAdmissionMakesThem(t *testing.T) {
 				w.Devices = []*resourcev1.DeviceClass{{Spec: resourcev1.DeviceClassSpec{ExtendedResourceName: ptr.To(limitless)}}}
 			},
 			spec: func(s *corev1.PodSpec) { s.Containers[0].Resources.Limits[limitless] = resource.MustParse("1") }, want: "Worker-0 in a/r0",
-			notes: []string{limitless + " is not counted on nodes where a DeviceClass serves it: whether they have the devices, the kube-scheduler decides"},
+			notes: []string{limitless + " is not counted on nodes where a DeviceClass serves it: the kube-scheduler decides whether they have the devices"},
 		},
 		"ignored": {
 			world: func(w *World) { w.Ignored = []string{limitless} },
@@ -104,7 +104,7 @@ func TestPodsAreAsAdmissionMakesThem(t *testing.T) {
 		},
 		"claims": {
 			spec: func(s *corev1.PodSpec) { s.ResourceClaims = []corev1.PodResourceClaim{{Name: "c"}} }, want: "Worker-0 in a/r0",
-			notes: []string{"its resource claims are not counted (they, their classes or devices are not known): whether a node has their devices, the kube-scheduler decides"},
+			notes: []string{"its resource claims are not counted (they, their classes or devices are not known): the kube-scheduler decides whether a node has their devices"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

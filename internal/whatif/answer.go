@@ -254,7 +254,7 @@ func (p *Planner) existing(one *Replica, levels topology.Levels, sg *trellisv1al
 	one.Domain = gang.PinnedDomain(p.cluster, levels, found)
 }
 
-// beingReplaced is why a replica is not there: it is recreated, which a pod that does not end may keep from going on.
+// beingReplaced is why a replica is not there: it is being recreated, and a pod that does not end may hold that up.
 func (p *Planner) beingReplaced(pods []*corev1.Pod) *Reason {
 	for _, pod := range pods {
 		if why := gang.NotEnding(pod, p.world.Now, p.cluster.NodeReady); why != "" {

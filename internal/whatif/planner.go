@@ -41,7 +41,7 @@ type Planner struct {
 	// claims are the devices of the cluster and their claims.
 	claims *claims.Store
 	index  index
-	// admission is what makes the pods that do not exist yet what they would be.
+	// admission turns the pods that do not exist yet into what they would be.
 	admission newpod.Objects
 	options   placement.Options
 }

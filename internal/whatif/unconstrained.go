@@ -13,9 +13,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// planUnconstrained finds capacity for what the operator leaves to the kube-scheduler: single pods without a constraint. Which host that one takes
-// is its own affair; that there is one is what a plan can say. They come last: a plan that let them choose first would send gangs away for
-// pods that are at home anywhere.
+// planUnconstrained finds capacity for what the operator leaves to the kube-scheduler: single pods without a constraint. The kube-scheduler
+// chooses the host; a plan can tell whether there is one. They are planned last, since they fit anywhere: planned first, they could take
+// the place of a gang.
 func (p *Planner) planUnconstrained(r *request) {
 	pods := podsByReplica(r.existing)
 	for _, sg := range inOrder(r.observation.Groups, byComponent) {

@@ -91,12 +91,12 @@ func (p *Planner) ofPods(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
 				uncounted[name] = p.claims.Unknown() != ""
 			}
 			if unknown := p.volumes.Unknown(stored); len(unknown) > 0 {
-				notes = append(notes, fmt.Sprintf("its volumes are not all counted (not known: %s): where they can be used, the kube-scheduler decides",
+				notes = append(notes, fmt.Sprintf("its volumes are not all counted (not known: %s): the kube-scheduler decides where they can be used",
 					limit.Join(unknown, len(unknown), 5, ", ")))
 			}
 			if why := p.claims.Uncounted(stored); why != "" {
-				notes = append(notes, fmt.Sprintf("its resource claims are not counted (%s): whether a node has their devices, the kube-scheduler "+
-					"decides", why))
+				notes = append(notes, fmt.Sprintf("its resource claims are not counted (%s): the kube-scheduler decides whether a node has their "+
+					"devices", why))
 			}
 		}
 	}
@@ -104,8 +104,8 @@ func (p *Planner) ofPods(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
 		if !uncounted[name] {
 			continue
 		}
-		notes = append(notes, name+" is not counted on nodes where a DeviceClass serves it: whether they have the devices, the kube-scheduler "+
-			"decides")
+		notes = append(notes, name+" is not counted on nodes where a DeviceClass serves it: the kube-scheduler decides whether they have the "+
+			"devices")
 	}
 	if queue := dgd.Labels[render.LabelKueueQueue]; queue != "" {
 		notes = append(notes, fmt.Sprintf("planned as if it had quota: nothing is placed before Kueue admits it from queue %s", queue))

@@ -51,7 +51,7 @@ func (w *world) waitsForAdmission(name, pod string) {
 // waitsForAdmissionBy is the same for any gate.
 func (w *world) waitsForAdmissionBy(name, gate string, parts ...string) {
 	w.t.Helper()
-	w.hasCondition(name, placed, metav1.ConditionFalse, gang.CodeWaitingForAdmission, append(parts, fmt.Sprintf("waits for admission by %q", gate))...)
+	w.hasCondition(name, placed, metav1.ConditionFalse, gang.CodeWaitingForAdmission, append(parts, fmt.Sprintf("remove the scheduling gate %q", gate))...)
 }
 
 var _ = Describe("A graph whose pods another controller holds", func() {

@@ -96,7 +96,7 @@ var _ = Describe("A deployment that was deleted with --cascade=orphan and is cre
 		w.orphan("g")
 		w.create(graphs("rack"))
 		w.hasCondition("g", nvidiav1alpha1.ConditionOrphansAdopted, metav1.ConditionFalse, nvidiav1alpha1.ReasonOrphansLeft,
-			"its topology constraint is another one", "kubectl delete -n orphaned scalinggroups.trellis.dev/g-frontend scalinggroups.trellis.dev/g-worker")
+			"its topology constraint differs", "kubectl delete -n orphaned scalinggroups.trellis.dev/g-frontend scalinggroups.trellis.dev/g-worker")
 		w.hasCondition("g", nvidiav1alpha1.ConditionPlaced, metav1.ConditionFalse, nvidiav1alpha1.ReasonCreationRefused, "ScalingGroup g-worker of an earlier deployment")
 		before = w.uids()
 		for _, sg := range list(w, &trellisv1alpha1.ScalingGroupList{}).Items {

@@ -173,11 +173,11 @@ func TestChartReadsFormerNames(t *testing.T) {
 		}
 	}
 	for values, refusal := range map[string]string{
-		`engine="KAI",provider="Grove"`:                "engine: KAI: the former name of provider, which says Grove; remove engine",
-		`takeBackAfter="45s",requeueAfter="30s"`:       "takeBackAfter: 45s: the former name of requeueAfter, which says 30s; remove takeBackAfter",
-		`keepDomainAfter="5m",reserveDomainAfter="6m"`: "keepDomainAfter: 5m: the former name of reserveDomainAfter, which says 6m; remove keepDomainAfter",
+		`engine="KAI",provider="Grove"`:                "engine: KAI: the former name of provider, which is set to Grove; remove engine",
+		`takeBackAfter="45s",requeueAfter="30s"`:       "takeBackAfter: 45s: the former name of requeueAfter, which is set to 30s; remove takeBackAfter",
+		`keepDomainAfter="5m",reserveDomainAfter="6m"`: "keepDomainAfter: 5m: the former name of reserveDomainAfter, which is set to 6m; remove keepDomainAfter",
 		`keepDomainFor="5m",reserveDomainFor="6m"`:     "keepDomainFor: 5m: the former name of reserveDomainFor",
-		`keepShare=0.25,reserveShare=0.5`:              "keepShare: 0.25: the former name of reserveShare, which says 0.5; remove keepShare",
+		`keepShare=0.25,reserveShare=0.5`:              "keepShare: 0.25: the former name of reserveShare, which is set to 0.5; remove keepShare",
 	} {
 		if _, err := chart(namespace, strings.Split(values, ",")...); err == nil || !strings.Contains(err.Error(), refusal) {
 			t.Errorf("%s: %v, want %q", values, err, refusal)

@@ -27,7 +27,7 @@ and where the value has a default, that too: it counts as not set. */}}
 {{- $value = "" -}}
 {{- end -}}
 {{- if and $value $former (ne (toString $value) (toString $former)) -}}
-{{- fail (printf "%s: %v: the former name of %s, which says %v; remove %s" $formerName $former $name $value $formerName) -}}
+{{- fail (printf "%s: %v: the former name of %s, which is set to %v; remove %s" $formerName $former $name $value $formerName) -}}
 {{- end -}}
 {{- $value | default $former | default "" -}}
 {{- end }}

@@ -25,7 +25,7 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Short: "Show where each replica of a deployment is placed, or why it waits and what would free capacity for it",
 		Long: "Shows each replica of a DynamoGraphDeployment: its place, or why it has none. What waits is planned again, on the cluster as " +
 			"it is now and\n" +
-			"without changing it; the operator's last report is shown with it. A scaling group or a pod stands for its deployment.",
+			"without changing it; the operator's last report is shown with it. The name of a scaling group or a pod selects its deployment.",
 		Example: "  kubectl trellis explain dgd my-llm\n" +
 			"  kubectl trellis explain pod/my-llm-worker-1-0 -n team-a\n" +
 			"  kubectl trellis explain my-llm -o json",

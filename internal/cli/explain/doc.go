@@ -3,9 +3,9 @@
 
 // Package explain says of one deployment where each replica sits or why it waits: kubectl trellis explain.
 //
-// [Read] takes a [Subject] of a cluster, [Build] makes a [Report] of it and [Report.Text] renders that; the last two are pure. What waits
+// [Read] reads a [Subject], [Build] makes an [Explanation] of it and [Explanation.Text] renders that; the last two are pure. What waits
 // is planned again on the snapshot, with the call that the operator makes, and dropped again. So the numbers are those of now, and
-// alongside them stands what the operator itself reported last; where the two differ, the report reports it.
+// the report also shows what the operator itself reported last; where the two differ, it says so.
 //
 // The output is bounded on any cluster: replicas that have everything in common are one row, and of everything else the first few are
 // shown and the rest counted.

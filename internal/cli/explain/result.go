@@ -69,7 +69,7 @@ func compare(c *metav1.Condition, plan whatif.Plan) (agrees bool, text string) {
 	reason := slices.ContainsFunc(waits, func(w gang.Waiting) bool { return w.Code == c.Reason })
 	switch {
 	case !reason:
-		return false, "The operator reports another reason than the plan of now: " + c.Reason + ". It may not have seen the latest change yet."
+		return false, "The operator gives a different reason than the current plan: " + c.Reason + ". It may not have seen the latest change yet."
 	case !SameWords(plan, c.Message):
 		return false, "The operator reports the same reason with other numbers: the cluster has changed since."
 	}

@@ -18,7 +18,7 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
-// schemaDefaults are the defaults in the schemas of a DynamoGraphDeployment by path, "*" for every component or component. A test holds
+// schemaDefaults are the defaults in the schemas of a DynamoGraphDeployment by path, "*" for every service or component. A test holds
 // them against the definition. A default below an object that is absent does not apply.
 var schemaDefaults = []struct {
 	path  string

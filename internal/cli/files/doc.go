@@ -3,8 +3,8 @@
 
 // Package files reads Kubernetes objects from manifests as strictly as an API server does, and knows for each field the line it stands on.
 //
-// A file is a stream of YAML documents or JSON objects; a document may be a List. Whatever is wrong is said with the file, the line and the
-// field, and everything that is wrong is said at once:
+// A file is a stream of YAML documents or JSON objects; a document may be a List. Every error is reported with the file, the line and the
+// field, and all errors are reported together:
 //
 //	graph.yaml:12: spec.services.Worker.replica: unknown field
 //

@@ -80,7 +80,7 @@ type Snapshot struct {
 	whatif.World
 	// Denied are the rights that the user lacks, e.g. "list nodes"; what they are about is missing in World.
 	Denied []string
-	// NotInstalled is why a kind of Trellis is empty that the cluster does not know; nil when it knows all of them.
+	// NotInstalled is why a kind of Trellis is empty: the cluster does not know it; nil when it knows all of them.
 	NotInstalled error
 }
 

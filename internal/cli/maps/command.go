@@ -84,7 +84,7 @@ func (o *options) check() error {
 	}
 	out, isFile := o.Out.(*os.File)
 	if isFile && o.format != formatJSON && term.IsTerminal(int(out.Fd())) { //nolint:gosec // a file descriptor is small
-		return fmt.Errorf("this is a file to look at in a browser: write it into one with > map.%s, or look at it with --serve", o.format)
+		return fmt.Errorf("this output is meant for a browser: write it to a file with > map.%s, or use --serve", o.format)
 	}
 	return nil
 }
@@ -96,7 +96,7 @@ func (o *options) checkServe() error {
 	case slices.Contains(o.files, files.Stdin):
 		return errors.New("--serve reads files again and again; the standard input can be read only once")
 	case o.format != formatHTML:
-		return fmt.Errorf("--serve serves the page; it does not go with -o %s", o.format)
+		return fmt.Errorf("--serve serves the page; it cannot be combined with -o %s", o.format)
 	case o.port < 0 || o.port > 65535:
 		return fmt.Errorf("--port %d: want a port from 1 to 65535", o.port)
 	}

@@ -165,7 +165,7 @@ func TestRefusedFlags(t *testing.T) {
 		"-o png":                "want html, svg or json",
 		"--offline":             "give them with -f FILE",
 		"--offline --serve":     "--serve follows a cluster", // the first that is wrong
-		"--serve -o svg":        "does not go with -o svg",
+		"--serve -o svg":        "cannot be combined with -o svg",
 		"--serve -f -":          "read only once",
 		"--port 80":             "--port goes with --serve",
 		"--serve --port -1":     "want a port",

@@ -45,7 +45,7 @@ func world() Deployments {
 	}
 	held := waiting("team-c", "held", "high", 4*time.Hour, 30*time.Minute, metav1.ConditionFalse)
 	held.Status.Conditions[0].Reason = gang.CodeWaitingForAdmission
-	held.Status.Conditions[0].Message = `0 of 2 packed replicas are placed. Worker-0,1: waits for admission by "kueue.x-k8s.io/admission", which another controller removes from the scheduling gates of pod held-worker-0-0`
+	held.Status.Conditions[0].Message = `0 of 2 packed replicas are placed. Worker-0,1: waits for admission: another controller has to remove the scheduling gate "kueue.x-k8s.io/admission" from pod held-worker-0-0`
 	held.Status.Conditions = append(held.Status.Conditions, metav1.Condition{
 		Type: nvidiav1beta1.ConditionQuotaReserved, Status: metav1.ConditionFalse, Reason: nvidiav1beta1.ReasonQuotaPending,
 		Message: "0 of 1 Workloads have quota in queue gpus; Workload held-base-5d41402a: insufficient unused quota for nvidia.com/gpu in flavor gpu, 8 more needed",

@@ -97,7 +97,7 @@ func newPause(streams genericiooptions.IOStreams) *cobra.Command {
 
 func newResume(streams genericiooptions.IOStreams) *cobra.Command {
 	return newSubcommand(streams, "resume", "Continue an update that is paused or was aborted",
-		"Continues an update that is paused, also at its partition, and begins one anew that was aborted.",
+		"Continues an update that is paused, including at its partition, and starts an aborted one again.",
 		func(ctx context.Context, o *options, c client.Client, observed Observed) error {
 			return o.change(ctx, c, observed, map[string]*string{
 				rollout.AnnotationPaused: nil, rollout.AnnotationAborted: nil, rollout.AnnotationPartition: nil,
@@ -106,7 +106,7 @@ func newResume(streams genericiooptions.IOStreams) *cobra.Command {
 }
 
 func newAbort(streams genericiooptions.IOStreams) *cobra.Command {
-	return newSubcommand(streams, "abort", "Return to the generation of workers before",
+	return newSubcommand(streams, "abort", "Return to the previous generation of workers",
 		"Aborts the update: the workers return to the generation that was rolled out last, in step, and stay there until they are changed "+
 			"again.\n"+
 			"The spec of the deployment stays as it is.",

@@ -46,7 +46,7 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	}
 	o.AddFlags(cmd, "; with --watch, one JSON object a line")
 	cmd.Flags().BoolVarP(&o.watch, "watch", "w", false, "follow changes until the graph is ready and fully updated")
-	cmd.Flags().BoolVar(&o.forever, "forever", false, "with --watch: continue after that")
+	cmd.Flags().BoolVar(&o.forever, "forever", false, "with --watch: keep watching after the graph is ready and fully updated")
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 0, "with --watch: give up after this time, e.g. 30m (default: never)")
 	return cmd
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// Read takes a observed. Pods that the user may not list are left out and marked.
+// Read returns what it observes. Pods that the user may not list are left out and marked.
 func Read(ctx context.Context, c client.Reader, key client.ObjectKey) (Observed, error) {
 	dgd, err := live.Graph(ctx, c, key)
 	if err != nil {
@@ -45,8 +45,8 @@ func podLabels(key client.ObjectKey) map[string]string {
 	return map[string]string{render.LabelGraph: render.LabelValue(key.Name)}
 }
 
-// Watch delivers a observed now and after every change, the newest only when they come faster than they are taken. It closes the
-// channel when the graph is deleted. What the first observed says of the user's rights and of the operator is kept.
+// Watch delivers an [Observed] now and after every change, only the newest when they come faster than they are taken. It closes the
+// channel when the graph is deleted. What first says about the user's rights and the operator is kept.
 func Watch(ctx context.Context, config *rest.Config, key client.ObjectKey, first Observed) (<-chan Observed, error) {
 	informers, err := newCache(config, key)
 	if err != nil {

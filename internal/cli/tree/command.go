@@ -45,8 +45,8 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	cmd.Flags().BoolVarP(&o.all, "all-namespaces", "A", false, "show the graphs of all namespaces")
 	cmd.Flags().StringVar(&o.topology, "topology", "", "ClusterTopology to show them in (default: the one each is placed by)")
 	cmd.Flags().StringVar(&o.draw.Level, "level", "", "draw all domains down to this level, e.g. rack")
-	cmd.Flags().IntVar(&o.draw.Depth, "depth", 0, "draw so many levels at most (default: all that hold pods)")
-	cmd.Flags().Int64Var(&o.draw.Free, "free", 0, "draw only domains with at least so many GPUs free, those with most first")
+	cmd.Flags().IntVar(&o.draw.Depth, "depth", 0, "draw at most this many levels (default: all that hold pods)")
+	cmd.Flags().Int64Var(&o.draw.Free, "free", 0, "draw only domains with at least this many GPUs free, those with the most first")
 	_ = cmd.RegisterFlagCompletionFunc("topology", o.CompleteName(cli.Topology)) // the flag is there
 	return cmd
 }

@@ -3,7 +3,7 @@
 
 // Package tree shows where the pods of inference graphs sit: zone, block, rack, host, pod.
 //
-// [Read] takes a [Scene] from a cluster, [Build] makes a [Report] of it and [Report.Text] renders that; the last two are pure.
+// [Read] takes a [Scene] from a cluster, [Build] makes an [Overview] of it and [Overview.Text] renders that; the last two are pure.
 // Only what holds pods of the graphs asked for is drawn. The rest of each domain is one line ("3 other racks"), so the
 // tree grows with the graphs and not with the cluster:
 //

@@ -19,7 +19,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/whatif"
 )
 
-// Request reports which graphs are wanted.
+// Request selects the graphs to show.
 type Request struct {
 	// Namespace of the graphs; empty for all.
 	Namespace string

@@ -1,7 +1,7 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package version reports which build the plugin is, and which one the operator of the cluster.
+// Package version reports the build of the plugin and that of the operator in the cluster.
 //
 //	Client:   v0.1.0 (commit 4450ab3f330f, go1.26.8, linux/amd64)
 //	Operator: v0.1.0 (image ghcr.io/trellis-k8s/trellis-manager:v0.1.0, namespace trellis-system)

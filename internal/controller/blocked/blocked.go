@@ -1,7 +1,7 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package blocked reports when a controller looks again at what it could not do: when what refused it may do so no longer, and at the
+// Package blocked decides when a controller retries what it could not do: when the cause of the refusal may be gone, and at the
 // latest after MaxRetry.
 package blocked
 

@@ -23,7 +23,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// maxAsked is how much is said of what is asked for, in bytes.
+// maxAsked bounds the description of the requested capacity, in bytes.
 const maxAsked = 256
 
 // create makes what is missing. What the API server refuses is reported on the deployment.
@@ -36,7 +36,7 @@ func (r *Reconciler) create(ctx context.Context, steps capacity.Steps, all deplo
 		case err == nil && ask.Fresh:
 			log.FromContext(ctx).Info("asking for capacity", "graph", ask.Gang.Graph, "gang", ask.Gang.Name, "kind", ask.Gang.Kind, "pods",
 				ask.Gang.String())
-			r.Recorder.Eventf(dgd, nil, corev1.EventTypeNormal, EventRequested, "RequestCapacity", "%s waits for capacity: %s asked for by %s",
+			r.Recorder.Eventf(dgd, nil, corev1.EventTypeNormal, EventRequested, "RequestCapacity", "%s waits for capacity: %s requested with %s",
 				ask.Gang.Name, ask.Gang.String(), ask.Gang.Kind)
 		case apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsInternalError(err):
 			r.Recorder.Eventf(dgd, nil, corev1.EventTypeWarning, EventRefused, "RequestCapacity", "%s", err.Error())
@@ -138,21 +138,21 @@ func (r *Reconciler) report(steps capacity.Steps, all deployments) {
 		key := gangKey{note.Gang.UID, note.Gang.Name}
 		if told[key] = note.Why; r.told[key] != note.Why {
 			r.Recorder.Eventf(all[note.Gang.UID], nil, corev1.EventTypeWarning, EventNotRequested, "RequestCapacity",
-				"%s waits for capacity that is not asked for: %s", note.Gang.Name, note.Why)
+				"%s waits for capacity that is not requested: %s", note.Gang.Name, note.Why)
 		}
 	}
 	r.told = told
 	asked := map[types.NamespacedName]string{}
 	for _, g := range steps.Asked {
 		if text := asked[g.Graph]; text == "" {
-			asked[g.Graph] = fmt.Sprintf("capacity is asked for by %s: %s", g.Kind, g)
+			asked[g.Graph] = fmt.Sprintf("capacity is requested with %s: %s", g.Kind, g)
 		} else {
 			asked[g.Graph] = limit.Text(text+", "+g.String(), maxAsked)
 		}
 	}
 	for uid := range steps.Kept {
 		if name := client.ObjectKeyFromObject(all[uid]); asked[name] == "" {
-			asked[name] = "capacity is asked for, and stays asked for while the deployment is not planned"
+			asked[name] = "capacity is requested, and the request stays while the deployment is not planned"
 		}
 	}
 	r.Results.Ask(asked)

@@ -88,7 +88,7 @@ func (r *Reconciler) gangs(
 // bars explains why nothing is asked for in this way, alongside what the gang itself has against it.
 func (r *Reconciler) bars(gang, kind string) string {
 	if gang == "" && slices.Contains(capacity.Kinds, kind) && !slices.Contains(r.Options.Kinds, kind) {
-		return fmt.Sprintf("the operator does not ask by %s (--capacity-requests)", kind)
+		return fmt.Sprintf("the operator does not request capacity with %s (--capacity-requests)", kind)
 	}
 	return gang
 }

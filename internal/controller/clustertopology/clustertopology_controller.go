@@ -1,7 +1,7 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package clustertopology reports what of each ClusterTopology is real on the cluster's nodes, and who uses it.
+// Package clustertopology reports how the cluster's nodes match each ClusterTopology, and who uses it.
 package clustertopology
 
 import (
@@ -60,7 +60,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	profileChanged := predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool { return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() },
 	}
-	// One default more or less concerns the other ones.
+	// A default that is added or removed affects the others.
 	isDefault := func(o client.Object) bool { return o.GetAnnotations()[constraint.AnnotationDefault] == "true" }
 	defaultChanged := predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool { return isDefault(e.Object) },

@@ -35,11 +35,11 @@ func TestOmittedLevel(t *testing.T) {
 		message  []string
 	}{
 		"all levels":     {levels: []grovev1alpha1.TopologyLevel{zone, block, rack, host}, reason: "HierarchyValid"},
-		"the block":      {levels: []grovev1alpha1.TopologyLevel{zone, rack, host}, reason: "LevelOmitted", message: []string{"rack zone-0/rack-0 means 2 places"}},
+		"the block":      {levels: []grovev1alpha1.TopologyLevel{zone, rack, host}, reason: "LevelOmitted", message: []string{"rack zone-0/rack-0 covers 2 places"}},
 		"one block only": {levels: []grovev1alpha1.TopologyLevel{zone, rack, host}, selector: map[string]string{block.Key: "block-1"}, reason: "HierarchyValid"},
 		"and a hostname twice": {
 			levels: []grovev1alpha1.TopologyLevel{zone, rack, host}, more: []corev1.Node{twin},
-			reason: "DuplicateHostnames", message: []string{"twin", "rack zone-0/rack-0 means 2 places"},
+			reason: "DuplicateHostnames", message: []string{"twin", "rack zone-0/rack-0 covers 2 places"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -97,8 +97,8 @@ func (r *Reconciler) isForeign(ctx context.Context, wanted client.Object, ours f
 	return !ours(existing), nil
 }
 
-// addMissing reports which bindings of shared accounts are not made, unless another client made one. A graph's own account or Role that is
-// not its own is said in Ready.
+// addMissing reports which bindings of shared accounts are not made, unless another client made one. An account or Role of the graph that
+// another client made is reported in Ready.
 func (r *Reconciler) addMissing(ctx context.Context, a *access, wanted *render.Graph) error {
 	for _, object := range wanted.Shared() {
 		binding, ok := object.(*rbacv1.RoleBinding)

@@ -19,7 +19,7 @@ import (
 // +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=create;list;watch
 
 // createClaims makes the volume claims that a deployment asks for, once. What is in a volume is the user's, so one that is there is never
-// changed, and one that he made himself is used.
+// changed, and one that the user made is used.
 func (r *Reconciler) createClaims(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment,
 	claims []*corev1.PersistentVolumeClaim) []error {
 	var failures []error

@@ -51,7 +51,7 @@ func behind(s component) bool {
 	return s.group == nil || s.group.Status.ObservedGeneration != s.group.Generation || s.group.Spec.Replicas != s.desired || s.otherRevision()
 }
 
-// otherRevision: the group does not have the revision yet, or of the restart, that is asked for.
+// otherRevision: the group does not have the requested revision or restart yet.
 func (s component) otherRevision() bool {
 	return s.revision != nil && (s.group.Spec.Revision != *s.revision || !equality.Semantic.DeepEqual(s.group.Spec.Restart, s.restart))
 }

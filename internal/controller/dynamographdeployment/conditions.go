@@ -98,8 +98,8 @@ func topologyCondition(o observed) *condition {
 	}
 }
 
-// levelsOfWorkload: the provider that makes the pods finds the levels lacking. What it said before stands while it cannot be read: then the
-// condition is nil, which leaves it as it is.
+// levelsOfWorkload reports that the provider that makes the pods finds levels missing. While it cannot be read, the condition is nil, which
+// leaves the former condition as it is.
 func levelsOfWorkload(o observed) (c *condition, lacking bool) {
 	const kind = nvidiav1beta1.ConditionTopologyLevelsAvailable
 	switch w := o.workload; {
@@ -121,7 +121,7 @@ func driftCondition(o observed) *condition {
 		return nil
 	}
 	return no(nvidiav1beta1.ConditionTopologyConstraintInSync, nvidiav1beta1.ReasonFrozenConstraintHolds, fmt.Sprintf(
-		"the constraint taken over at creation stays in force, although changed since: %s; delete and recreate the DynamoGraphDeployment to "+
+		"the constraint from creation stays in force, although these have changed since: %s; delete and recreate the DynamoGraphDeployment to "+
 			"change it, or put the annotations back",
 		strings.Join(drift, ", ")))
 }

@@ -23,7 +23,7 @@ import (
 )
 
 // The objects that a graph has alongside its groups, pods and Services. What is granted to pods is held by the operator too, since an API
-// server lets no one grant more than he has.
+// server lets no one grant more than they have.
 //
 // +kubebuilder:rbac:groups="",resources=serviceaccounts;configmaps,verbs=create;delete;get;list;patch;watch
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=create;delete;get;list;patch;watch

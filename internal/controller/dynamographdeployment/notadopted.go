@@ -21,8 +21,8 @@ import (
 // Why orphans are not adopted.
 const (
 	whyNoChild  = "this deployment has no object of that name"
-	whyTopology = "its topology constraint is another one, and immutable"
-	whyShape    = "it is multinode and the component is not, or the other way round, and that is immutable"
+	whyTopology = "its topology constraint differs, and that is immutable"
+	whyShape    = "it is multinode and the component is not, or vice versa, and that is immutable"
 )
 
 // whyNotAdopted is why a scaling group cannot become the wanted one, or "": what is immutable differs.
@@ -101,8 +101,8 @@ func allAs[T error](err error) []T {
 // moreOrphans ends a command that is not the last one.
 const moreOrphans = "; %d more are named when these are gone"
 
-// orphansCondition lists the orphans that are not adopted, in one command that deletes them; nil when there are none. Of very many as many
-// are named as fit into a condition.
+// orphansCondition lists the orphans that are not adopted, in one command that deletes them; nil when there are none. It names
+// only as many as fit into a condition.
 func orphansCondition(o observed) *condition {
 	if len(o.notAdopted) == 0 {
 		return nil

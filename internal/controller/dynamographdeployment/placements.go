@@ -64,6 +64,6 @@ func placementsCondition(cut []string) *condition {
 		return nil
 	}
 	return no(nvidiav1beta1.ConditionPlacementsComplete, nvidiav1beta1.ReasonPlacementsShortened, fmt.Sprintf(
-		"the status has no space for the places of all replicas that it lists otherwise: %s; kubectl trellis explain has all", strings.Join(cut,
+		"the status has no room for the places of all replicas that it should list: %s; kubectl trellis explain shows all", strings.Join(cut,
 			", ")))
 }

@@ -44,8 +44,8 @@ func (o observed) lacks(object client.Object) bool {
 	return o.prerequisites.noAPI[object.GetObjectKind().GroupVersionKind().Kind]
 }
 
-// lookForPrerequisites looks for the claims that pods mount and for the kinds of others that the graph's objects are of. Secrets and
-// ConfigMaps are not looked for: the operator reads no other people's.
+// lookForPrerequisites looks for the claims that pods mount and for the third-party kinds of the graph's objects. Secrets and
+// ConfigMaps are not looked for, because the operator does not read those of others.
 func (r *Reconciler) lookForPrerequisites(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment,
 	wanted *render.Graph) (prerequisites, error) {
 	p := prerequisites{noAPI: map[string]bool{}}
@@ -180,7 +180,7 @@ func (r *Reconciler) deployments(ctx context.Context, options ...client.ListOpti
 func aboutPlaces(o observed, message string) string {
 	message += aboutCliques(o)
 	if components := slices.Sorted(maps.Keys(o.result.UncountedClaims)); len(components) > 0 {
-		message += fmt.Sprintf(". Resource claims of %s are not counted (%s): whether a node has their devices, the kube-scheduler decides",
+		message += fmt.Sprintf(". Resource claims of %s are not counted (%s): the kube-scheduler decides whether a node has their devices",
 			few(components), limit.Text(o.result.UncountedClaims[components[0]], maxResourceName))
 	}
 	if components := slices.Sorted(maps.Keys(o.result.UncountedVolumes)); len(components) > 0 {
@@ -191,8 +191,8 @@ func aboutPlaces(o observed, message string) string {
 		if i == maxUncounted {
 			return message + fmt.Sprintf(". %d more resources are not counted", len(o.result.Uncounted)-i)
 		}
-		message += fmt.Sprintf(". %s of %s is not counted on nodes where a DeviceClass serves it: whether they have the devices, the "+
-			"kube-scheduler decides",
+		message += fmt.Sprintf(". %s of %s is not counted on nodes where a DeviceClass serves it: the kube-scheduler decides whether "+
+			"they have the devices",
 			limit.Text(u.Resource, maxResourceName), few(u.Components))
 	}
 	return message

@@ -70,7 +70,7 @@ func TestClaimsAreNotCounted(t *testing.T) {
 		t.Errorf("no claims: %s", got)
 	}
 	o.result.UncountedClaims = map[string]string{"work": "ResourceSlice x has compatibility groups"}
-	if got := message(); !strings.Contains(got, "Resource claims of work are not counted (ResourceSlice x has compatibility groups): whether") {
+	if got := message(); !strings.Contains(got, "Resource claims of work are not counted (ResourceSlice x has compatibility groups): the kube-scheduler") {
 		t.Error(got)
 	}
 	o.result.UncountedClaims, o.result.UncountedVolumes = nil, map[string]string{"work": "claim models, storage class fast"}
@@ -79,8 +79,8 @@ func TestClaimsAreNotCounted(t *testing.T) {
 	}
 	o.result.UncountedVolumes = nil
 	o.result.Uncounted = []gang.Uncounted{{Resource: "example.com/nic", Components: []string{"a", "b"}}, {Resource: "nvidia.com/gpu", Components: []string{"work"}}, {Resource: "x"}, {Resource: "y"}}
-	want := ". example.com/nic of a, b is not counted on nodes where a DeviceClass serves it: whether they have the devices, the kube-scheduler decides" +
-		". nvidia.com/gpu of work is not counted on nodes where a DeviceClass serves it: whether they have the devices, the kube-scheduler decides" +
+	want := ". example.com/nic of a, b is not counted on nodes where a DeviceClass serves it: the kube-scheduler decides whether they have the devices" +
+		". nvidia.com/gpu of work is not counted on nodes where a DeviceClass serves it: the kube-scheduler decides whether they have the devices" +
 		". 2 more resources are not counted"
 	if got := message(); !strings.HasSuffix(got, want) {
 		t.Errorf("%q, want it to end with %q", got, want)

@@ -102,7 +102,7 @@ func (r *Reconciler) reportAdopted(o observed, wanted *render.Graph) {
 	}
 	if len(adopted) > 0 {
 		r.Recorder.Eventf(o.dgd, nil, corev1.EventTypeWarning, EventChangeNotRolledOut, "Report", "%s", limit.Text(fmt.Sprintf(
-			"the deployment was changed while the operator was upgraded. Replicas are followed; a change of the pods of %s is not rolled out. To "+
+			"the deployment was changed while the operator was upgraded. Scaling is applied; a change to the pods of %s is not rolled out. To "+
 				"roll it out, change another field of their pods, for example an annotation",
 			strings.Join(adopted, ", ")), limit.Condition))
 	}

@@ -98,7 +98,7 @@ func deferRestart(o observed, wanted *render.Graph) {
 	}
 }
 
-// restarted reports whether the request is done with. One that was there before anybody acted on requests is not made up for.
+// restarted reports whether the request is finished. A request from before the operator acted on requests is not carried out later.
 func restarted(o observed) bool {
 	s := o.dgd.Status.Restart
 	if s == nil {

@@ -78,8 +78,8 @@ func changedForOwners() predicate.Predicate {
 	}}
 }
 
-// topologyChanged leaves out what is reported of a ClusterTopology, of which deployments decide nothing: how many use it changes with each
-// new one, which would have all others evaluated again.
+// topologyChanged ignores the status of a ClusterTopology, on which no deployment depends: how many use the topology changes with each
+// new deployment, which would have all others evaluated again.
 func topologyChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() ||

@@ -27,8 +27,8 @@ import (
 // createInPlace creates replicas in place. One pod of each gang is created first and alone: its creator decides where the
 // gang goes. Another leader with a plan of its own finds it there and leaves the gang alone. A group without that pod creates its own only
 // after a read past the cache has shown it. When one create of a gang fails, or the API server stores something else than was planned,
-// all of the gang is deleted, and it is created gated. A read that failed is no refusal: it has no further creates wait, since a replica
-// that waits for that is not asked for, and loses its place.
+// all of the gang is deleted, and it is created gated. A failed read is not a refusal: it does not delay further creates, since a replica
+// that has to wait is not asked for, and loses its place.
 func (r *Reconciler) createInPlace(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, all []*planned) (refused, unread error) {
 	var first, rest []func() error
 	var begun []*planned
@@ -166,11 +166,11 @@ func differs(expected, stored *corev1.Pod) string {
 	case stored.Spec.NodeName != "":
 		return "it names its node"
 	case stored.Spec.SchedulerName != expected.Spec.SchedulerName:
-		return fmt.Sprintf("its scheduler is %q, and was to be %q", stored.Spec.SchedulerName, expected.Spec.SchedulerName)
+		return fmt.Sprintf("its scheduler is %q instead of %q", stored.Spec.SchedulerName, expected.Spec.SchedulerName)
 	case stored.Annotations[render.AnnotationGang] != expected.Annotations[render.AnnotationGang]:
 		return "it lacks the name of its gang"
 	case topology.PriorityOf(stored) != topology.PriorityOf(expected):
-		return fmt.Sprintf("its priority is %d, and was to be %d", topology.PriorityOf(stored), topology.PriorityOf(expected))
+		return fmt.Sprintf("its priority is %d instead of %d", topology.PriorityOf(stored), topology.PriorityOf(expected))
 	case topology.ShapeOf(stored).Key() != topology.ShapeOf(expected).Key():
 		return "it asks for something else, or for other nodes"
 	}

@@ -111,7 +111,7 @@ func whyNotStarting(pod *corev1.Pod) string {
 	return ""
 }
 
-// whyEnded is what a pod that ended did so for.
+// whyEnded is why a pod ended.
 func whyEnded(pod *corev1.Pod) string {
 	if pod.Status.Phase == corev1.PodSucceeded {
 		return "all its containers have completed"

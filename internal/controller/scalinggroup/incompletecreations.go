@@ -19,7 +19,7 @@ import (
 
 // Why a replica that was created in place is recreated.
 const (
-	mixed       = "two operators have made pods of the replica, in places of their own"
+	mixed       = "two operators have created pods of the replica, each in a different place"
 	withoutRest = "the rest of its gang could not be created"
 )
 

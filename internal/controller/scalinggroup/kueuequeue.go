@@ -70,8 +70,8 @@ type queue struct {
 	workloads []*quota.Workload
 }
 
-// queueOf looks at the queue of a group. It is closed while Workloads cannot be read, since a pod without its Workload would have no
-// quota, or end those that have, while no quota is asked for the deployment, and while the base is not made since a scaling group is
+// queueOf looks at the queue of a group. It is closed while Workloads cannot be read (a pod without its Workload would have no quota, or
+// would end those that have quota), while no quota is requested for the deployment, and while there is no base because a scaling group is
 // missing.
 func (r *Reconciler) queueOf(ctx context.Context, sg *trellisv1alpha1.ScalingGroup) (queue, error) {
 	if quota.QueueOf(sg) == "" {

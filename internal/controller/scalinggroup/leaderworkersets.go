@@ -15,8 +15,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/provider"
 )
 
-// A replica whose pods Trellis does not make is made and taken down by the one object they come from, its set. What a replica has come to
-// is read from its pods all the same; the set counts where they cannot tell: it is there and they are not yet, or it is on its way out.
+// A replica whose pods Trellis does not make is made and taken down by the one object they come from, its set. The state of a replica
+// is still read from its pods; the set counts only where they cannot tell: when it exists and they do not yet, or when it is being deleted.
 
 // makes reports whether the group's pods can be made here and now.
 func (r *Reconciler) makes(ctx context.Context, sg *trellisv1alpha1.ScalingGroup) bool {

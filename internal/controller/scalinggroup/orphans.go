@@ -29,7 +29,7 @@ func groupNamedBy(pod *corev1.Pod) (name string, ok bool) {
 }
 
 // isOrphan reports whether a pod has no controller, and the labels and the name that the group gives its own. A pod with the labels and
-// another name is a copy that someone made, and stays his.
+// another name is a copy that someone made, and stays theirs.
 func isOrphan(pod *corev1.Pod, sg *trellisv1alpha1.ScalingGroup) bool {
 	ordinal, index, ok := render.ReplicaOf(pod)
 	return ok && metav1.GetControllerOfNoCopy(pod) == nil && !render.InSets(sg) && pod.Name == render.PodName(sg, ordinal, index) &&

@@ -106,8 +106,8 @@ func ended(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
 }
 
-// state tells the rollout what to reckon with. A replica that was never released only lacks what is still to be made; one that was lost a
-// member when it is not whole.
+// state is the state of the replica for the rollout. One that was never released only lacks pods that are still to be made; one that was
+// released has lost a member when it is not whole.
 func (r *replica) state() (state rollout.State, why string) {
 	short := len(r.pods) < r.size
 	switch {

@@ -245,7 +245,7 @@ func (r *Reconciler) finish(ctx context.Context, o observed, d decision, allowed
 	return result, errors.Join(failure, err)
 }
 
-// remember stores new failures, and that a group had begun of which replicas are lost, before the pods that show it are deleted.
+// remember stores new failures, and that a group with lost replicas had begun, before the pods that show it are deleted.
 func (r *Reconciler) remember(ctx context.Context, o observed, failing backOff) error {
 	sg, begun := o.sg, hasBegun(o.sg, o.replicas)
 	lost := begun && !sg.Status.Begun && slices.ContainsFunc(slices.Collect(maps.Values(o.replicas)), (*replica).isLost)

@@ -143,8 +143,8 @@ func placementsCondition(sg *trellisv1alpha1.ScalingGroup, cut gang.CutPlacement
 	}
 }
 
-// placementsOf tells where each replica sits that is there or to be made. One that is not complete anywhere keeps the entry of
-// where it last did.
+// placementsOf lists the place of each replica that exists or is to be made. One that is not complete anywhere keeps the entry of
+// the place where it last was.
 func placementsOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica,
 	nodeLabels func(string) map[string]string) []trellisv1alpha1.ReplicaPlacement {
 	if sg.Spec.Topology == nil {

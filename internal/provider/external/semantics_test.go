@@ -106,7 +106,7 @@ g in one zone
   flat 3 (least 2)
   idle 2 (least 2)`,
 		limits: []string{
-			"Deep: Grove chooses the zone of each replica beyond minAvailable on its own, so they may leave the deployment's",
+			"Deep: Grove chooses the zone of each replica beyond minAvailable on its own, so it may differ from the deployment's",
 			"Idle: Grove starts minAvailable replicas and then scales them down",
 		},
 		lws: `
@@ -182,7 +182,7 @@ g in one zone
     deep-ldr 1 (least 1)
     deep-wkr 1 (least 1)
   flat 3 (least 1)`,
-		limits: []string{"Deep: Grove chooses the zone of each replica after the first on its own, so they may leave the deployment's"},
+		limits: []string{"Deep: Grove chooses the zone of each replica after the first on its own, so it may differ from the deployment's"},
 		lws: `
 g-deep-r0 size 2 gate trellis.dev/placement
 g-deep-r1 size 2 gate trellis.dev/placement
@@ -239,7 +239,7 @@ g in one zone
   deep 3 (least 1) in one rack
     deep-ldr 1 (least 1)
     deep-wkr 1 (least 1)`,
-		limits: []string{"Deep: Grove chooses the zone of each replica after the first on its own, so they may leave the deployment's"},
+		limits: []string{"Deep: Grove chooses the zone of each replica after the first on its own, so it may differ from the deployment's"},
 		lws: `
 g-deep-r0 size 2 gate trellis.dev/placement
 g-deep-r1 size 2 gate trellis.dev/placement

@@ -121,9 +121,9 @@ func Limits(g Input, d Schema) []string {
 		}
 	}
 	add(unsaid, "preferredPackDomain is not known to the installed Grove and has no effect")
-	add(scaled, "Grove chooses the %s of each replica after the first on its own, so they may leave the deployment's",
+	add(scaled, "Grove chooses the %s of each replica after the first on its own, so it may differ from the deployment's",
 		constraint.OfGraph(t).Required)
-	add(beyond, "Grove chooses the %s of each replica beyond minAvailable on its own, so they may leave the deployment's",
+	add(beyond, "Grove chooses the %s of each replica beyond minAvailable on its own, so it may differ from the deployment's",
 		constraint.OfGraph(t).Required)
 	add(several, "Grove starts minAvailable replicas and then scales them down")
 	add(empty, "Grove starts one replica and then scales it to 0")

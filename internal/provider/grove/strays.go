@@ -66,7 +66,7 @@ func FindStrays(groups []*trellisv1alpha1.ScalingGroup, places []Place) Strays {
 		if out.Message != "" {
 			out.Message += "; "
 		}
-		out.Message += list(parts) + "; delete all pods of it at once, so that they are placed as one gang, or use another provider"
+		out.Message += list(parts) + "; delete all of its pods together, so that they are placed as one gang, or use another provider"
 	}
 	return out
 }
@@ -168,7 +168,7 @@ func fixOfGraph(groups []*trellisv1alpha1.ScalingGroup, away []Place) string {
 	for _, p := range away {
 		for _, sg := range groups {
 			if sg.Spec.Service == p.Component && (!sg.Spec.Multinode || p.Replica == 0) {
-				return "delete all pods of the deployment at once, so that they are placed as one gang, or use another provider"
+				return "delete all pods of the deployment together, so that they are placed as one gang, or use another provider"
 			}
 		}
 	}

@@ -30,8 +30,8 @@ func TestFindStrays(t *testing.T) {
 	both := []*trellisv1alpha1.ScalingGroup{group("Deep", true, "zone", "rack")}
 	const (
 		scaled = "; scale the component down to move them, or use another provider"
-		base   = "; delete all pods of the deployment at once, so that they are placed as one gang, or use another provider"
-		unit   = "; delete all pods of it at once, so that they are placed as one gang, or use another provider"
+		base   = "; delete all pods of the deployment together, so that they are placed as one gang, or use another provider"
+		unit   = "; delete all of its pods together, so that they are placed as one gang, or use another provider"
 	)
 	cases := map[string]struct {
 		groups []*trellisv1alpha1.ScalingGroup

@@ -27,7 +27,7 @@ g in one zone
   worker 2 (least 1) in one rack
     worker-ldr 1 (least 1)
     worker-wkr 1 (least 1)`
-	mayLeave = "Worker: Grove chooses the zone of each replica after the first on its own, so they may leave the deployment's"
+	mayLeave = "Worker: Grove chooses the zone of each replica after the first on its own, so it may differ from the deployment's"
 )
 
 // choosing are the rules about where a graph goes first; running those about what happens to it later.

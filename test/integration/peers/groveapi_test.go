@@ -69,7 +69,7 @@ var _ = Describe("Under Grove's API", labelGrove, func() {
 		w.cordon("a-r0-0")
 		w.free(leader)
 		w.grovePod("Worker", "worker-ldr", 0, "a-r1-0")
-		w.is(placed, no, "OutsideReplicaDomain", "Worker-0 is in rack a/r0, but Grove placed 1 of its 3 pods in a/r1", "delete all pods of it at once")
+		w.is(placed, no, "OutsideReplicaDomain", "Worker-0 is in rack a/r0, but Grove placed 1 of its 3 pods in a/r1", "delete all of its pods together")
 		w.event("OutsideReplicaDomain", "Worker-0 is in rack a/r0")
 		w.documented("required domain of a replica or component", "Grove", "not for a recreated pod")
 	})
