@@ -21,6 +21,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -71,13 +72,17 @@ func startCluster(t *testing.T) *cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
+	planner := impersonating(t, config, scheme)
+	t.Cleanup(func() { // after the objects are deleted: the next test is to see rights of its own
+		authorized(t, planner, apierrors.IsForbidden)
+	})
 	for _, object := range append(objects(t), role(t), &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "planner"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "trellis-planner-role"},
 		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "planner"}},
 	}) {
 		create(t, admin, object)
 	}
-	authorized(t, config, scheme)
+	authorized(t, planner, func(err error) bool { return err == nil })
 	c := &cluster{seen: sets.New[string](), more: make(chan struct{}, 1)}
 	c.proxy(t, config)
 	return c
@@ -96,8 +101,8 @@ func create(t *testing.T, admin client.Client, object client.Object) {
 	})
 }
 
-// authorized waits until the API server's authorizer has seen the role: it watches.
-func authorized(t *testing.T, config *rest.Config, scheme *runtime.Scheme) {
+// impersonating is a client with the rights of the planner.
+func impersonating(t *testing.T, config *rest.Config, scheme *runtime.Scheme) client.Client {
 	t.Helper()
 	config = rest.CopyConfig(config)
 	config.Impersonate.UserName = "planner"
@@ -105,8 +110,14 @@ func authorized(t *testing.T, config *rest.Config, scheme *runtime.Scheme) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
-		return planner.List(ctx, &trellisv1alpha1.ScalingGroupList{}) == nil, nil
+	return planner
+}
+
+// authorized waits until the API server's authorizer has seen the role, or that it is gone: it watches.
+func authorized(t *testing.T, planner client.Client, answer func(error) bool) {
+	t.Helper()
+	if err := wait.PollUntilContextTimeout(context.Background(), 20*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		return answer(planner.List(ctx, &trellisv1alpha1.ScalingGroupList{})), nil
 	}); err != nil {
 		t.Fatal(err)
 	}

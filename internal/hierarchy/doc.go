@@ -8,7 +8,7 @@
 //
 //	labels      zone=a block=1 rack=1     zone=a block=2 rack=1
 //	levels      zone > rack               both nodes have the path a/1, in two racks of two blocks
-//	found       rack a/1 means 2 places: its nodes have 2 values of label block (1, 2)
+//	found       rack a/1 covers 2 places: its nodes have 2 values of label block (1, 2)
 //
 // A call reads every label of every node once, and once more each label that is broader than a level.
 package hierarchy

@@ -33,7 +33,7 @@ func (o Omitted) String() string {
 	if len(o.Values) > maxValues {
 		shown += ", ..."
 	}
-	return fmt.Sprintf("%s %s covers %d places: its nodes have %d values of label %s (%s), like %d of %d domains; make that label a level "+
+	return fmt.Sprintf("%s %s covers %d places: its nodes have %d values of label %s (%s), as in %d of %d domains; make that label a level "+
 		"above '%s'",
 		o.Below.Domain, o.Path, len(o.Values), len(o.Values), o.Key, shown, o.Domains, o.All, o.Below.Domain)
 }

@@ -33,15 +33,15 @@ func TestFindOmitted(t *testing.T) {
 	}{
 		"all levels": {labels: demo, levels: topology.Levels{zone, block, rack, host}},
 		"no block": {labels: demo, levels: topology.Levels{zone, rack, host}, want: []string{
-			"rack zone-0/rack-0 covers 2 places: its nodes have 2 values of label topology.trellis.dev/block (block-0, block-1), like 6 of 6 domains; make that label a level above 'rack'",
+			"rack zone-0/rack-0 covers 2 places: its nodes have 2 values of label topology.trellis.dev/block (block-0, block-1), as in 6 of 6 domains; make that label a level above 'rack'",
 		}},
 		"no zone": {labels: demo, levels: topology.Levels{block, rack, host}, want: []string{
-			"block block-0 covers 2 places: its nodes have 2 values of label topology.kubernetes.io/zone (zone-0, zone-1), like 2 of 2 domains; make that label a level above 'block'",
-			"rack block-0/rack-0 covers 2 places: its nodes have 2 values of label topology.kubernetes.io/zone (zone-0, zone-1), like 6 of 6 domains; make that label a level above 'rack'",
+			"block block-0 covers 2 places: its nodes have 2 values of label topology.kubernetes.io/zone (zone-0, zone-1), as in 2 of 2 domains; make that label a level above 'block'",
+			"rack block-0/rack-0 covers 2 places: its nodes have 2 values of label topology.kubernetes.io/zone (zone-0, zone-1), as in 6 of 6 domains; make that label a level above 'rack'",
 		}},
 		"a narrower level may be omitted": {labels: demo, levels: topology.Levels{zone, block, host}},
 		"a level known by its domain": {labels: grid, levels: topology.Levels{zone, own}, want: []string{
-			"rack a/1 covers 2 places: its nodes have 2 values of label topology.trellis.dev/block (1, 2), like 1 of 2 domains; make that label a level above 'rack'",
+			"rack a/1 covers 2 places: its nodes have 2 values of label topology.trellis.dev/block (1, 2), as in 1 of 2 domains; make that label a level above 'rack'",
 		}},
 		"values that are unique": {labels: []map[string]string{
 			{clique.Key: "uuid.1", "network.topology.nvidia.com/leaf": "s1"}, {clique.Key: "uuid.1", "network.topology.nvidia.com/leaf": "s2"},

@@ -100,7 +100,7 @@ var _ = Describe("Accounts and Roles of others", func() {
 		})
 		b.binds(taken, "", nvidiav1alpha1.ConditionReady, "Role "+own+"-role exists and does not belong to this deployment")
 
-		By("the account that planners share is somebody else's: reported, until he has bound a Role to it")
+		By("the account that planners share belongs to another client: reported, until that client binds a Role to it")
 		b.binds(planners, elsewhere+own+"-binding: "+own, nvidiav1alpha1.ConditionPrerequisitesMet, "ServiceAccount "+planner+" gets no rights")
 		Expect(b.c.Create(ctx, &rbacv1.Role{ObjectMeta: named(planners, "mine"), Rules: reads})).To(Succeed())
 		bind("mine", planners)

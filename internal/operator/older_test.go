@@ -18,7 +18,7 @@ import (
 )
 
 // Kubernetes serves resource.k8s.io/v1 from 1.34 on. make test-versions runs scenarios on the older ones.
-var _ = Describe("An operator on a cluster that serves no ResourceClaims", Ordered, func() {
+var _ = Describe("An operator on a cluster that serves no ResourceClaims", Ordered, ContinueOnFailure, func() {
 	var config *rest.Config
 	BeforeAll(func() {
 		config = launch(filepath.Join("..", "..", "config", "crd", "bases"), "resource.k8s.io/v1=false")

@@ -33,7 +33,7 @@ var (
 
 // discoveryRules: pods look their peers up in Services' endpoints and tell each other what they serve in DynamoWorkerMetadatas.
 //
-// An API server lets no one grant what he has not got, so the operator holds the rules of all roles here itself: see the markers in
+// An API server lets no one grant rights that they lack, so the operator holds the rules of all roles here itself: see the markers in
 // internal/controller/dynamographdeployment.
 func discoveryRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{

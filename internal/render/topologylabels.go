@@ -83,8 +83,8 @@ func envName(domain string) string {
 	return strings.ToUpper(strings.ReplaceAll(domain, "-", "_"))
 }
 
-// mountTopology gives the files and variables to the main container and a frontend alongside it. What the user has of the same name or at
-// the same path stays his.
+// mountTopology gives the files and variables to the main container and a frontend alongside it. What the user has with the same name or
+// at the same path stays unchanged.
 func mountTopology(pod *corev1.Pod, files *corev1.DownwardAPIVolumeSource, env []corev1.EnvVar) {
 	volume := corev1.Volume{Name: topologyVolume, VolumeSource: corev1.VolumeSource{DownwardAPI: files}}
 	for i := range pod.Spec.Containers {

@@ -50,7 +50,7 @@ func (l *ledger) learnRefusals(o gang.Observation, gangs map[string]eviction, ev
 		case !e.refused():
 			continue
 		case former[of]:
-			e.why += "; its scheduler has not tried again since the pods that had to leave terminated"
+			e.why += "; its scheduler has not tried again since the pods that had to leave have terminated"
 		case len(round.names) > 0:
 			e.why += "; left out for such pods: " + limit.Join(round.names, len(round.names), maxNames, ", ")
 		}

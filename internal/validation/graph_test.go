@@ -47,8 +47,8 @@ func TestGraphRules(t *testing.T) {
 		},
 		"annotations: compute domain": {
 			change: func(d *deployment) { d.Annotations = map[string]string{render.AnnotationComputeDomain: "All of it"} },
-			want: []string{`metadata.annotations[trellis.dev/compute-domain]: Invalid value: "All of it": must consist of lowercase letters, digits and '-': ` +
-				`components with the same name share an NVLink domain; "none" means none`},
+			want: []string{`metadata.annotations[trellis.dev/compute-domain]: Invalid value: "All of it": must be a name of lowercase letters, digits and '-': ` +
+				`components with the same name share an NVLink domain; "none" means no domain`},
 		},
 		"annotations: who shares a compute domain": {
 			change: func(d *deployment) { d.Annotations = map[string]string{render.AnnotationComputeDomainPer: "pod"} },

@@ -82,5 +82,5 @@ func checkDomainName(path *field.Path, annotations map[string]string) field.Erro
 		return nil
 	}
 	return one(badValue(field.ErrorTypeInvalid, path.Key(render.AnnotationComputeDomain), value,
-		"must consist of lowercase letters, digits and '-': components with the same name share an NVLink domain; \"none\" means none"))
+		"must be a name of lowercase letters, digits and '-': components with the same name share an NVLink domain; \"none\" means no domain"))
 }

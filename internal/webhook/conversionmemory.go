@@ -42,7 +42,7 @@ func conversionLoses(raw, was []byte) field.ErrorList {
 	if nvidiav1alpha1.MemoryDropped(now.Metadata.Annotations, now.version()) {
 		other := nvidiav1alpha1.OtherVersion(now.version())
 		errs = append(errs, field.Forbidden(path.Key(nvidiav1alpha1.AnnotationSpecMemory), fmt.Sprintf(
-			"the annotations have no room for the spec fields that only %s has, and a write in %s would delete them: write the deployment in %s "+
+			"the annotations have no room for what only %s can express in the spec, and a write in %s would delete it: write the deployment in %s "+
 				"(kubectl edit dynamographdeployments.%s.nvidia.com), or remove annotations there", other, now.version(), other, other)))
 	}
 	if err := nvidiav1alpha1.ConversionFits(raw); err != nil && (len(was) == 0 || nvidiav1alpha1.ConversionFits(was) == nil) {

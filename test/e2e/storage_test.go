@@ -154,7 +154,7 @@ func (w *world) define(crd *apiextensionsv1.CustomResourceDefinition) {
 	w.must(err)
 	before := now.DeepCopy()
 	now.Spec = crd.Spec
-	w.must(w.c.Patch(w.t.Context(), now, client.MergeFrom(before))) // the operator injects its authority meanwhile
+	w.must(w.c.Patch(w.t.Context(), now, client.MergeFrom(before))) // the API server writes its status meanwhile
 }
 
 // migrated describes what is still stored in an older version.

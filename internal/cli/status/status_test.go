@@ -144,7 +144,7 @@ status:
   observedGeneration: 4
   state: pending
   conditions:
-  - {type: Placed, status: "False", reason: WaitingForAdmission, message: "1 of 2 packed replicas are placed. Decode-1: waits for admission by \"example.com/quota\"", lastTransitionTime: null}
+  - {type: Placed, status: "False", reason: WaitingForAdmission, message: "1 of 2 packed replicas are placed. Decode-1: waits for admission: another controller has to remove the scheduling gate \"example.com/quota\" from pod llm-decode-1-0", lastTransitionTime: null}
   - {type: Ready, status: "False", reason: some_resources_are_not_ready, message: m, lastTransitionTime: null}
   services:
     Decode: {componentKind: ScalingGroup, componentName: llm-decode, replicas: 3, updatedReplicas: 3, readyReplicas: 1, scheduledReplicas: 1, placements: [{replica: 0, domain: zone-a/rack-1}]}

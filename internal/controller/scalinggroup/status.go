@@ -139,7 +139,7 @@ func placementsCondition(sg *trellisv1alpha1.ScalingGroup, cut gang.CutPlacement
 	}
 	return &metav1.Condition{
 		Type: trellisv1alpha1.ConditionPlacementsComplete, Status: metav1.ConditionFalse, ObservedGeneration: sg.Generation,
-		Reason: trellisv1alpha1.ReasonPlacementsShortened, Message: message + "; kubectl trellis explain has all",
+		Reason: trellisv1alpha1.ReasonPlacementsShortened, Message: message + "; kubectl trellis explain shows all",
 	}
 }
 

@@ -103,7 +103,7 @@ func (w *world) store(version string) {
 		for i := range crd.Spec.Versions {
 			crd.Spec.Versions[i].Storage = crd.Spec.Versions[i].Name == version
 		}
-		Expect(w.c.Patch(w.ctx, crd, client.MergeFrom(before))).To(Succeed()) // the controller writes its status meanwhile
+		Expect(w.c.Patch(w.ctx, crd, client.MergeFrom(before))).To(Succeed()) // the API server writes its status meanwhile
 	}
 	for resource, kind := range map[string]string{
 		"dynamographdeployments": "DynamoGraphDeployment", "dynamographdeploymentscalingadapters": "DynamoGraphDeploymentScalingAdapter",

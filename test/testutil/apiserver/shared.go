@@ -28,7 +28,8 @@ var errNoPrograms = errors.New("KUBEBUILDER_ASSETS is not set: run make test, or
 //
 //	func TestMain(m *testing.M) { os.Exit(shared.Main(m)) }
 //
-// Each test works in a namespace of its own (see Namespace). No test may depend on cluster-wide objects that another one leaves or lacks.
+// Each test works in a namespace of its own (see Namespace), or deletes what it creates. No test may depend on cluster-wide objects that
+// another one leaves or lacks.
 type Shared struct {
 	Environment envtest.Environment
 	// Prepare, where set, is called once with the started API server, before any test gets it. It installs definitions, for example.
