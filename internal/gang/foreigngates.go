@@ -15,8 +15,8 @@ import (
 )
 
 // AdmissionWait is what a replica waits for when some of its pods have scheduling gates of other controllers, such as Kueue's; "" when none
-// has. These gates come first: whoever removes them may also restrict where the pod runs. pods are those of one replica that Trellis' own
-// gate holds.
+// has. These gates come first: the controller that removes them may also restrict the nodes. The pods are those of one replica that
+// Trellis' own gate holds.
 func AdmissionWait(pods []*corev1.Pod) string {
 	var first *corev1.Pod
 	lowest := int32(0)

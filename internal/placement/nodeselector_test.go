@@ -19,7 +19,7 @@ func TestNodesThatTheTopologyLeavesOut(t *testing.T) {
 		return topology.ShapeOf(pod)
 	}
 	nodes := []string{"g0 a 8 label=pool=gpu", "g1 b 8 label=pool=gpu", "c0 a 0 label=pool=cpu", "c1 b 0 label=pool=cpu"}
-	const beside = "nodeSelector pool=gpu of the topology excludes 2 nodes that suit such pods: use a topology without it; "
+	const excluded = "nodeSelector pool=gpu of the topology excludes 2 nodes that suit such pods: use a topology without it; "
 	for name, tc := range map[string]struct {
 		selector    map[string]string
 		pool        string
@@ -27,12 +27,12 @@ func TestNodesThatTheTopologyLeavesOut(t *testing.T) {
 		want, short string
 	}{
 		"a graph in one zone": {selector: map[string]string{"pool": "gpu"}, pool: "cpu", required: 0,
-			want: beside + "needs 1 pod x 2 cpu + 1 pod x 8 nvidia.com/gpu in one zone; a holds 1 of 2; 1 other zone holds no more; " +
+			want: excluded + "needs 1 pod x 2 cpu + 1 pod x 8 nvidia.com/gpu in one zone; a holds 1 of 2; 1 other zone holds no more; " +
 				"there Frontend-0 needs 1 pod x 2 cpu in a; it holds 0 of 1 (1 host node selector mismatch)",
-			short: beside + "needs 1 pod x 2 cpu + 1 pod x 8 nvidia.com/gpu in one zone; a holds 1 of 2"},
+			short: excluded + "needs 1 pod x 2 cpu + 1 pod x 8 nvidia.com/gpu in one zone; a holds 1 of 2"},
 		"no graph domain": {selector: map[string]string{"pool": "gpu"}, pool: "cpu", required: none,
-			want:  beside + "needs 1 pod x 2 cpu in the cluster; it holds 0 of 1 (2 hosts node selector mismatch)",
-			short: beside + "needs 1 pod x 2 cpu in the cluster; it holds 0 of 1"},
+			want:  excluded + "needs 1 pod x 2 cpu in the cluster; it holds 0 of 1 (2 hosts node selector mismatch)",
+			short: excluded + "needs 1 pod x 2 cpu in the cluster; it holds 0 of 1"},
 		"nothing suits": {selector: map[string]string{"pool": "gpu"}, pool: "tpu", required: none,
 			want:  "needs 1 pod x 2 cpu in the cluster; it holds 0 of 1 (2 hosts node selector mismatch)",
 			short: "needs 1 pod x 2 cpu in the cluster; it holds 0 of 1 (2 hosts node selector mismatch)"},

@@ -116,7 +116,7 @@ func TestQueueAndPriority(t *testing.T) {
 	w.expect("another queue is named, and it has quota: Kueue allows no change")
 }
 
-// What Kueue has finished with is made anew, and nothing is left when the deployment is no longer in a queue.
+// A Workload that Kueue has finished is recreated, and nothing is left when the deployment is no longer in a queue.
 func TestFinishedAndLeft(t *testing.T) {
 	work := group("work", 1, 1, "8")
 	w := newWorld(t, work)

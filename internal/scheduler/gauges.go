@@ -51,7 +51,7 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc(name, help, labels, nil)
 }
 
-// gatherEvery is how often the cluster is counted at most; whoever asks more often gets the last answer.
+// gatherEvery is the shortest time between two counts of the cluster; in between, a scrape gets the last count.
 const gatherEvery = 10 * time.Second
 
 // gatherer hands out the metrics of the running loop. On a standby there are none.

@@ -46,7 +46,7 @@ func podLabels(key client.ObjectKey) map[string]string {
 }
 
 // Watch delivers an [Observed] now and after every change, only the newest when they come faster than they are taken. It closes the
-// channel when the graph is deleted. What first says about the user's rights and the operator is kept.
+// channel when the graph is deleted. The user's rights and the state of the operator are those in first.
 func Watch(ctx context.Context, config *rest.Config, key client.ObjectKey, first Observed) (<-chan Observed, error) {
 	informers, err := newCache(config, key)
 	if err != nil {

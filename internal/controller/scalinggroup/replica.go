@@ -107,7 +107,7 @@ func ended(pod *corev1.Pod) bool {
 }
 
 // state is the state of the replica for the rollout. One that was never released only lacks pods that are still to be made; one that was
-// released has lost a member when it is not whole.
+// released has lost a member when it is incomplete.
 func (r *replica) state() (state rollout.State, why string) {
 	short := len(r.pods) < r.size
 	switch {

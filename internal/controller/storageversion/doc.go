@@ -9,8 +9,8 @@
 //	  all of them listed and written, and the definition still the same
 //	status.storedVersions [v1beta1], condition StorageMigrated True
 //
-// The version to rewrite to is the definition's storage version, whatever that is: whoever moves back to a release that knows v1alpha1 only
-// makes v1alpha1 the storage version, and waits for the condition. Objects are listed as metadata, in pages, past every cache, and nothing
+// The version to rewrite to is the definition's storage version, whatever that is: to move back to a release that knows v1alpha1 only, make
+// v1alpha1 the storage version, and wait for the condition. Objects are listed as metadata, in pages, past every cache, and nothing
 // but their identity is sent. An object that is stored in the right version already is not written by such a patch. Nothing is kept but in
 // the API: after a restart a pass begins again. An operator limited to namespaces cannot know what is stored in the others; it leaves
 // storedVersions alone.
