@@ -20,9 +20,11 @@ SCENARIOS   := ./test/e2e
 SUITES      := $(filter-out $(SCENARIOS),$(patsubst %/,./%,$(sort $(dir $(SUITE_FILES)))))
 SUITE_TESTS := $(shell awk '/^func Test/ {match($$2, /^[A-Za-z0-9]+/); name = substr($$2, 1, RLENGTH)} /suite\.Run.t, / {printf "%s%s", sep, name; sep = "|"}' $(SUITE_FILES) /dev/null)
 GINKGOFLAGS ?=
-# ginkgo in some processes, on some packages. Without debug information, as go test has it, a suite links in half the time.
+# ginkgo in some processes, on some packages. Without debug information, as go test has it, a suite links in half the time. Tests that have been compiled
+# are the programs that hack/gotest.sh left.
 GINKGO = $(TOOL) ginkgo $(1) --ldflags='-s -w' --keep-going --require-suite --silence-skips --vet=off --timeout=24h $$(test -t 1 || echo --no-color)
-WITH_SPECS  = $(GINKGOFLAGS) $(1) -- -test.run '^($(SUITE_TESTS))$$'
+COMPILED    = $(foreach suite,$(1),$(suite)/$(notdir $(suite)).test)
+WITH_SPECS  = $(GINKGOFLAGS) $(COMPILED) -- -test.run '^($(SUITE_TESTS))$$'
 RUN_SPECS   = $(call GINKGO,$(if $(PACKAGES),--procs=$(PACKAGES),-p)) --output-dir=bin/reports --junit-report=specs.xml $(call WITH_SPECS,$(SPECS))
 RUN_SCENARIOS = $(SCENARIO) --output-dir=bin/reports --junit-report=scenarios.xml $(call WITH_SPECS,$(SCENARIOS))
 
@@ -30,15 +32,17 @@ RUN_SCENARIOS = $(SCENARIO) --output-dir=bin/reports --junit-report=scenarios.xm
 CPUS     := $(or $(PACKAGES),$(GOMAXPROCS),$(shell getconf _NPROCESSORS_ONLN))
 SCENARIO  = $(call GINKGO,--procs=$(shell n=$$((4 * $(CPUS))); echo $$((n < 32 ? n : 32))))
 
-# What is tested: everything, or the packages in SUITE.
+# What is tested: everything, or the packages that SUITE names, as go test names them.
 SUITE  ?=
-TESTED  = $(or $(SUITE),$(LONGEST) ./...)
-SPECS   = $(if $(SUITE),$(filter $(SUITE),$(SUITES)),$(SUITES))
-PLAYED  = $(if $(SUITE),$(filter $(SUITE),$(SCENARIOS)),$(SCENARIOS))
+NAMED   = $(patsubst %/,%,$(SUITE))
+MATCHED = $(or $(foreach name,$(NAMED),$(if $(filter %/...,$(name)),$(name:/...=) $(name:/...=/%),$(name))),%)
+TESTED  = $(or $(NAMED),$(LONGEST) ./...)
+SPECS   = $(filter $(MATCHED),$(SUITES))
+PLAYED  = $(filter $(MATCHED),$(SCENARIOS))
 
 # Go tests by gotestsum. Without specs their output goes to the terminal.
 RUN_GO = TRELLIS_SPECS=skip $(TOOL) gotestsum --format pkgname-and-test-fails --hide-summary skipped --junitfile bin/reports/tests.xml --raw-command -- hack/gotest.sh \
-	-timeout 60m -vet=off $(if $(PACKAGES),-p $(PACKAGES)) $(GOTESTFLAGS) $(TESTED)
+	-json -timeout 60m -vet=off $(if $(PACKAGES),-p $(PACKAGES)) $(GOTESTFLAGS) $(TESTED)
 
 # Tests with the control plane. Go tests and then the scenarios run alongside the specs, since specs and scenarios wait more than they compute; their output
 # follows that of the specs. With PACKAGES=1 all run one after the other. At the end there is a line for each kind. TRELLIS_TESTS chooses the tier.
@@ -62,7 +66,8 @@ test: control-plane compile-tests ## The core tier: unit, property, golden and d
 	@$(MAKE) --no-print-directory not-run
 
 # Properties draw the same cases in every make test, and others in every make test-all. The seed repeats a run.
-SEED ?= $(shell date +%s)
+SEED ?=
+SEED := $(or $(SEED),$(shell date +%s))
 
 .PHONY: test-all
 test-all: control-plane compile-tests ## Every test that needs Go alone: also all scenarios, crashes, lives, manifests, the chart, README, demo, bench, release, dashboards
@@ -94,4 +99,4 @@ round:
 compile-tests: control-plane
 	@$(TOOL) gotestsum --version > /dev/null
 	@$(TOOL) ginkgo version > /dev/null
-	@for module in . $(MODULES); do go -C $$module list -export -test ./... > /dev/null || exit 1; done
+	@GOGC=$(GARBAGE) hack/gotest.sh -c -vet=off $(GOTESTFLAGS) $(TESTED)
