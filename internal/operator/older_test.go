@@ -12,7 +12,6 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/trellis-k8s/trellis/test/testutil/apiserver"
 	"github.com/trellis-k8s/trellis/test/testutil/graphs"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
@@ -27,7 +26,7 @@ var _ = Describe("An operator on a cluster that serves no ResourceClaims", Order
 	DescribeTable("creates the pods of a graph", func(ctx SpecContext, watched func(namespace string) []string) {
 		admin, err := client.New(config, client.Options{Scheme: NewScheme()})
 		Expect(err).NotTo(HaveOccurred())
-		namespace := apiserver.Namespace(GinkgoTB(), admin)
+		namespace := suite.Namespace(admin)
 		b := newBareOn(ctx, config, client.New, func(o *Options) { o.WatchNamespaces = watched(namespace) })
 		b.hosts(1)
 		dgd := deployment(namespace, graphs.Components{"Worker": graphs.Worker(1, 1, 1, "")})

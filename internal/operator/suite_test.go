@@ -85,7 +85,7 @@ func writeBoundless(dir string) error {
 // newNamespace makes a namespace for a spec. After the spec it is empty: the next operator finds nothing to do there.
 func newNamespace(c client.Client) string {
 	GinkgoHelper()
-	name := apiserver.Namespace(GinkgoTB(), c)
+	name := suite.Namespace(c)
 	DeferCleanup(func(ctx SpecContext) {
 		for _, kind := range []client.Object{
 			&nvidiav1alpha1.DynamoGraphDeployment{}, &nvidiav1alpha1.DynamoGraphDeploymentScalingAdapter{}, &trellisv1alpha1.ScalingGroup{},

@@ -14,14 +14,13 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/render"
-	"github.com/trellis-k8s/trellis/test/testutil/apiserver"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
 var _ = Describe("A child of a deployment", func() {
 	// On a real API server, which keeps account of who owns which field.
 	It("is created without a look, applied when it differs, also in what is wanted no longer, and left alone when it is another's", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
-		namespace := apiserver.Namespace(GinkgoTB(), api)
+		namespace := suite.Namespace(api)
 		dgd := &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "llm", UID: "1b9c0b4e-0b1a-4e0e-9f0a-0d8f0a7f0001"}}
 		child := func(name string, port int32, metadata map[string]string) *corev1.Service {
 			return &corev1.Service{

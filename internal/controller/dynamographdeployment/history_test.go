@@ -22,7 +22,6 @@ import (
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
 	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/rollout"
-	"github.com/trellis-k8s/trellis/test/testutil/apiserver"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
@@ -245,7 +244,7 @@ func TestAbortedUpdate(t *testing.T) {
 var _ = Describe("The history of a deployment", func() {
 	It("keeps the last five generations, and those that run or are wanted", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
 		dgd := &nvidiav1beta1.DynamoGraphDeployment{}
-		dgd.Namespace, dgd.Name, dgd.UID = apiserver.Namespace(GinkgoTB(), api), "llm", types.UID("1b9c0b4e-0b1a-4e0e-9f0a-0d8f0a7f0001")
+		dgd.Namespace, dgd.Name, dgd.UID = suite.Namespace(api), "llm", types.UID("1b9c0b4e-0b1a-4e0e-9f0a-0d8f0a7f0001")
 		dgd.Spec.Components = []nvidiav1beta1.ComponentSpec{{Name: "decode", Type: nvidiav1beta1.ComponentTypeDecode}}
 		r := &Reconciler{Client: api, Live: api}
 		o := observed{dgd: dgd, groups: map[string]*trellisv1alpha1.ScalingGroup{}}

@@ -22,7 +22,6 @@ import (
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/provider"
 	"github.com/trellis-k8s/trellis/internal/render"
-	"github.com/trellis-k8s/trellis/test/testutil/apiserver"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
@@ -32,7 +31,7 @@ const components = 25
 // A deployment with the most components, each with more replicas than are listed: its status is stored, and a condition describes what it leaves out.
 var _ = Describe("The status of a deployment at the maximum", func() {
 	DescribeTable("is stored and tells what it leaves out, with", func(ctx SpecContext, domain string, listed int) {
-		dgd := &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: apiserver.Namespace(GinkgoTB(), api), Name: "g"}}
+		dgd := &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: suite.Namespace(api), Name: "g"}}
 		o := observed{groups: map[string]*trellisv1alpha1.ScalingGroup{}, result: gang.Result{Wanted: 400 * components, Placed: 400 * components, Score: 1}, judged: true}
 		o.provider = providerView{ProviderChoice: render.ProviderChoice{Name: "Gates"}, state: provider.Ready()}
 		wanted := &render.Graph{}

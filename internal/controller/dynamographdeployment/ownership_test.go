@@ -22,7 +22,6 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/controller/adoption"
 	"github.com/trellis-k8s/trellis/internal/render"
-	"github.com/trellis-k8s/trellis/test/testutil/apiserver"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
@@ -132,7 +131,7 @@ func (s stale) List(_ context.Context, list client.ObjectList, _ ...client.ListO
 
 var _ = Describe("An object that another controller takes", func() {
 	newDeployment := func(ctx SpecContext) *nvidiav1beta1.DynamoGraphDeployment {
-		dgd := &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: apiserver.Namespace(GinkgoTB(), api), Name: "llm"}}
+		dgd := &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: suite.Namespace(api), Name: "llm"}}
 		dgd.Spec.Components = []nvidiav1beta1.ComponentSpec{{Name: "Worker"}}
 		Expect(api.Create(ctx, dgd)).To(Succeed())
 		return dgd

@@ -32,7 +32,6 @@ import (
 	podgroup "github.com/trellis-k8s/trellis/internal/provider/podgroup/placer"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
 	"github.com/trellis-k8s/trellis/internal/render"
-	"github.com/trellis-k8s/trellis/test/testutil/apiserver"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
@@ -52,7 +51,7 @@ func newServer(ctx context.Context) *server {
 	}
 	direct, err := client.New(shared, client.Options{Scheme: scheme})
 	Expect(err).NotTo(HaveOccurred())
-	ns := apiserver.Namespace(GinkgoTB(), direct)
+	ns := suite.Namespace(direct)
 	cl, err := cluster.New(shared, func(o *cluster.Options) {
 		o.Scheme, o.Cache.DefaultNamespaces = scheme, map[string]cache.Config{ns: {}}
 	})

@@ -168,10 +168,10 @@ var _ = Describe("DynamoGraphDeployment", func() {
 			_, err := create(ctx, deployments, obj, metav1.DryRunAll)
 			Expect(err).To(refusal{"spec.services.Worker.resources." + side + "." + field, "should match"})
 		},
-			Entry(nil, "cpu", "cpu: abc"),
-			Entry(nil, "memory", "memory: 16GB"),
-			Entry(nil, "gpu", "gpu: eight"),
-			Entry(nil, "custom.rdma/ib", "custom: {rdma/ib: abc}"),
+			Entry(nil, SpecTimeout(suite.Timeout()), "cpu", "cpu: abc"),
+			Entry(nil, SpecTimeout(suite.Timeout()), "memory", "memory: 16GB"),
+			Entry(nil, SpecTimeout(suite.Timeout()), "gpu", "gpu: eight"),
+			Entry(nil, SpecTimeout(suite.Timeout()), "custom.rdma/ib", "custom: {rdma/ib: abc}"),
 			EntryDescription("%[1]s"),
 		)
 	}

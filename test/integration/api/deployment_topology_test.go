@@ -75,7 +75,7 @@ var _ = Describe("The topology constraint of a DynamoGraphDeployment", func() {
 	}))
 
 	// It could be changed in two steps that are each harmless, were it not for the set of components.
-	It("cannot be changed by removing a service and adding it again", func(ctx SpecContext) {
+	It("cannot be changed by removing a service and adding it again", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
 		mustCreate(ctx, deployments, object(graph, packed, named()))
 
 		_, err := patch(ctx, deployments, namespace, `spec: {services: {Worker: null}}`)

@@ -53,7 +53,7 @@ var _ = Describe("A manifest of v1alpha1", func() {
 		Expect(err).NotTo(HaveOccurred())
 	}, suite.Entries(manifests("")))
 
-	It("is stored with the defaults of what it leaves out", func(ctx SpecContext) {
+	It("is stored with the defaults of what it leaves out", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
 		obj := manifests("")["least.yaml/least"]
 		mustCreate(ctx, deployments, withoutRestart(obj))
 		created, err := objectsOf(deployments).Apply(ctx, obj.GetName(), obj, metav1.ApplyOptions{FieldManager: "test", Force: true})
@@ -71,7 +71,7 @@ services:
 	})
 
 	// The API server drops nulls from custom resources.
-	It("keeps a service with nothing behind its name", func(ctx SpecContext) {
+	It("keeps a service with nothing behind its name", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
 		obj := object(graph, named())
 		obj.Object["spec"].(map[string]any)["services"].(map[string]any)["Planner"] = nil
 		created, err := create(ctx, deployments, obj, metav1.DryRunAll)

@@ -40,7 +40,7 @@ spec:
 `
 
 var _ = Describe("An object older than a rule", func() {
-	It("can be labelled, scaled, reported on and deleted; only what is wrong cannot be rewritten", func(ctx SpecContext) {
+	It("can be labelled, scaled, reported on and deleted; only what is wrong cannot be rewritten", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
 		ratchet := schema.GroupVersionResource{Group: "ratchet.example.com", Version: "v1alpha1", Resource: "dynamographdeployments"}
 		objects := client.Resource(ratchet).Namespace(namespace)
 		storeOlder(ctx, alphaOnly(readDefinition("nvidia.com_dynamographdeployments.yaml",

@@ -38,7 +38,7 @@ var _ = Describe("spec.restart of a DynamoGraphDeployment", func() {
 		"restart with one missing":     {change: restart(`{order: [Worker]}`), want: refusal{"spec.restart.strategy.order", "must have the same number of unique services as the deployment"}},
 	}))
 
-	It("is refused on create, in both versions", func(ctx SpecContext) {
+	It("is refused on create, in both versions", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
 		refused := refusal{"spec.restart", "spec.restart must be unset on create; set spec.restart.id after creation to request a restart: apply the object without it, then set it"}
 		_, err := create(ctx, deployments, object(graph, named(), `spec: {restart: {id: "1"}}`), metav1.DryRunAll)
 		Expect(err).To(refused)
@@ -47,7 +47,7 @@ var _ = Describe("spec.restart of a DynamoGraphDeployment", func() {
 		Expect(err).To(refused)
 	})
 
-	It("is accepted when an object that is there is applied, with the same request and with another one", func(ctx SpecContext) {
+	It("is accepted when an object that is there is applied, with the same request and with another one", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
 		mustCreate(ctx, deployments, object(graph, named()))
 		for _, id := range []string{"1", "1", "2"} {
 			restart := `spec: {restart: {id: "` + id + `"}}`

@@ -53,7 +53,7 @@ var _ = Describe("DynamoGraphDeploymentScalingAdapter", func() {
 	}))
 
 	// What kubectl scale, a HorizontalPodAutoscaler, KEDA and the Dynamo planner go through.
-	It("is scaled by its subresource scale", func(ctx SpecContext) {
+	It("is scaled by its subresource scale", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
 		name := strings.Repeat("d", 63) + "-" + strings.Repeat("s", 63)
 		mustCreate(ctx, adapters, object(scalingAdapter, "metadata: {name: "+name+"}"))
 		numbers := func(scale *unstructured.Unstructured) [2]int64 {

@@ -96,13 +96,13 @@ var _ = Describe("ScalingGroup", func() {
 		"levels, no name": {patch: `spec: {topology: {profile: null}}`, want: refusal{"spec.topology.profile", "Required value"}},
 	}))
 
-	It("keeps one place per replica", func(ctx SpecContext) {
+	It("keeps one place per replica", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
 		mustCreate(ctx, groups, object(group, named()))
 		_, err := patch(ctx, groups, namespace, `status: {placements: [{replica: 0, domain: a}, {replica: 0, domain: b}]}`, "status")
 		Expect(err).To(refusal{"status.placements[1]", "Duplicate value"})
 	})
 
-	It("has a scale that counts its pods, and that no one can scale by, whatever their rights", func(ctx SpecContext) {
+	It("has a scale that counts its pods, and that no one can scale by, whatever their rights", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
 		base := mustCreate(ctx, groups, object(group, named(),
 			`spec: {pods: 8, roles: [{name: leader, count: 1, template: {}}, {name: worker, count: 3, template: {}}]}`))
 		mustPatch(ctx, groups, namespace, `status: {pods: 5, selector: "a=b"}`, "status")

@@ -157,8 +157,8 @@ var _ = Describe("kubectl get", func() {
 		printed = printedLines(table, printers.PrintOptions{Wide: true})
 		Expect(strings.Fields(printed[0])).To(Equal(strings.Fields(wide)))
 	},
-		Entry("in v1alpha1", "v1alpha1", "NAME READY STATE SERVICES DOMAIN AGE", "NAME READY STATE SERVICES DOMAIN AGE REASON MESSAGE PROVIDER"),
-		Entry("in v1beta1", "v1beta1", "NAME READY STATE COMPONENTS DOMAIN AGE", "NAME READY STATE COMPONENTS DOMAIN AGE REASON MESSAGE PROVIDER"),
+		Entry("in v1alpha1", SpecTimeout(suite.Timeout()), "v1alpha1", "NAME READY STATE SERVICES DOMAIN AGE", "NAME READY STATE SERVICES DOMAIN AGE REASON MESSAGE PROVIDER"),
+		Entry("in v1beta1", SpecTimeout(suite.Timeout()), "v1beta1", "NAME READY STATE COMPONENTS DOMAIN AGE", "NAME READY STATE COMPONENTS DOMAIN AGE REASON MESSAGE PROVIDER"),
 	)
 })
 

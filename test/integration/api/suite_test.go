@@ -94,5 +94,5 @@ var _ = SynchronizedAfterSuite(func() {}, func() {
 var namespace string
 
 var _ = BeforeEach(func() {
-	namespace = apiserver.Namespace(GinkgoTB(), admin)
+	namespace = suite.Namespace(admin)
 })

@@ -13,20 +13,17 @@ package suite
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
 	"github.com/onsi/ginkgo/v2"
-	"github.com/onsi/ginkgo/v2/types"
 	"github.com/onsi/gomega"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/trellis-k8s/trellis/test/testutil/patience"
 	"github.com/trellis-k8s/trellis/test/testutil/tier"
 )
 
@@ -54,26 +51,12 @@ const (
 	OnlyCore Filter = "core"
 )
 
-// Variables of the environment.
-const (
-	// patienceVariable is a factor of Patience, for slow or busy machines.
-	patienceVariable = "TRELLIS_TEST_PATIENCE"
-	// specsVariable is "skip" where go test leaves the specs to ginkgo, and runs the other tests of their packages.
-	specsVariable = "TRELLIS_SPECS"
-	// reportsVariable is a directory for JUnit reports, one for each suite.
-	reportsVariable = "TRELLIS_TEST_REPORTS"
-)
+// specsVariable of the environment is "skip" where go test leaves the specs to ginkgo, and runs the other tests of their packages.
+const specsVariable = "TRELLIS_SPECS"
 
 // Patience is how long a wait for an event may take before it fails the spec. It bounds specs that hang and is no measure of speed: no
 // spec may pass or fail by how fast the machine is.
-func Patience() time.Duration {
-	const patience = 5 * time.Minute
-	factor, err := strconv.ParseFloat(cmp.Or(os.Getenv(patienceVariable), "1"), 64)
-	if err != nil || factor <= 0 {
-		panic(fmt.Sprintf("%s=%s: want a positive number", patienceVariable, os.Getenv(patienceVariable)))
-	}
-	return time.Duration(factor * float64(patience))
-}
+func Patience() time.Duration { return patience.Limit() }
 
 // Timeout of a spec: SpecTimeout(suite.Timeout()). A spec waits for several events one after the other.
 func Timeout() time.Duration { return 4 * Patience() }
@@ -96,14 +79,7 @@ func Run(t *testing.T, name string, core Filter) {
 	}
 	config.Timeout = max(config.Timeout, 6*time.Hour) // go test and ginkgo bound the process
 	config.PollProgressAfter = cmp.Or(config.PollProgressAfter, Patience()/2)
-	report(&reporter, name)
 	ginkgo.RunSpecs(t, name, config, reporter)
-}
-
-func report(reporter *types.ReporterConfig, name string) {
-	if dir := os.Getenv(reportsVariable); dir != "" && reporter.JUnitReport == "" {
-		reporter.JUnitReport = filepath.Join(dir, name+".xml")
-	}
 }
 
 // Entries are the cases of a table by name, in the order of names, for DescribeTable. The body takes the case.

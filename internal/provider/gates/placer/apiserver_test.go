@@ -13,13 +13,12 @@ import (
 
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/render"
-	"github.com/trellis-k8s/trellis/test/testutil/apiserver"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
 var _ = Describe("A release", Label("gates"), func() {
 	It("adds its own entry to the managed fields of a pod, and keeps those of others", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
-		namespace := apiserver.Namespace(GinkgoTB(), api)
+		namespace := suite.Namespace(api)
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "p"}, Spec: corev1.PodSpec{
 			SchedulingGates: []corev1.PodSchedulingGate{{Name: render.PlacementGate}, {Name: "example.com/quota"}},
 			Containers:      []corev1.Container{{Name: "main", Image: "example.com/x:1"}},
