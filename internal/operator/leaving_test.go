@@ -31,6 +31,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/webhook"
 	"github.com/trellis-k8s/trellis/internal/webhook/convert"
 	"github.com/trellis-k8s/trellis/test/testutil/graphs"
+	"github.com/trellis-k8s/trellis/test/testutil/ports"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
@@ -94,17 +95,12 @@ func (r *rolling) certify(host string) []byte {
 // next starts a replica, leads the component to it, and ends the one before.
 func (r *rolling) next(linger time.Duration) {
 	GinkgoHelper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := ports.Free()
 	Expect(err).NotTo(HaveOccurred())
-	address := listener.Addr().String()
-	Expect(listener.Close()).To(Succeed())
-	_, port, err := net.SplitHostPort(address)
-	Expect(err).NotTo(HaveOccurred())
-	number, err := net.LookupPort("tcp", port)
-	Expect(err).NotTo(HaveOccurred())
+	address := fmt.Sprintf("127.0.0.1:%d", port)
 	own, err := ctrl.NewManager(r.config, ctrl.Options{
 		Scheme: NewScheme(), Metrics: metricsserver.Options{BindAddress: "0"},
-		WebhookServer: webhookserver.NewServer(webhookserver.Options{Host: "127.0.0.1", Port: number, TLSOpts: []func(*tls.Config){func(c *tls.Config) {
+		WebhookServer: webhookserver.NewServer(webhookserver.Options{Host: "127.0.0.1", Port: port, TLSOpts: []func(*tls.Config){func(c *tls.Config) {
 			c.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &r.certificate, nil }
 		}}}),
 	})
@@ -177,7 +173,9 @@ var _ = Describe("One replica after the other that is replaced", func() {
 			})
 		}
 		for range 4 {
+			before := reads.Load()
 			r.next(linger)
+			Eventually(ctx, reads.Load).Should(BeNumerically(">", before+readsPerSecond), "reads during and after a replacement")
 		}
 		close(stop)
 		readers.Wait()

@@ -6,7 +6,6 @@ package operator
 import (
 	"context"
 	"fmt"
-	"net"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -24,15 +23,16 @@ import (
 
 	"github.com/trellis-k8s/trellis/internal/podlimit"
 	"github.com/trellis-k8s/trellis/test/testutil/apiserver"
+	"github.com/trellis-k8s/trellis/test/testutil/ports"
 )
 
 const (
 	ownNamespace   = "trellis-system"
 	webhookService = "trellis-webhook-service"
 	// webhookTimeout in seconds, shorter than in production.
-	webhookTimeout = 3
+	webhookTimeout = 10
 	// stuckAfter is when the operator ends a connection on which nothing gets on.
-	stuckAfter = time.Second
+	stuckAfter = 5 * time.Second
 )
 
 // served is bare with the webhooks and the conversion of config/, which the API server calls through a proxy each.
@@ -53,10 +53,8 @@ func newServed(ctx context.Context) *served {
 	config.QPS = -1
 	c, err := client.NewWithWatch(config, client.Options{Scheme: NewScheme()})
 	Expect(err).NotTo(HaveOccurred())
-	free, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := ports.Free()
 	Expect(err).NotTo(HaveOccurred())
-	port := free.Addr().(*net.TCPAddr).Port
-	Expect(free.Close()).To(Succeed())
 	s := &served{bare: &bare{ctx: ctx, config: config, c: c, newClient: client.New}, c: c, direct: fmt.Sprintf("127.0.0.1:%d", port)}
 	s.admission, s.conversion = newProxy(s.direct), newProxy(s.direct)
 	s.install()

@@ -8,7 +8,6 @@ import (
 	"crypto/tls"
 	"fmt"
 	"maps"
-	"net"
 	"net/http"
 	"slices"
 	"time"
@@ -26,6 +25,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/webhook/convert"
 	"github.com/trellis-k8s/trellis/test/rights"
+	"github.com/trellis-k8s/trellis/test/testutil/ports"
 )
 
 // scalingUser is the user that carries the numbers of scaling adapters.
@@ -42,7 +42,7 @@ type replica struct {
 }
 
 func newReplica(name string, config *rest.Config, scheme *runtime.Scheme, certDir string, port int) (*replica, error) {
-	probePort, err := freePort()
+	probePort, err := ports.Free()
 	if err != nil {
 		return nil, err
 	}
@@ -96,12 +96,4 @@ func (r *replica) readiness() int {
 	}
 	_ = response.Body.Close()
 	return response.StatusCode
-}
-
-func freePort() (int, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	return listener.Addr().(*net.TCPAddr).Port, listener.Close()
 }
