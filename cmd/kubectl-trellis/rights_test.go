@@ -42,6 +42,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
 	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/test/testutil/apiserver"
+	"github.com/trellis-k8s/trellis/test/testutil/patience"
 )
 
 // cluster is a real API server with a few objects, behind a proxy that notes what is asked.
@@ -116,7 +117,7 @@ func impersonating(t *testing.T, config *rest.Config, scheme *runtime.Scheme) cl
 // authorized waits until the API server's authorizer has seen the role, or that it is gone: it watches.
 func authorized(t *testing.T, planner client.Client, answer func(error) bool) {
 	t.Helper()
-	if err := wait.PollUntilContextTimeout(context.Background(), 20*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+	if err := wait.PollUntilContextTimeout(context.Background(), 20*time.Millisecond, patience.Limit(), true, func(ctx context.Context) (bool, error) {
 		return answer(planner.List(ctx, &trellisv1alpha1.ScalingGroupList{})), nil
 	}); err != nil {
 		t.Fatal(err)
@@ -299,10 +300,10 @@ func TestPlannerRole(t *testing.T) {
 	}
 }
 
-// follow runs commands that do not end until all rights have been used, or for a minute.
+// follow runs commands that do not end until all rights have been used, or for patience.Limit.
 func (c *cluster) follow(t *testing.T, want sets.Set[string], commands ...[]string) {
 	t.Helper()
-	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	ctx, stop := context.WithTimeout(t.Context(), patience.Limit())
 	var running sync.WaitGroup
 	for _, args := range commands {
 		running.Go(func() { _, _, _ = c.run(ctx, args...) })

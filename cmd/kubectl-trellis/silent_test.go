@@ -23,6 +23,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli"
 	"github.com/trellis-k8s/trellis/internal/cli/live"
 	"github.com/trellis-k8s/trellis/internal/cli/text"
+	"github.com/trellis-k8s/trellis/test/testutil/patience"
 )
 
 // reading are the commands that report what the operator wrote.
@@ -159,7 +160,7 @@ func (c *cluster) bind(t *testing.T, admin client.Client, role, user string) {
 		ObjectMeta: metav1.ObjectMeta{Name: user}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
 		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
 	})
-	if err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+	if err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, patience.Limit(), true, func(ctx context.Context) (bool, error) {
 		_, _, err := c.run(ctx, "queue", "--as", user, "--kubeconfig", c.kubeconfig)
 		return err == nil, nil
 	}); err != nil {

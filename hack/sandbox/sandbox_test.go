@@ -21,6 +21,7 @@ import (
 
 	"github.com/trellis-k8s/trellis/hack/sandbox/proc"
 	"github.com/trellis-k8s/trellis/hack/sandbox/progress"
+	"github.com/trellis-k8s/trellis/test/testutil/patience"
 	"github.com/trellis-k8s/trellis/test/testutil/simulated"
 )
 
@@ -79,7 +80,7 @@ func mustContain(t *testing.T, err error, parts ...string) {
 // eventually waits for something in the cluster.
 func eventually(t *testing.T, what string, check func(ctx context.Context) (bool, error)) {
 	t.Helper()
-	if err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 20*time.Second, true, check); err != nil {
+	if err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, patience.Limit(), true, check); err != nil {
 		t.Fatalf("waiting until %s: %v", what, err)
 	}
 }

@@ -5,7 +5,6 @@ package frontend
 
 import (
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -17,6 +16,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/trellis-k8s/trellis/test/testutil/patience"
+	"github.com/trellis-k8s/trellis/test/testutil/ports"
 )
 
 const healthy = `{"status":"healthy","instances":[
@@ -68,7 +70,7 @@ func TestAnswers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(c.handler)
 			t.Cleanup(server.CloseClientConnections)
-			a := &Asker{}
+			a := &Asker{Timeout: patience.Limit()}
 			if strings.Contains(c.want.Failure, "time-out") {
 				a.Timeout = 50 * time.Millisecond
 			}
@@ -80,13 +82,12 @@ func TestAnswers(t *testing.T) {
 }
 
 func TestUnreachable(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := ports.Free()
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := listener.Addr().String()
-	_ = listener.Close()
-	got := answered(t, &Asker{}, Frontend{"f", "http://" + address + "/health"}).Failure
+	address := fmt.Sprintf("127.0.0.1:%d", port)
+	got := answered(t, &Asker{Timeout: patience.Limit()}, Frontend{"f", "http://" + address + "/health"}).Failure
 	if !strings.HasPrefix(got, "does not answer: dial tcp "+address) || !strings.Contains(got, "refused") {
 		t.Errorf("got %q", got)
 	}
@@ -100,7 +101,7 @@ func TestAsk(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	var clock atomic.Int64
-	a := &Asker{Now: func() time.Time { return time.Unix(clock.Load(), 0) }}
+	a := &Asker{Timeout: patience.Limit(), Now: func() time.Time { return time.Unix(clock.Load(), 0) }}
 	clock.Store(1000)
 	f := Frontend{"f", server.URL}
 	for range 10 {
@@ -142,7 +143,7 @@ func TestManyFrontends(t *testing.T) {
 		_, _ = w.Write([]byte(healthy))
 	}))
 	t.Cleanup(server.Close)
-	a := &Asker{Timeout: time.Minute}
+	a := &Asker{Timeout: patience.Limit()}
 	var all []Frontend
 	for i := range 3 * atOnce {
 		all = append(all, Frontend{types.UID(fmt.Sprint(i)), server.URL})

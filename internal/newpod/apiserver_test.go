@@ -25,6 +25,7 @@ import (
 
 	"github.com/trellis-k8s/trellis/internal/topology"
 	"github.com/trellis-k8s/trellis/test/testutil/apiserver"
+	"github.com/trellis-k8s/trellis/test/testutil/patience"
 )
 
 var shared = &apiserver.Shared{Prepare: func(*rest.Config) error { return nil }}
@@ -154,7 +155,7 @@ func TestAdmitLikeTheAPIServer(t *testing.T) {
 			err := c.Create(ctx, pod, client.DryRunAll)
 			return err != nil && apierrors.IsForbidden(err) || len(pod.Spec.Containers[0].Resources.Requests)+len(pod.Spec.Containers[0].Resources.Limits) > 0, nil
 		}
-		if err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, 3*time.Minute, true, seen); err != nil {
+		if err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, patience.Limit(), true, seen); err != nil {
 			t.Fatalf("the LimitRange of %s has no effect: %v", namespace, err)
 		}
 	}

@@ -56,8 +56,18 @@ func (e environment) convertBy(ctx context.Context, server conversion.Address) e
 	return nil
 }
 
+// restoredOnFailure starts the operator again when the spec fails that stops it: others may share the sandbox.
+func (e environment) restoredOnFailure() {
+	DeferOnFailure(func(ctx SpecContext) {
+		if err := e.cluster.StartManager(ctx, sandbox.ManagerOptions{}); err != nil { // or it runs
+			AddReportEntry("starting the operator again", err.Error(), ReportEntryVisibilityFailureOrVerbose)
+		}
+	}, NodeTimeout(suite.Patience()))
+}
+
 func (e environment) stopOperator(ctx context.Context) {
 	GinkgoHelper()
+	e.restoredOnFailure()
 	Expect(e.cluster.StopManager(ctx, sandbox.DefaultManager)).To(Succeed())
 }
 
@@ -118,6 +128,7 @@ var _ = Describe("The operator", func() {
 	It("is killed again and again while graphs are placed, and places all of them", suite.Core, Serial, func(ctx SpecContext) {
 		e := shared.open(ctx)
 		w := e.newWorld(ctx, "killed", racks(4, 8, "a/r0", "a/r1", "b/r0")...)
+		e.restoredOnFailure()
 		for _, name := range []string{"one", "two", "three"} {
 			w.create(w.graphOf(name, "zone", services{"Worker": worker(1, 2, 8, "rack"), "Frontend": frontend(1)}))
 			Expect(e.cluster.KillManager(ctx, sandbox.DefaultManager)).To(Succeed())

@@ -139,7 +139,7 @@ var _ = Describe("A manifest of Dynamo 1.5 with roles", func() {
 		watcher.stop()
 		Expect(watcher.seen).To(HaveLen(3), "the generations that there were")
 	},
-		Entry("by a manager of each version", SpecTimeout(suite.Timeout()), "both-versions",
+		Entry("by a manager of each version", suite.Core, SpecTimeout(suite.Timeout()), "both-versions",
 			map[string]string{"v1alpha1": "former", "v1beta1": "current"}),
 		Entry("by one manager", SpecTimeout(suite.Timeout()), "both-versions-one",
 			map[string]string{"v1alpha1": "one", "v1beta1": "one"}),

@@ -41,7 +41,8 @@ var _ = Describe("An operator that starts where nothing changes any more", func(
 		e := newEnvironment(of(ctx), name, func(o *sandbox.Options) { o.Audit, o.Provider = true, provider })
 		w := e.newWorld(ctx, name, racks(2, 8, "a/r0", "a/r1", "b/r0")...)
 		w.everyKind()
-		w.until("nothing is written any more", w.unwritten(10*time.Second))
+		w.until("the operator has looked at everything", w.lookedAt)
+		w.until("nothing is written any more", w.unwritten(later))
 		before, hooks := len(w.written()), w.hookVersions()
 
 		e.stopOperator(ctx)

@@ -44,7 +44,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/trellis-k8s/trellis/hack/sandbox"
@@ -135,15 +134,15 @@ func key(ns, name string) types.NamespacedName {
 }
 
 // patiently repeats a read that the API server did not answer: on a busy machine it resets a stream now and then. What it answers counts.
-func patiently(do func() error) error {
-	return retry.OnError(retry.DefaultBackoff, func(err error) bool {
-		return apierrors.ReasonForError(err) == metav1.StatusReasonUnknown && !errors.Is(err, context.Canceled)
-	}, do)
+func patiently(ctx context.Context, do func() error) error {
+	return repeat(ctx, func(err error) bool {
+		return err != nil && apierrors.ReasonForError(err) == metav1.StatusReasonUnknown && !errors.Is(err, context.Canceled)
+	}, nil, do)
 }
 
 func get[T client.Object](w *world, o T, ns, name string) T {
 	w.t.Helper()
-	if err := patiently(func() error { return w.c.Get(w.t.Context(), key(ns, name), o) }); err != nil {
+	if err := patiently(w.t.Context(), func() error { return w.c.Get(w.t.Context(), key(ns, name), o) }); err != nil {
 		w.t.Fatalf("getting %T %s/%s: %v", o, ns, name, err)
 	}
 	return o
@@ -151,7 +150,7 @@ func get[T client.Object](w *world, o T, ns, name string) T {
 
 func list[T client.ObjectList](w *world, l T) T {
 	w.t.Helper()
-	if err := patiently(func() error { return w.c.List(w.t.Context(), l, client.InNamespace(w.name)) }); err != nil {
+	if err := patiently(w.t.Context(), func() error { return w.c.List(w.t.Context(), l, client.InNamespace(w.name)) }); err != nil {
 		w.t.Fatalf("listing %T: %v", l, err)
 	}
 	return l

@@ -26,8 +26,11 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	webhookserver "sigs.k8s.io/controller-runtime/pkg/webhook"
@@ -115,6 +118,7 @@ func admit(ctx context.Context, config *rest.Config, at *envtest.WebhookInstallO
 		defer close(stopped)
 		Expect(mgr.Start(running)).To(Succeed())
 	}()
+	patiently(ctx, config)
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(at.LocalServingCAData)
 	dialer := &tls.Dialer{Config: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS13}}
@@ -125,6 +129,27 @@ func admit(ctx context.Context, config *rest.Config, at *envtest.WebhookInstallO
 		}
 		return connection.Close()
 	}).Should(Succeed(), "the webhooks accept connections")
+}
+
+// patiently gives the webhooks the longest time that an API server takes: how fast the machine is decides nothing.
+func patiently(ctx context.Context, config *rest.Config) {
+	admin, err := client.New(config, client.Options{})
+	Expect(err).NotTo(HaveOccurred())
+	mutating, validating := &admissionv1.MutatingWebhookConfigurationList{}, &admissionv1.ValidatingWebhookConfigurationList{}
+	Expect(admin.List(ctx, mutating)).To(Succeed())
+	Expect(admin.List(ctx, validating)).To(Succeed())
+	for i := range mutating.Items {
+		for j := range mutating.Items[i].Webhooks {
+			mutating.Items[i].Webhooks[j].TimeoutSeconds = ptr.To[int32](30)
+		}
+		Expect(admin.Update(ctx, &mutating.Items[i])).To(Succeed())
+	}
+	for i := range validating.Items {
+		for j := range validating.Items[i].Webhooks {
+			validating.Items[i].Webhooks[j].TimeoutSeconds = ptr.To[int32](30)
+		}
+		Expect(admin.Update(ctx, &validating.Items[i])).To(Succeed())
+	}
 }
 
 // createTopologies creates those that deployments name.

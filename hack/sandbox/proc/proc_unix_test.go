@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/trellis-k8s/trellis/test/testutil/patience"
 )
 
 // What this program inherited, a lock or the pipe of whoever waits for it, does not live on in the programs it starts.
@@ -30,7 +32,7 @@ func TestInheritedFilesStayBehind(t *testing.T) {
 	if err := writer.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := reader.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+	if err := reader.SetReadDeadline(time.Now().Add(patience.Limit())); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := reader.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {

@@ -57,7 +57,7 @@ func (o *options) follow(ctx context.Context) error {
 	}
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	informers, changed, err := watch(ctx, config, fail)
+	informers, changed, err := watch(ctx, config, time.Minute, fail)
 	if err != nil {
 		return err
 	}
@@ -117,8 +117,10 @@ func (o *options) refresh(ctx context.Context, s *Server, c, informers client.Re
 }
 
 // watch keeps everything that a map is made of in memory, stripped as the operator keeps it, and reports changes. It ends the context by
-// fail when the user may not watch a kind, which may turn out only later.
-func watch(ctx context.Context, config *rest.Config, fail context.CancelCauseFunc) (cache.Cache, <-chan struct{}, error) {
+// fail when the user may not watch a kind, which may turn out only later. The first lists may take patience.
+func watch(ctx context.Context, config *rest.Config, patience time.Duration, fail context.CancelCauseFunc) (
+	cache.Cache, <-chan struct{}, error,
+) {
 	scheme, err := cli.NewScheme()
 	if err != nil {
 		return nil, nil, err
@@ -159,7 +161,7 @@ func watch(ctx context.Context, config *rest.Config, fail context.CancelCauseFun
 		}
 	}
 	go func() { _ = informers.Start(ctx) }() // it ends with the context, and not before
-	waiting, stop := context.WithTimeoutCause(ctx, time.Minute, errSlow)
+	waiting, stop := context.WithTimeoutCause(ctx, patience, errSlow)
 	defer stop()
 	if !informers.WaitForCacheSync(waiting) {
 		return nil, nil, context.Cause(waiting)

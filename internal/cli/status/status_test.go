@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -255,12 +256,14 @@ func TestFollow(t *testing.T) {
 		}
 	})
 	t.Run("a timeout says how far it came", func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(context.WithValue(t.Context(), stay{}, true), 50*time.Millisecond)
-		defer cancel()
-		_, err := follow(ctx, false, s["starting"])
-		if err == nil || err.Error() != "timed out: llm in team-a is not ready (pods_not_ready), placed in zone-a" {
-			t.Error(err)
-		}
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(context.WithValue(t.Context(), stay{}, true), time.Minute)
+			defer cancel()
+			_, err := follow(ctx, false, s["starting"])
+			if err == nil || err.Error() != "timed out: llm in team-a is not ready (pods_not_ready), placed in zone-a" {
+				t.Error(err)
+			}
+		})
 	})
 	t.Run("an interruption is no success", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

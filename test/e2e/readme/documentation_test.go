@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/trellis-k8s/trellis/test/testutil/patience"
 	"github.com/trellis-k8s/trellis/test/testutil/tier"
 )
 
@@ -142,7 +143,7 @@ func (r *reader) serve(command string) {
 	if err := cmd.Start(); err != nil {
 		r.Fatal(err)
 	}
-	late := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
+	late := time.AfterFunc(patience.Limit(), func() { _ = cmd.Process.Kill() })
 	defer late.Stop()
 	address, lines := "", bufio.NewScanner(says)
 	for address == "" && lines.Scan() {

@@ -9,18 +9,15 @@ import (
 	"fmt"
 	"os"
 	"testing"
-	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
-)
 
-// patience is how long a step of starting an API server may take. The machine is busy with the tests of other packages, or with building
-// them: it has taken more than the 10 seconds that envtest gives definitions to be served.
-const patience = 3 * time.Minute
+	"github.com/trellis-k8s/trellis/test/testutil/patience"
+)
 
 // Start starts the API server of an environment until the test ends, and returns a client of an administrator. Its configuration is
 // env.Config. A test without the programs fails: one that skipped would look like one that passed.
@@ -38,17 +35,18 @@ func Start(t testing.TB, env *envtest.Environment) client.Client {
 	return admin
 }
 
-// Launch starts the API server of an environment and installs its definitions. Limits of time that env does not set allow for a busy
-// machine. The caller stops env.
+// Launch starts the API server of an environment and installs its definitions. Each of its steps, and its end, may take
+// patience.Limit where env sets no time: on a busy machine it has taken more than the 10 seconds that envtest gives definitions to be
+// served. The caller stops env.
 // A suite passes env.KubeConfig on to the processes that Connect.
 func Launch(env *envtest.Environment) (*rest.Config, error) {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		return nil, errNoPrograms
 	}
-	env.ControlPlaneStartTimeout = cmp.Or(env.ControlPlaneStartTimeout, patience)
-	env.ControlPlaneStopTimeout = cmp.Or(env.ControlPlaneStopTimeout, patience)
-	env.CRDInstallOptions.MaxTime = cmp.Or(env.CRDInstallOptions.MaxTime, patience)
-	env.WebhookInstallOptions.MaxTime = cmp.Or(env.WebhookInstallOptions.MaxTime, patience)
+	env.ControlPlaneStartTimeout = cmp.Or(env.ControlPlaneStartTimeout, patience.Limit())
+	env.ControlPlaneStopTimeout = cmp.Or(env.ControlPlaneStopTimeout, patience.Limit())
+	env.CRDInstallOptions.MaxTime = cmp.Or(env.CRDInstallOptions.MaxTime, patience.Limit())
+	env.WebhookInstallOptions.MaxTime = cmp.Or(env.WebhookInstallOptions.MaxTime, patience.Limit())
 	return env.Start()
 }
 
@@ -64,6 +62,6 @@ func Connect(kubeconfig []byte) (*rest.Config, error) {
 
 // Install installs definitions, and returns when they are served.
 func Install(config *rest.Config, definitions ...*apiextensionsv1.CustomResourceDefinition) error {
-	_, err := envtest.InstallCRDs(config, envtest.CRDInstallOptions{CRDs: definitions, MaxTime: patience})
+	_, err := envtest.InstallCRDs(config, envtest.CRDInstallOptions{CRDs: definitions, MaxTime: patience.Limit()})
 	return err
 }
