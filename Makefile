@@ -39,5 +39,6 @@ control-plane: build ## Build the control plane that tests and sandboxes run (on
 .PHONY: clean
 clean: ## Remove what was built
 	@rm -rf bin dist
+	@find internal test -type l -name "*.test" -delete # links to what was in bin
 
 include make/test.mk make/long.mk make/bench.mk make/sandbox.mk make/generate.mk make/release.mk

@@ -20,8 +20,8 @@ SCENARIOS   := ./test/e2e
 SUITES      := $(filter-out $(SCENARIOS),$(patsubst %/,./%,$(sort $(dir $(SUITE_FILES)))))
 SUITE_TESTS := $(shell awk '/^func Test/ {match($$2, /^[A-Za-z0-9]+/); name = substr($$2, 1, RLENGTH)} /suite\.Run.t, / {printf "%s%s", sep, name; sep = "|"}' $(SUITE_FILES) /dev/null)
 GINKGOFLAGS ?=
-# ginkgo in some processes, on some packages. Without debug information, as go test has it, a suite links in half the time. Tests that have been compiled
-# are the programs that hack/gotest.sh left.
+# ginkgo in some processes, on some packages. Without debug information, as go test has it, a suite links in half the time. COMPILED are
+# the links to programs that hack/gotest.sh made.
 GINKGO = $(TOOL) ginkgo $(1) --ldflags='-s -w' --keep-going --require-suite --silence-skips --vet=off --timeout=24h $$(test -t 1 || echo --no-color)
 COMPILED    = $(foreach suite,$(1),$(suite)/$(notdir $(suite)).test)
 WITH_SPECS  = $(GINKGOFLAGS) $(COMPILED) -- -test.run '^($(SUITE_TESTS))$$'
@@ -32,9 +32,10 @@ RUN_SCENARIOS = $(SCENARIO) --output-dir=bin/reports --junit-report=scenarios.xm
 CPUS     := $(or $(PACKAGES),$(GOMAXPROCS),$(shell getconf _NPROCESSORS_ONLN))
 SCENARIO  = $(call GINKGO,--procs=$(shell n=$$((4 * $(CPUS))); echo $$((n < 32 ? n : 32))))
 
-# What is tested: everything, or the packages that SUITE names, as go test names them.
+# What is tested: everything, or the packages that SUITE names: ./internal/webhook, or ./internal/... with all below.
 SUITE  ?=
 NAMED   = $(patsubst %/,%,$(SUITE))
+$(if $(filter-out ./%,$(NAMED)),$(error SUITE=$(SUITE): want packages such as ./internal/webhook or ./internal/...))
 MATCHED = $(or $(foreach name,$(NAMED),$(if $(filter %/...,$(name)),$(name:/...=) $(name:/...=/%),$(name))),%)
 TESTED  = $(or $(NAMED),$(LONGEST) ./...)
 SPECS   = $(filter $(MATCHED),$(SUITES))
@@ -89,6 +90,7 @@ deflake: compile-tests ## Repeat tests in random order on a machine with no CPU 
 	done
 
 .PHONY: round
+round: compile-tests
 round: GOTESTFLAGS += -count=1 -shuffle=on
 round: GINKGOFLAGS += --randomize-all
 round:

@@ -159,7 +159,7 @@ var _ = Describe("One replica after the other that is replaced", func() {
 		var reads atomic.Int64
 		for range 8 {
 			readers.Go(func() {
-				for {
+				for ctx.Err() == nil {
 					select {
 					case <-stop:
 						return

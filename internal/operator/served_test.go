@@ -29,7 +29,7 @@ import (
 const (
 	ownNamespace   = "trellis-system"
 	webhookService = "trellis-webhook-service"
-	// webhookTimeout in seconds, shorter than in production.
+	// webhookTimeout in seconds, for a busy machine longer than in production.
 	webhookTimeout = 10
 	// stuckAfter is when the operator ends a connection on which nothing gets on.
 	stuckAfter = 5 * time.Second

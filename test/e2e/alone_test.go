@@ -56,11 +56,11 @@ func (e environment) convertBy(ctx context.Context, server conversion.Address) e
 	return nil
 }
 
-// restoredOnFailure starts the operator again when the spec fails that stops it: others may share the sandbox.
+// restoredOnFailure starts the operator again when a spec that stops it has failed: others may share the sandbox.
 func (e environment) restoredOnFailure() {
-	DeferOnFailure(func(ctx SpecContext) {
-		if err := e.cluster.StartManager(ctx, sandbox.ManagerOptions{}); err != nil { // or it runs
-			AddReportEntry("starting the operator again", err.Error(), ReportEntryVisibilityFailureOrVerbose)
+	DeferCleanup(func(ctx SpecContext) {
+		if CurrentSpecReport().Failed() {
+			_ = e.cluster.StartManager(ctx, sandbox.ManagerOptions{}) // or it runs
 		}
 	}, NodeTimeout(suite.Patience()))
 }

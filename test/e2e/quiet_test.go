@@ -37,11 +37,12 @@ var _ = Describe("A cluster where nothing changes", func() {
 			watchChanges(w, list, changes, options...)
 		}
 		// What follows from all that is still being written; it ends. Something that is written at least every minute does not.
-		last, ends := "", time.After(suite.Patience())
+		const still = 80 * time.Second
+		last, ends := "", time.After(max(suite.Patience(), 2*still))
 		for {
 			select {
 			case last = <-changes:
-			case <-time.After(80 * time.Second):
+			case <-time.After(still):
 				return
 			case <-ends:
 				Fail("something is written though nothing changes; the last was " + last)

@@ -42,6 +42,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -136,7 +137,7 @@ func key(ns, name string) types.NamespacedName {
 // patiently repeats a read that the API server did not answer: on a busy machine it resets a stream now and then. What it answers counts.
 func patiently(ctx context.Context, do func() error) error {
 	return repeat(ctx, func(err error) bool {
-		return err != nil && apierrors.ReasonForError(err) == metav1.StatusReasonUnknown && !errors.Is(err, context.Canceled)
+		return err != nil && apierrors.ReasonForError(err) == metav1.StatusReasonUnknown && !errors.Is(err, context.Canceled) && !meta.IsNoMatchError(err)
 	}, nil, do)
 }
 

@@ -117,7 +117,7 @@ func (o *options) refresh(ctx context.Context, s *Server, c, informers client.Re
 }
 
 // watch keeps everything that a map is made of in memory, stripped as the operator keeps it, and reports changes. It ends the context by
-// fail when the user may not watch a kind, which may turn out only later. The first lists may take patience.
+// fail when the user may not watch a kind, which may turn out only later. patience bounds the first lists.
 func watch(ctx context.Context, config *rest.Config, patience time.Duration, fail context.CancelCauseFunc) (
 	cache.Cache, <-chan struct{}, error,
 ) {
