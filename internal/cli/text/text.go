@@ -6,6 +6,7 @@ package text
 
 import (
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -20,22 +21,22 @@ func Width(s string) int { return utf8.RuneCountInString(colors.ReplaceAllString
 // Wrap breaks every line of more than [Columns] between words; what follows a break begins with indent. Shorter lines stay as they are.
 func Wrap(s, indent string) string { return wrap(s, indent, Columns) }
 
+// spacedWords are the words of a line, each with the spaces before it, which may align it.
+var spacedWords = regexp.MustCompile(`\s*\S+`)
+
 func wrap(s, indent string, columns int) string {
 	lines := strings.Split(s, "\n")
 	for i, line := range lines {
 		if Width(line) <= columns {
 			continue
 		}
-		at := line[:len(line)-len(strings.TrimLeft(line, " "))]
+		at := ""
 		var broken []string
-		for _, word := range strings.Fields(line) {
-			switch {
-			case strings.TrimSpace(at) == "":
-				at += word
-			case Width(at)+1+Width(word) > columns:
-				broken, at = append(broken, at), indent+word
-			default:
-				at += " " + word
+		for _, spaced := range spacedWords.FindAllString(line, -1) {
+			if at != "" && Width(at)+Width(spaced) > columns {
+				broken, at = append(broken, at), indent+strings.TrimSpace(spaced)
+			} else {
+				at += spaced
 			}
 		}
 		lines[i] = strings.Join(append(broken, at), "\n")

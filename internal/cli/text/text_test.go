@@ -18,6 +18,7 @@ func TestWrap(t *testing.T) {
 		"empty":      {"", ""},
 		"long":       {words(25), words(20) + "\n  " + words(5)},
 		"indented":   {"    " + words(25), "    " + words(19) + "\n  " + words(6)},
+		"aligned":    {"Client:   " + words(19), "Client:   " + words(18) + "\n  word"},
 		"one word":   {strings.Repeat("x", 120), strings.Repeat("x", 120)},
 		"many lines": {"a   b\n" + words(21) + "\nc", "a   b\n" + words(20) + "\n  word\nc"},
 	} {
