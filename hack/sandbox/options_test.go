@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/trellis-k8s/trellis/test/testutil/ports"
 	"github.com/trellis-k8s/trellis/test/testutil/simulated"
 )
 
@@ -62,7 +63,7 @@ func TestForeignDirectory(t *testing.T) {
 func TestFreePort(t *testing.T) {
 	taken := map[string]int{}
 	for i := range 50 {
-		port, err := freePort(taken)
+		port, err := ports.Free(taken)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -78,7 +79,7 @@ func TestFreePort(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	if portIsFree(l.Addr().(*net.TCPAddr).Port) {
+	if ports.IsFree(l.Addr().(*net.TCPAddr).Port) {
 		t.Error("a port in use counts as free")
 	}
 }

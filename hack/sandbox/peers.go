@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/trellis-k8s/trellis/hack/sandbox/proc"
+	"github.com/trellis-k8s/trellis/test/testutil/ports"
 )
 
 // Peers are other systems that run alongside the control plane, as processes of the sandbox: Status lists them, Down ends them.
@@ -51,7 +52,7 @@ func (s *Sandbox) reservePorts(p *Peers) error {
 	defer s.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(p.Ports)) {
 		for i, port := range p.Ports[name] {
-			if !portIsFree(port) {
+			if !ports.IsFree(port) {
 				return fmt.Errorf("port %d is in use, and %s listens on no other one: end the program that has it. "+
 					"Of sandboxes with %s only one can run at a time", port, name, name)
 			}

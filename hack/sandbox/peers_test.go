@@ -17,6 +17,7 @@ import (
 
 	"github.com/trellis-k8s/trellis/hack/sandbox/proc"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/test/testutil/ports"
 	"github.com/trellis-k8s/trellis/test/testutil/simulated"
 	"github.com/trellis-k8s/trellis/test/testutil/tier"
 )
@@ -33,7 +34,7 @@ func listener(t *testing.T) int {
 }
 
 func TestPeersPorts(t *testing.T) {
-	free, err := freePort(nil)
+	free, err := ports.Free(nil)
 	if err != nil {
 		t.Fatal(err)
 	}

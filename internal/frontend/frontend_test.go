@@ -82,7 +82,7 @@ func TestAnswers(t *testing.T) {
 }
 
 func TestUnreachable(t *testing.T) {
-	port, err := ports.Free()
+	port, err := ports.Free(nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -306,9 +306,7 @@ var _ = Describe("A gang whose place is known", func() {
 		func(ctx SpecContext, room bool) {
 			p := newInPlaceWorld(ctx, nil)
 			p.stop()
-			if !room { // with room, no deadline is of interest
-				p.change = func(o *Options) { o.RequeueAfter = time.Second }
-			}
+			p.change = func(o *Options) { o.RequeueAfter = time.Second }
 			dgd := p.graph("zone", three())
 			Expect(p.c.Create(ctx, dgd)).To(Succeed())
 			first := p.diesAfter("g-a-0")

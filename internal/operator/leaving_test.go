@@ -95,7 +95,7 @@ func (r *rolling) certify(host string) []byte {
 // next starts a replica, leads the component to it, and ends the one before.
 func (r *rolling) next(linger time.Duration) {
 	GinkgoHelper()
-	port, err := ports.Free()
+	port, err := ports.Free(nil)
 	Expect(err).NotTo(HaveOccurred())
 	address := fmt.Sprintf("127.0.0.1:%d", port)
 	own, err := ctrl.NewManager(r.config, ctrl.Options{

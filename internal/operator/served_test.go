@@ -53,7 +53,7 @@ func newServed(ctx context.Context) *served {
 	config.QPS = -1
 	c, err := client.NewWithWatch(config, client.Options{Scheme: NewScheme()})
 	Expect(err).NotTo(HaveOccurred())
-	port, err := ports.Free()
+	port, err := ports.Free(nil)
 	Expect(err).NotTo(HaveOccurred())
 	s := &served{bare: &bare{ctx: ctx, config: config, c: c, newClient: client.New}, c: c, direct: fmt.Sprintf("127.0.0.1:%d", port)}
 	s.admission, s.conversion = newProxy(s.direct), newProxy(s.direct)

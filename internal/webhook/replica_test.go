@@ -42,7 +42,7 @@ type replica struct {
 }
 
 func newReplica(name string, config *rest.Config, scheme *runtime.Scheme, certDir string, port int) (*replica, error) {
-	probePort, err := ports.Free()
+	probePort, err := ports.Free(nil)
 	if err != nil {
 		return nil, err
 	}

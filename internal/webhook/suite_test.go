@@ -57,7 +57,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	config, err := apiserver.Launch(s.env)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(s.env.Stop)
-	port, err := ports.Free()
+	port, err := ports.Free(nil)
 	Expect(err).NotTo(HaveOccurred())
 	By("installing config/")
 	s.install(ctx, config, port)
@@ -106,7 +106,7 @@ func (s *cluster) install(ctx context.Context, config *rest.Config, port int) {
 // startReplicas returns when both replicas are ready. The API server calls the leader, at a port.
 func (s *cluster) startReplicas(ctx context.Context, config *rest.Config, port int) {
 	GinkgoHelper()
-	another, err := ports.Free()
+	another, err := ports.Free(nil)
 	Expect(err).NotTo(HaveOccurred())
 	s.leader, err = newReplica("leader", config, s.scheme, s.dir, port)
 	Expect(err).NotTo(HaveOccurred())

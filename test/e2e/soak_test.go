@@ -248,9 +248,9 @@ func (s *soak) unsettled() []string {
 	return found
 }
 
-// quiet waits until no one writes for a while: what is written again and again, more often than that, is an error.
+// quiet waits until no one writes any more, and checks that it stays so.
 func (s *soak) quiet() {
-	still := max(10*time.Second, min(2*time.Minute, s.duration/5))
+	still := max(10*time.Second, min(time.Minute, s.duration/10))
 	ctx, cancel := context.WithTimeout(s.t.Context(), suite.Patience())
 	defer cancel()
 	before, last := s.audit.written()
@@ -267,6 +267,11 @@ func (s *soak) quiet() {
 			s.t.Errorf("%s after everything was as wanted something still changes; the last was %s", suite.Patience(), last)
 			return
 		}
+	}
+	pause(ctx, still)
+	writes = s.measure(ctx) - writes
+	if n, what := s.audit.written(); n != before || writes != 0 {
+		s.t.Errorf("though nothing happens, in %s there were %d changes, the last of %s, and %v writes by the operator", still, n-before, what, writes)
 	}
 }
 
