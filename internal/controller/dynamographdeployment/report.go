@@ -18,6 +18,7 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/controller/pace"
+	"github.com/trellis-k8s/trellis/internal/controller/statuspatch"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/limit"
 	"github.com/trellis-k8s/trellis/internal/quota"
@@ -41,13 +42,11 @@ func (r *Reconciler) report(ctx context.Context, o observed, status nvidiav1beta
 	if again > 0 {
 		return again, nil
 	}
-	changed := o.dgd.DeepCopy()
-	changed.Status = status
-	if err := r.Deployments.Status().Patch(ctx, changed, client.MergeFrom(o.dgd)); err != nil {
-		if client.IgnoreNotFound(err) == nil {
-			return 0, nil
-		}
+	switch written, err := statuspatch.Write(ctx, r.Deployments, o.dgd.DeepCopy(), status); {
+	case err != nil:
 		return 0, fmt.Errorf("writing the status: %w", err)
+	case !written:
+		return 0, nil
 	}
 	r.written.Wrote(name)
 	for _, c := range status.Conditions {

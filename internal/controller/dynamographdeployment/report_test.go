@@ -50,7 +50,7 @@ func TestFirstStatus(t *testing.T) {
 	for state, waits := range map[nvidiav1beta1.State]bool{
 		nvidiav1beta1.StatePending: true, nvidiav1beta1.StateSuccessful: false, nvidiav1beta1.StateFailed: false,
 	} {
-		dgd := &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "llm"}}
+		dgd := &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "llm", UID: "llm"}}
 		c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(dgd).WithStatusSubresource(dgd).Build()
 		at := time.Unix(1000, 0)
 		r := &Reconciler{Deployments: c, Recorder: events.NewFakeRecorder(10), written: pace.Writes{Now: func() time.Time { return at }}}

@@ -13,9 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/controller/statuspatch"
 	"github.com/trellis-k8s/trellis/internal/field"
 	"github.com/trellis-k8s/trellis/internal/limit"
 	"github.com/trellis-k8s/trellis/internal/render"
@@ -34,10 +34,12 @@ func (r *Reconciler) report(ctx context.Context, o observed, out outcome) error 
 		if equality.Semantic.DeepEqual(a.Status, status) {
 			continue
 		}
-		changed := a.DeepCopy()
-		changed.Status = status
-		if err := r.Client.Status().Patch(ctx, changed, client.MergeFrom(a)); client.IgnoreNotFound(err) != nil {
+		written, err := statuspatch.Write(ctx, r.Client, a.DeepCopy(), status)
+		if err != nil {
 			failures = append(failures, fmt.Errorf("writing the status of scaling adapter %s: %w", a.Name, err))
+			continue
+		}
+		if !written {
 			continue
 		}
 		if c := meta.FindStatusCondition(status.Conditions, nvidiav1beta1.ConditionActive); c.Status != metav1.ConditionTrue && news(a, c) {

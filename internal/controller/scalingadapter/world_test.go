@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/tools/events"
 	testingclock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
@@ -53,6 +54,9 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		}
 	}
 	w := &world{T: t, events: events.NewFakeRecorder(20)}
+	for _, o := range objects {
+		identify(o)
+	}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
 		WithStatusSubresource(&nvidiav1beta1.DynamoGraphDeployment{}, &adapter{}).
 		WithIndex(&adapter{}, IndexByDeployment, func(o client.Object) []string { return []string{o.(*adapter).Spec.DGDRef.Name} }).
@@ -72,6 +76,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 			},
 			Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 				w.writes = append(w.writes, "create "+o.GetName())
+				identify(o)
 				return c.Create(ctx, o, opts...)
 			},
 			Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
@@ -85,6 +90,13 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		}).Build()
 	w.Reconciler = Reconciler{Client: c, Live: c, Recorder: w.events, Clock: testingclock.NewFakePassiveClock(noon)}
 	return w
+}
+
+// identify gives an adapter a UID, as the API server does.
+func identify(o client.Object) {
+	if a, is := o.(*adapter); is && a.UID == "" {
+		a.UID = uuid.NewUUID()
+	}
 }
 
 func (w *world) reconcile() {

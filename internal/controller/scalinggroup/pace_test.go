@@ -124,7 +124,7 @@ func TestReportIsPaced(t *testing.T) {
 	if err := trellisv1alpha1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	sg := &trellisv1alpha1.ScalingGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g"}}
+	sg := &trellisv1alpha1.ScalingGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g", UID: "g"}}
 	sg.Spec.Replicas = 4
 	written := 0
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(sg).WithStatusSubresource(sg).WithInterceptorFuncs(interceptor.Funcs{

@@ -14,6 +14,7 @@ import (
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/controller/pace"
+	"github.com/trellis-k8s/trellis/internal/controller/statuspatch"
 )
 
 // firstAfter is when the first status of a group is written that can wait: before that of its deployment, which counts by it.
@@ -35,13 +36,11 @@ func (r *Reconciler) report(ctx context.Context, sg *trellisv1alpha1.ScalingGrou
 	if again > 0 {
 		return again, nil
 	}
-	changed := sg.DeepCopy()
-	changed.Status = status
-	if err := r.Client.Status().Patch(ctx, changed, client.MergeFrom(sg)); err != nil {
-		return 0, wrapped(client.IgnoreNotFound(err), "writing the status")
+	written, err := statuspatch.Write(ctx, r.Client, sg.DeepCopy(), status)
+	if written {
+		r.written.Wrote(name)
 	}
-	r.written.Wrote(name)
-	return 0, nil
+	return 0, wrapped(err, "writing the status")
 }
 
 // canWait: no one acts on the change. Deployments go by conditions, generations and whether all replicas serve or none is outdated;

@@ -28,6 +28,7 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/controller/blocked"
 	"github.com/trellis-k8s/trellis/internal/controller/pace"
+	"github.com/trellis-k8s/trellis/internal/controller/statuspatch"
 	"github.com/trellis-k8s/trellis/internal/frontend"
 	"github.com/trellis-k8s/trellis/internal/provider"
 	"github.com/trellis-k8s/trellis/internal/rollout"
@@ -252,12 +253,11 @@ func (r *Reconciler) remember(ctx context.Context, o observed, failing backOff) 
 	if !failing.isNew && !lost {
 		return nil
 	}
-	before := sg.DeepCopy()
 	if sg.Status.Begun = begun; failing.isNew {
 		sg.Status.FailedReplicas = failing.failed
 	}
-	return wrapped(client.IgnoreNotFound(r.Client.Status().Patch(ctx, sg.DeepCopy(), client.MergeFrom(before))),
-		"writing what is lost into the status")
+	_, err := statuspatch.Write(ctx, r.Client, sg.DeepCopy(), sg.Status)
+	return wrapped(err, "writing what is lost into the status")
 }
 
 // earliest of two times from now on; 0 is never.
