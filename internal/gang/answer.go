@@ -25,7 +25,7 @@ type Answer struct {
 	Unmade []placement.ReplicaResult
 	// Waiting replicas, those of Unmade included, and Surplus ones, as in a [Result].
 	Waiting, Surplus []Waiting
-	// Following are those of Unmade that follow a base gang which is to be created first. Their capacity is held for them.
+	// Following are those of Unmade that follow a gang which is to be created first. Their capacity is held for them.
 	Following []placement.ReplicaResult
 	// Unmet is what the refused gangs ask for; nil when a change of any node may matter.
 	Unmet *placement.Unmet
@@ -34,10 +34,10 @@ type Answer struct {
 // Answer sorts a plan into what is released and what waits.
 func (r *Request) Answer(planned *placement.Result) Answer {
 	var a Answer
-	heads, base := r.headsInCreation(planned), r.baseInCreation(planned)
+	heads, base, followers := r.headsInCreation(planned), r.baseInCreation(planned), r.followers(planned)
 	for _, replica := range planned.Replicas {
 		key := Key{replica.Component, replica.Ordinal}
-		follows := base && !replica.Base && replica.Refusal == nil
+		follows := base && !replica.Base && replica.Refusal == nil || followers[key]
 		switch {
 		case r.incomplete[key] || heads[replica.Component] || r.NotNow(planned, replica) || follows:
 			if follows && replica.Preempts == nil {
@@ -184,6 +184,27 @@ func (r *Request) baseInCreation(planned *placement.Result) bool {
 	return slices.ContainsFunc(planned.Replicas, func(one placement.ReplicaResult) bool {
 		return one.Base && one.Refusal == nil && r.Creation(one) != nil
 	})
+}
+
+// followers are the replicas of single-node components that wait for the first one, which decides the domain of the others: it is still to
+// be created, or they are created in place. Two leaders that see different pods begin with the same replica then. Nothing waits for a
+// replica that may not be created for long.
+func (r *Request) followers(planned *placement.Result) map[Key]bool {
+	out, first := map[Key]bool{}, map[string]Key{}
+	for i := range planned.Replicas {
+		one := &planned.Replicas[i]
+		key := Key{one.Component, one.Ordinal}
+		if one.Refusal != nil || r.hindered[key] || !undecidedComponent(r.component(one.Component)) {
+			continue
+		}
+		before, follows := first[one.Component]
+		if !follows {
+			first[one.Component] = key
+			continue
+		}
+		out[key] = !one.Base && (r.incomplete[before] || r.creations[before] != nil || r.creations[key] != nil)
+	}
+	return out
 }
 
 // refusals counts the replicas that were refused.

@@ -27,6 +27,9 @@ type Release struct {
 	Domain topology.Path
 	// Base: of the gang that a graph in one domain begins with.
 	Base bool
+	// Undecided are the domains, broadest first, that it shares with others and that no released pod decides yet: that of its graph, and
+	// that of its single-node component. The first pod that is released in one decides where the others go.
+	Undecided []string
 }
 
 // Base is the gang that a graph in one domain begins with. The zero value is that of a graph which has begun.
@@ -109,10 +112,26 @@ func (r *Request) Releases(c *topology.Cluster, replica placement.ReplicaResult,
 			pin.Node = planned.Node
 		}
 		out = append(out, Release{
-			Pod: r.Gated[planned.ID], Pin: pin, New: created, Domain: domain, Base: begins,
+			Pod: r.Gated[planned.ID], Pin: pin, New: created, Domain: domain, Base: begins, Undecided: r.undecided(of),
 		})
 	}
 	return out
+}
+
+// undecided are the domains that the replicas of a component share and that no released pod decides yet, broadest first.
+func (r *Request) undecided(of *placement.Component) (domains []string) {
+	if r.Graph.Required != topology.NoLevel && r.Graph.Anchor == nil {
+		domains = append(domains, "graph")
+	}
+	if undecidedComponent(of) {
+		domains = append(domains, "component "+of.Name)
+	}
+	return domains
+}
+
+// undecidedComponent reports whether the replicas of a component share a domain that no released pod decides yet.
+func undecidedComponent(of *placement.Component) bool {
+	return !of.Multinode && of.Required != topology.NoLevel && of.Anchor == nil
 }
 
 func (r *Request) component(name string) *placement.Component {

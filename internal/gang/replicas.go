@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/placement"
@@ -239,6 +240,8 @@ func (r *Request) addPods(g *groupView, component string, replica *placement.Rep
 		r.addCreation(Key{component, state.ordinal}, replica, creation)
 	} else if state.absent > 0 {
 		r.incomplete[Key{component, state.ordinal}] = true
+		r.hindered[Key{component, state.ordinal}] = meta.IsStatusConditionFalse(g.sg.Status.Conditions, trellisv1alpha1.ConditionPodsInSync) ||
+			meta.IsStatusConditionFalse(g.sg.Status.Conditions, trellisv1alpha1.ConditionPodsHealthy)
 		g.addWanted(replica, state)
 	}
 }

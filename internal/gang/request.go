@@ -46,6 +46,8 @@ type Request struct {
 
 	// incomplete replicas have pods that are wanted but not made yet. They count in looking ahead and are not released.
 	incomplete map[Key]bool
+	// hindered are those of them whose pods may not be made for long: creates are refused, or replicas fail, or do not end.
+	hindered map[Key]bool
 	// replacing are the components of which so much is recreated that a base gang would go without what belongs to it
 	// (docs/placement.md#how-much-begins-together).
 	replacing map[string]bool
@@ -80,9 +82,9 @@ type Request struct {
 // NewRequest translates an observation for the planner. Only gated groups are planned; the pods of others are the kube-scheduler's alone.
 func NewRequest(o Observation) *Request {
 	r := &Request{
-		Gated: map[string]*corev1.Pod{}, incomplete: map[Key]bool{}, gangs: map[Key]string{}, replacing: map[string]bool{},
-		surplus: map[Key]bool{},
-		halves:  map[Key]replicaState{}, rests: map[Key]begunBase{}, left: map[Key]left{}, awaiting: map[Key]string{},
+		Gated: map[string]*corev1.Pod{}, incomplete: map[Key]bool{}, hindered: map[Key]bool{}, gangs: map[Key]string{},
+		replacing: map[string]bool{}, surplus: map[Key]bool{},
+		halves: map[Key]replicaState{}, rests: map[Key]begunBase{}, left: map[Key]left{}, awaiting: map[Key]string{},
 		held:       map[string]*corev1.Pod{},
 		objections: o.Objections, idle: o.Idle, failing: o.Failing, preempting: o.Preempting, notEnding: o.NotEnding, stayed: o.Avoid,
 		Graph: placement.Demand{Name: o.DGD.Name, Required: topology.NoLevel, Preferred: topology.NoLevel, Refused: o.Refused},

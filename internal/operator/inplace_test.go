@@ -4,10 +4,8 @@
 package operator
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -18,11 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/test/testutil/graphs"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
@@ -238,57 +234,6 @@ var _ = Describe("A gang whose place is known", func() {
 		Expect(live.UID).To(Equal(taken.UID))
 		Expect(live.DeletionTimestamp).To(BeNil())
 		Expect(p.all("-")).NotTo(ContainElement("-g-a-0"), "%v", p.all("+=~-!"))
-	})
-
-	It("is not split by two operators that both lead", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
-		p := newInPlaceWorld(ctx, nil)
-		p.stop()
-		p.config = withoutNodes(p.namespace+"-b0", p.namespace+"-b1") // each plans for another zone
-		p.start()
-		second := newBareOn(ctx, withoutNodes(p.namespace+"-a0", p.namespace+"-a1"), p.podWrites.newClient, p.change)
-		var split []string
-		p.stored = func(pod *corev1.Pod) error {
-			// The other operator has time to begin what it planned before this one continues.
-			_ = wait.PollUntilContextTimeout(ctx, time.Millisecond, 100*time.Millisecond, true, func(context.Context) (bool, error) {
-				begun := len(slices.DeleteFunc(p.all("+"), func(one string) bool { return one != "+"+pod.Name }))
-				return begun%2 == 0, nil
-			})
-			in := pod.Spec.NodeSelector[corev1.LabelTopologyZone]
-			for _, other := range p.pods(p.namespace) {
-				if others := other.Spec.NodeSelector[corev1.LabelTopologyZone]; in != "" && others != "" && in != others {
-					p.mu.Lock()
-					split = append(split, fmt.Sprintf("%s is in zone %s, %s in zone %s", pod.Name, in, other.Name, others))
-					p.mu.Unlock()
-				}
-			}
-			return nil
-		}
-		for i := 0; i < 6 || i < 60 && len(p.all("!")) == 0; i++ {
-			dgd := p.graph("zone", three())
-			Expect(p.c.Create(ctx, dgd)).To(Succeed())
-			p.open(4)
-			zones := map[string]bool{}
-			for _, pod := range p.pods(p.namespace) {
-				zones[pod.Spec.NodeSelector[corev1.LabelTopologyZone]] = true
-			}
-			Expect(zones).To(HaveLen(1), "the zones of graph %d; %v", i, p.all("+=~-!"))
-			Expect(p.c.Delete(ctx, dgd)).To(Succeed())
-			p.until("nothing is left", func() error {
-				for _, kind := range []client.Object{&trellisv1alpha1.ScalingGroup{}, &corev1.Pod{}} { // no garbage collector runs
-					Expect(p.c.DeleteAllOf(ctx, kind, client.InNamespace(p.namespace), client.GracePeriodSeconds(0))).To(Succeed())
-				}
-				if n := len(p.pods(p.namespace)); n > 0 {
-					return fmt.Errorf("%d pods are left", n)
-				}
-				return nil
-			})
-		}
-		second.stop()
-		second.stop = func() {}
-		p.stop()
-		p.stop = func() {}
-		Expect(split).To(BeEmpty())
-		Expect(p.all("!")).NotTo(BeEmpty(), "creates of what the other operator had created")
 	})
 
 	It("is recreated gated when another operator began it and did not finish", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {

@@ -36,6 +36,9 @@ type podWrites struct {
 	admit func(pod *corev1.Pod, trial bool) error
 	// stored is called with each pod that was created, before its operator has the answer, which is an error where it returns one.
 	stored func(pod *corev1.Pod) error
+	// patches is called before a pod is patched, and patched with each pod that was, before its operator has the answer.
+	patches func()
+	patched func(*corev1.Pod)
 	// ends is called before a pod is deleted, and refuses that where it returns an error.
 	ends func(pod client.Object) error
 }
@@ -44,6 +47,13 @@ func (p *podWrites) note(kind string, o client.Object) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.log = append(p.log, kind+o.GetName())
+}
+
+// forget forgets what was noted.
+func (p *podWrites) forget() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.log = nil
 }
 
 // all are the notes of some kinds, in order.
@@ -94,10 +104,18 @@ func (w podWriter) Create(ctx context.Context, o client.Object, opts ...client.C
 }
 
 func (w podWriter) Patch(ctx context.Context, o client.Object, patch client.Patch, opts ...client.PatchOption) error {
-	if _, is := o.(*corev1.Pod); is {
+	pod, is := o.(*corev1.Pod)
+	if is {
 		w.note("~", o)
+		if w.patches != nil {
+			w.patches()
+		}
 	}
-	return w.Client.Patch(ctx, o, patch, opts...)
+	err := w.Client.Patch(ctx, o, patch, opts...)
+	if err == nil && is && w.patched != nil {
+		w.patched(pod)
+	}
+	return err
 }
 
 func (w podWriter) Delete(ctx context.Context, o client.Object, opts ...client.DeleteOption) error {
@@ -112,14 +130,21 @@ func (w podWriter) Delete(ctx context.Context, o client.Object, opts ...client.D
 	return w.Client.Delete(ctx, o, opts...)
 }
 
-// inPlaceWorld is an API server with an operator that creates gangs in place, and two racks in two zones with two hosts each.
+// inPlaceWorld is an API server with an operator that creates gangs in place, and two racks, a and b, with two hosts each.
 type inPlaceWorld struct {
 	*bare
 	*podWrites
 	namespace string
 }
 
+// newInPlaceWorld has each rack in a zone of its own.
 func newInPlaceWorld(ctx context.Context, admit func(pod *corev1.Pod, trial bool) error) *inPlaceWorld {
+	GinkgoHelper()
+	return newInPlaceWorldIn(ctx, admit, "a", "b")
+}
+
+// newInPlaceWorldIn is the same with the zones of the two racks.
+func newInPlaceWorldIn(ctx context.Context, admit func(pod *corev1.Pod, trial bool) error, ofA, ofB string) *inPlaceWorld {
 	GinkgoHelper()
 	p := &inPlaceWorld{podWrites: &podWrites{admit: admit}}
 	p.bare = newBareWith(ctx, p.podWrites.newClient, nil)
@@ -127,8 +152,9 @@ func newInPlaceWorld(ctx context.Context, admit func(pod *corev1.Pod, trial bool
 	a := &autoscaler{bare: p.bare, namespace: p.namespace}
 	a.install("", &grovev1alpha1.ClusterTopology{ObjectMeta: metav1.ObjectMeta{Name: p.namespace}, Spec: grovev1alpha1.ClusterTopologySpec{
 		Levels: []grovev1alpha1.TopologyLevel{{Domain: "zone", Key: corev1.LabelTopologyZone}, {Domain: "rack", Key: "example.com/rack"}}}})
-	for _, host := range []string{"a0", "a1", "b0", "b1"} {
-		a.adds(host, host[:1], host[:1])
+	for _, host := range []string{"0", "1"} {
+		a.adds("a"+host, ofA, "a")
+		a.adds("b"+host, ofB, "b")
 	}
 	p.until("the operator has seen the hosts", func() error {
 		nodes, seen := &corev1.NodeList{}, &grovev1alpha1.ClusterTopology{}

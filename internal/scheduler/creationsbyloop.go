@@ -157,7 +157,7 @@ func (b *Creations) place(one *creation, p plannedCreation, gangs map[string]*cr
 	}
 	of.members = append(of.members, one)
 	one.state, one.domain, one.gang, one.releases = creationPlaced, p.domain, of, map[int32]gang.Release{}
-	one.base = p.releases[0].Base
+	one.base = p.releases[0].Base || len(p.releases[0].Undecided) > 0
 	for _, release := range p.releases {
 		_, index, _ := render.ReplicaOf(release.Pod)
 		one.releases[index] = release

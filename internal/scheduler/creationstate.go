@@ -51,7 +51,7 @@ type creation struct {
 	version string
 	more    bool
 	state   creationState
-	// base: it is of a base gang.
+	// base: it is of a base gang, or the first replica of a component, which decides the domain of others.
 	base bool
 	// shown: a later read of the group's pods showed what was created.
 	shown bool

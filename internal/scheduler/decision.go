@@ -6,6 +6,7 @@ package scheduler
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -127,8 +128,9 @@ type gangRelease struct {
 	gang   gang.Members
 	placer provider.Placer
 	pods   []gang.Release
-	// begun: a pod of the gang is released already.
+	// begun: a pod of the gang is released already. left is how many are still to be released.
 	begun bool
+	left  atomic.Int32
 	// hosts are where the planner has the pods go. clear, if any, deletes the placeholders there.
 	hosts []string
 	clear func(ctx context.Context, graph types.UID, hosts []string)

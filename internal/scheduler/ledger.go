@@ -60,6 +60,8 @@ type ledger struct {
 	backoffs backoffs
 	// failures are the graphs of which a release failed.
 	failures failures
+	// deciding are the graphs of which pods are being released that decide domains.
+	deciding map[types.NamespacedName]*deciding
 	// waits are the gangs that wait, for the metrics.
 	waits waits
 }
@@ -71,7 +73,7 @@ func newLedger(o Options, wakeLoop func(), followed func(*corev1.Pod) (types.Nam
 		cluster: gang.NewCluster(b.all()...), pods: newReleasedPods(), served: newServedSchedulers(), holds: newHolds(o.HoldFor),
 		own: map[types.NamespacedName]*corev1.Pod{}, past: map[string]bool{}, avoided: avoided{},
 		backoffs: backoffs{}, failures: failures{}, waits: waits{}, refusals: refusals{}, refusalsEnded: map[types.NamespacedName]bool{},
-		baseEvictions: map[types.NamespacedName]baseEviction{},
+		baseEvictions: map[types.NamespacedName]baseEviction{}, deciding: map[types.NamespacedName]*deciding{},
 	}
 	l.reserver = newDomainReserver(o, l.cluster)
 	l.cluster.OnFreed = wakeLoop

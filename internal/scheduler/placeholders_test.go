@@ -72,7 +72,7 @@ func TestPlaceholdersAreDeletedBeforeARelease(t *testing.T) {
 			defer placer.mu.Unlock()
 			order = append(order, placer.released...)
 		}
-		b.s.writers.release(t.Context(), g)
+		b.s.writers.release(t.Context(), []*gangRelease{g})
 		synctest.Wait()
 		if diff := cmp.Diff([]string{"u", "a0", "b0"}, order); diff != "" {
 			t.Errorf("the deployment, the hosts, and what was released by then (-want +got):\n%s", diff)

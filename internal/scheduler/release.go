@@ -4,12 +4,9 @@
 package scheduler
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
-	"sync"
-	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -41,6 +38,11 @@ func gangsOf(o gang.Observation, releases []gang.Release, placer provider.Placer
 		g.addPod(o, r.Pod)
 	}
 	return out
+}
+
+// without returns the releases of the gang but for that of one pod.
+func (g *gangRelease) without(pod *corev1.Pod) []gang.Release {
+	return slices.DeleteFunc(slices.Clone(g.pods), func(r gang.Release) bool { return r.Pod.UID == pod.UID })
 }
 
 func (g *gangRelease) addPod(o gang.Observation, pod *corev1.Pod) {
@@ -82,78 +84,78 @@ func (w *writers) finish() {
 	}
 }
 
-// release forms a gang and then releases its pods. It returns when the gang has its turn.
-//
-// The oldest pod goes first and alone: the leader that removes its gate decides where the gang goes. A leader that was replaced and
-// continues, with a plan of its own, finds it open and leaves the rest to the other. It is the oldest pod, since a released pod that
-// one of them still considers gated is older than those recreated alongside it. Among pods of the same second the name decides, since both
-// leaders have to begin with the same pod.
-func (w *writers) release(ctx context.Context, g *gangRelease) {
-	slices.SortFunc(g.pods, func(a, b gang.Release) int {
-		return cmp.Or(a.Pod.CreationTimestamp.Compare(b.Pod.CreationTimestamp.Time), cmp.Compare(a.Pod.Name, b.Pod.Name))
-	})
-	g.begun = w.ledger.gangContinues(g.pods)
-	w.slots <- struct{}{}
-	go func() {
-		if g.clear != nil {
-			g.clear(ctx, g.gang.Graph.UID, g.hosts)
-		}
-		err := g.placer.Form(ctx, g.gang)
-		if err != nil {
-			<-w.slots
-			w.formFailed(ctx, g, err)
-			return
-		}
-		err = w.releasePod(ctx, g, g.pods[0])
-		<-w.slots
-		if err != nil {
-			for _, r := range g.pods[1:] {
-				w.ledger.notReleased(r.Pod, g.begun, err)
-			}
-			return
-		}
-		g.begun = true
-		w.ledger.gangBegun(g.pods[1:])
-		w.releaseRest(ctx, g)
-	}()
+// release forms the gangs of a plan and releases their pods, in the order of [inOrder]. It returns when the first pods have their turn.
+func (w *writers) release(ctx context.Context, gangs []*gangRelease) {
+	if len(gangs) == 0 {
+		return
+	}
+	for _, g := range gangs {
+		g.begun = w.ledger.gangContinues(g.pods)
+		g.left.Store(int32(len(g.pods)))
+	}
+	steps := inOrder(gangs)
+	w.ledger.decides(client.ObjectKeyFromObject(gangs[0].gang.Graph), deciders(steps))
+	for _, s := range steps {
+		w.slots <- struct{}{}
+		go w.run(ctx, s)
+	}
 }
 
-func (w *writers) releaseRest(ctx context.Context, g *gangRelease) {
-	var rest sync.WaitGroup
-	failed := atomic.Bool{}
-	for _, r := range g.pods[1:] {
+// run releases a pod, with a slot that it frees, and starts what follows.
+func (w *writers) run(ctx context.Context, s *releaseStep) {
+	g, graph := s.gang, client.ObjectKeyFromObject(s.gang.gang.Graph)
+	err := w.releasePod(ctx, s)
+	<-w.slots
+	if err != nil {
+		w.abandon(s, err)
+		w.tryAgain(g, err)
+		w.queue.wakeUp(w.ledger.decided(graph, deciders([]*releaseStep{s})))
+		return
+	}
+	if s.first {
+		g.begun = true
+		w.ledger.gangBegun(g.without(s.release.Pod))
+	}
+	if s.decides {
+		w.queue.wakeUp(w.ledger.decided(graph, 1))
+	}
+	if g.left.Add(-1) == 0 {
+		w.queue.wakeUp(w.ledger.gangReleased(graph))
+	}
+	for _, next := range s.next {
 		select {
 		case w.slots <- struct{}{}:
 		case <-ctx.Done():
 			return // the loop has ended
 		}
-		rest.Go(func() {
-			defer func() { <-w.slots }()
-			if w.releasePod(ctx, g, r) != nil {
-				failed.Store(true)
-			}
-		})
-	}
-	if rest.Wait(); !failed.Load() {
-		w.queue.wakeUp(w.ledger.gangReleased(client.ObjectKeyFromObject(g.gang.Graph)))
+		go w.run(ctx, next)
 	}
 }
 
-// releasePod releases one pod. When it fails the graph is evaluated again: what was released of the gang by then anchors the rest.
-func (w *writers) releasePod(ctx context.Context, g *gangRelease, r gang.Release) error {
-	err := g.placer.Release(ctx, r.Pod, r.Pin)
-	if err == nil {
-		return nil // the pod's own event ends the release
+// abandon notes that a pod, and those that were to follow it, are not released.
+func (w *writers) abandon(s *releaseStep, err error) {
+	w.ledger.notReleased(s.release.Pod, s.gang.begun, err)
+	for _, next := range s.next {
+		w.abandon(next, err)
 	}
-	if !errors.Is(err, provider.ErrPodGone) && ctx.Err() == nil {
-		logger(ctx, g.gang.Graph).Error(err, "releasing a pod", "pod", r.Pod.Name, "gang", r.Pin.Gang)
-	}
-	w.ledger.notReleased(r.Pod, g.begun, err)
-	w.tryAgain(g, err)
-	return err
 }
 
-// tryAgain has a gang evaluated again after its release failed.
+// releasePod releases one pod, after its gang is formed.
+func (w *writers) releasePod(ctx context.Context, s *releaseStep) error {
+	if s.first {
+		if err := w.form(ctx, s.gang); err != nil {
+			return err
+		}
+	}
+	err := s.gang.placer.Release(ctx, s.release.Pod, s.release.Pin)
+	if err != nil && !errors.Is(err, provider.ErrPodGone) && ctx.Err() == nil {
+		logger(ctx, s.gang.gang.Graph).Error(err, "releasing a pod", "pod", s.release.Pod.Name, "gang", s.release.Pin.Gang)
+	}
+	return err // of a released pod, its own event ends the release
+}
+
+// tryAgain has a gang evaluated again after its release failed: what was released of it by then anchors the rest. Before that, the capacity
+// of what is not released is given back, since pods that are being released anchor their graph, too.
 func (w *writers) tryAgain(g *gangRelease, err error) {
 	name := client.ObjectKeyFromObject(g.gang.Graph)
 	if overtaken(err) {
@@ -163,27 +165,30 @@ func (w *writers) tryAgain(g *gangRelease, err error) {
 	}
 }
 
-// formFailed gives the capacity of a gang that has not begun back and has the graph evaluated again. Pods that cannot be of the gang any
-// more (stale objects block it) are deleted, to be recreated.
-func (w *writers) formFailed(ctx context.Context, g *gangRelease, err error) {
-	stale := errors.Is(err, provider.ErrStale)
+// form forms a gang, after the placeholders on its hosts are deleted. Pods that cannot be of the gang any more (stale objects block it) are
+// deleted, to be recreated.
+func (w *writers) form(ctx context.Context, g *gangRelease) error {
+	if g.clear != nil {
+		g.clear(ctx, g.gang.Graph.UID, g.hosts)
+	}
+	err := g.placer.Form(ctx, g.gang)
+	if err == nil {
+		return nil
+	}
 	if ctx.Err() == nil {
 		logger(ctx, g.gang.Graph).Error(err, "forming a gang", "gang", g.gang.Name)
 		w.suspect()
 	}
-	if stale {
-		gangEvictions.WithLabelValues(ReasonStaleObjects).Inc()
+	if !errors.Is(err, provider.ErrStale) {
+		return err
 	}
+	gangEvictions.WithLabelValues(ReasonStaleObjects).Inc()
 	for _, r := range g.pods {
-		w.ledger.notReleased(r.Pod, g.begun, err)
-		if !stale {
-			continue
-		}
 		if err := g.placer.Evict(ctx, r.Pod); err != nil {
 			logger(ctx, g.gang.Graph).Error(err, "evicting a pod", "pod", r.Pod.Name)
 		}
 	}
-	w.tryAgain(g, err)
+	return err
 }
 
 // offer publishes the places of gangs that are to be created in place, after the placeholders on their hosts are deleted.

@@ -65,7 +65,7 @@ func TestOldestPodDecidesWhereAGangGoes(t *testing.T) {
 			for _, r := range g.pods {
 				b.s.ledger.pods.begin(r, time.Now())
 			}
-			b.s.writers.release(t.Context(), g)
+			b.s.writers.release(t.Context(), []*gangRelease{g})
 			synctest.Wait()
 			slices.Sort(placer.released[1:])
 			if !slices.Equal(placer.released, want) {
@@ -87,7 +87,7 @@ func TestOldestOfOneSecond(t *testing.T) {
 		for _, r := range g.pods {
 			r.Pod.CreationTimestamp = metav1.Unix(100, 0)
 		}
-		b.s.writers.release(t.Context(), g)
+		b.s.writers.release(t.Context(), []*gangRelease{g})
 		synctest.Wait()
 		if placer.released[0] != "middle" {
 			t.Errorf("%v were released in this order", placer.released)

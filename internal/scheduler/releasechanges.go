@@ -23,6 +23,48 @@ func (l *ledger) gangBegun(rest []gang.Release) {
 	l.begin(rest)
 }
 
+// decides notes that pods of a graph are being released that decide domains.
+func (l *ledger) decides(name types.NamespacedName, pods int) {
+	if pods == 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.deciding[name] == nil {
+		l.deciding[name] = &deciding{}
+	}
+	l.deciding[name].pods += pods
+}
+
+// isDeciding reports whether pods of a graph are being released that decide domains. The graph is evaluated when that is over.
+func (l *ledger) isDeciding(name types.NamespacedName) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	of := l.deciding[name]
+	if of != nil {
+		of.asked = true
+	}
+	return of != nil
+}
+
+// decided notes that such pods are released, or that their release failed.
+func (l *ledger) decided(name types.NamespacedName, pods int) (w wake) {
+	if pods == 0 {
+		return w
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	of := l.deciding[name]
+	if of.pods -= pods; of.pods > 0 {
+		return w
+	}
+	delete(l.deciding, name)
+	if of.asked {
+		w.now = append(w.now, name)
+	}
+	return w
+}
+
 // gangContinues reports whether a pod of a gang was released in an earlier try. The gang has begun then.
 func (l *ledger) gangContinues(pods []gang.Release) bool {
 	l.mu.Lock()

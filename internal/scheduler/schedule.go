@@ -17,6 +17,9 @@ import (
 // schedule looks at one graph: evict what cannot bind, plan what waits, release the placed pods, report.
 func (s *Scheduler) schedule(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) {
 	name := client.ObjectKeyFromObject(dgd)
+	if s.ledger.isDeciding(name) {
+		return // the end of that brings us back
+	}
 	o, err := s.objects.observe(ctx, dgd)
 	if err != nil {
 		s.notRead(ctx, name, err)
@@ -34,10 +37,11 @@ func (s *Scheduler) schedule(ctx context.Context, dgd *nvidiav1beta1.DynamoGraph
 	if s.requeue(ctx, o, d.evicted) {
 		return
 	}
-	for _, g := range gangsOf(o, d.releases, placerOf(s.providers, o)) {
+	gangs := gangsOf(o, d.releases, placerOf(s.providers, o))
+	for _, g := range gangs {
 		g.hosts, g.clear = s.ledger.hostsOf(g.pods), s.options.Clear
-		s.writers.release(ctx, g)
 	}
+	s.writers.release(ctx, gangs)
 	s.answer(ctx, dgd, d)
 	s.publish(ctx, dgd, o.Pods, d.result)
 }

@@ -1,0 +1,96 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/render"
+)
+
+// releaseStep is one pod that is released, and the steps that follow when it is.
+type releaseStep struct {
+	gang    *gangRelease
+	release gang.Release
+	// first: it is released before all others of its gang. decides: its domain is that of pods of other gangs, too.
+	first, decides bool
+	next           []*releaseStep
+}
+
+// inOrder puts the releases of one plan in order. Of pods that go to one domain which no released pod decides yet, one is released before
+// the others: of a graph, of a gang, of a single-node component and of a replica. The leader that removes its gate decides where the others
+// go. A leader that was replaced and continues, with a plan of its own, finds it open and leaves the others to the other leader. The steps
+// that are returned follow no other.
+func inOrder(gangs []*gangRelease) (roots []*releaseStep) {
+	var steps []*releaseStep
+	for _, g := range gangs {
+		for _, r := range g.pods {
+			steps = append(steps, &releaseStep{gang: g, release: r})
+		}
+	}
+	slices.SortFunc(steps, compareSteps)
+	firsts := map[string]*releaseStep{} // by domain
+	for _, s := range steps {
+		var after *releaseStep
+		for _, domain := range s.domains() {
+			if before := firsts[domain]; before != nil {
+				after = before
+				continue
+			}
+			firsts[domain] = s
+			s.first = s.first || domain == s.ofGang()
+			s.decides = s.decides || slices.Contains(s.release.Undecided, domain)
+		}
+		if after == nil {
+			roots = append(roots, s)
+		} else {
+			after.next = append(after.next, s)
+		}
+	}
+	return roots
+}
+
+// domains are those that the pod shares with others and that no released pod decides. It follows the first pod of the last one in which it
+// is not the first itself.
+func (s *releaseStep) domains() (names []string) {
+	for _, domain := range s.release.Undecided {
+		if names = append(names, domain); len(names) == 1 {
+			names = append(names, s.ofGang())
+		}
+	}
+	if len(names) == 0 {
+		names = append(names, s.ofGang())
+	}
+	labels := s.release.Pod.Labels
+	return append(names, "replica "+labels[render.LabelScalingGroup]+" "+labels[render.LabelReplica])
+}
+
+func (s *releaseStep) ofGang() string { return "gang " + s.release.Pin.Gang }
+
+// compareSteps has base gangs first, and then replicas by their ordinals, as the planner places them. The oldest pod of a base gang, and of
+// another replica, goes first, since a released pod that one leader still considers gated is older than those recreated alongside it. Among
+// pods of the same second the name decides, since two leaders have to begin with the same pod.
+func compareSteps(a, b *releaseStep) int {
+	rank := func(s *releaseStep) int32 {
+		if s.gang.gang.Base {
+			return -1
+		}
+		ordinal, _, _ := render.ReplicaOf(s.release.Pod)
+		return ordinal
+	}
+	x, y := a.release.Pod, b.release.Pod
+	return cmp.Or(cmp.Compare(rank(a), rank(b)), x.CreationTimestamp.Compare(y.CreationTimestamp.Time), cmp.Compare(x.Name, y.Name))
+}
+
+// deciders counts the steps, of these and those that follow, that decide a domain.
+func deciders(steps []*releaseStep) (n int) {
+	for _, s := range steps {
+		if n += deciders(s.next); s.decides {
+			n++
+		}
+	}
+	return n
+}
