@@ -10,6 +10,7 @@ import (
 	"errors"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -39,12 +40,12 @@ func Write(ctx context.Context, c client.StatusClient, object client.Object, sta
 }
 
 // notApplied reports whether a JSON patch did not apply to the object: its test failed. What the API server refuses of an object that was
-// patched has the same code, and names the kind.
+// patched has the same code, and names the kind. A webhook that answers with this code gives no details.
 func notApplied(err error) bool {
 	status := apierrors.APIStatus(nil)
 	if !apierrors.IsInvalid(err) || !errors.As(err, &status) {
 		return false
 	}
 	details := status.Status().Details
-	return details == nil || details.Kind == ""
+	return status.Status().Reason == metav1.StatusReasonInvalid && details != nil && details.Kind == ""
 }
