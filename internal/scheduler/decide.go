@@ -169,18 +169,23 @@ func (l *ledger) plan(ctx context.Context, o gang.Observation, r *gang.Request, 
 	})
 }
 
-// holdFollowing holds the capacity of replicas that follow a base gang while that is created. Other graphs would take it otherwise, and the
+// holdFollowing holds the capacity of replicas that follow a gang while that is created. Other graphs would take it otherwise, and the
 // graph does not leave the domain of its base gang.
 func (l *ledger) holdFollowing(r *gang.Request, following []placement.ReplicaResult, d *decision) {
 	until := l.clock.Now().Add(l.options.HoldFor)
 	for _, replica := range following {
 		for _, planned := range replica.Pods {
-			if pod := r.Gated[planned.ID]; pod != nil {
-				l.holds.add(l.cluster, client.ObjectKeyFromObject(pod), hold{
-					node: planned.Node, shape: topology.ShapeOf(pod), graph: d.graph, until: until, follows: true,
-				})
-				l.wakeLoop() // it sets its timer by the holds
+			pod := r.Gated[planned.ID]
+			if pod == nil {
+				continue
 			}
+			name, one := client.ObjectKeyFromObject(pod), hold{graph: d.graph, until: until, follows: true}
+			if before, held := l.holds.byPod[name]; held && !before.follows {
+				one = before // it lasts as long as it would without the gang
+			}
+			one.node, one.shape = planned.Node, topology.ShapeOf(pod)
+			l.holds.add(l.cluster, name, one)
+			l.wakeLoop() // it sets its timer by the holds
 		}
 	}
 }
