@@ -43,8 +43,12 @@ func (r *Request) Answer(planned *placement.Result) Answer {
 			if follows && replica.Preempts == nil {
 				a.Following = append(a.Following, replica)
 			}
+			message := BeingCreated
+			if followers[key] {
+				message = FirstBeingCreated
+			}
 			a.Unmade = append(a.Unmade, replica)
-			a.Waiting = append(a.Waiting, Waiting{Component: replica.Component, Ordinal: replica.Ordinal, Code: CodeCreating, Message: BeingCreated})
+			a.Waiting = append(a.Waiting, Waiting{Component: replica.Component, Ordinal: replica.Ordinal, Code: CodeCreating, Message: message})
 		case replica.Refusal == nil:
 			a.Placed = append(a.Placed, replica)
 		default:

@@ -23,6 +23,7 @@ func TestReplicasFollowTheOneThatDecides(t *testing.T) {
 	unhealthy := metav1.Condition{Type: trellisv1alpha1.ConditionPodsHealthy, Status: metav1.ConditionFalse}
 	for name, tc := range map[string]struct {
 		// how are the three replicas: gated, in place (asked), open, or absent.
+		// "taken" is absent, and an earlier group's pod has its name.
 		how        [3]string
 		graph      string
 		conditions []metav1.Condition
@@ -32,6 +33,7 @@ func TestReplicasFollowTheOneThatDecides(t *testing.T) {
 		"all are gated":                       {how: [3]string{"gated", "gated", "gated"}, placed: []int{0, 1, 2}},
 		"the first is to be created":          {how: [3]string{"absent", "gated", "gated"}, following: []int{1, 2}},
 		"its create is refused":               {how: [3]string{"absent", "gated", "gated"}, conditions: []metav1.Condition{notInSync}, placed: []int{1, 2}},
+		"its name is taken":                   {how: [3]string{"taken", "gated", "gated"}, placed: []int{1, 2}},
 		"it fails":                            {how: [3]string{"absent", "gated", "gated"}, conditions: []metav1.Condition{unhealthy}, placed: []int{1, 2}},
 		"another one is to be created":        {how: [3]string{"gated", "absent", "gated"}, placed: []int{0, 2}},
 		"all are created in place":            {how: [3]string{"in place", "in place", "in place"}, placed: []int{0}, following: []int{1, 2}},
@@ -53,6 +55,9 @@ func TestReplicasFollowTheOneThatDecides(t *testing.T) {
 				pod := newPod(sg, int32(ordinal), 0)
 				switch how {
 				case "gated":
+					o.Pods = append(o.Pods, pod)
+				case "taken":
+					pod.OwnerReferences[0].UID = "earlier"
 					o.Pods = append(o.Pods, pod)
 				case "open":
 					o.Pods = append(o.Pods, newPod(sg, int32(ordinal), 0, "z", "a"))

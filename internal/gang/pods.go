@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/render"
@@ -94,6 +95,21 @@ func PinnedHost(pod *corev1.Pod) string {
 		}
 	}
 	return host
+}
+
+// takenNames are the replicas, by the name of their group and ordinal, whose names pods of earlier groups have.
+func takenNames(groups []*trellisv1alpha1.ScalingGroup, pods []*corev1.Pod) map[Key]bool {
+	current, taken := map[types.UID]bool{}, map[Key]bool{}
+	for _, sg := range groups {
+		current[sg.UID] = true
+	}
+	for _, pod := range pods {
+		ordinal, _, ok := render.ReplicaOf(pod)
+		if _, uid, _ := render.GroupOf(pod); ok && !current[uid] {
+			taken[Key{pod.Labels[render.LabelScalingGroup], int(ordinal)}] = true
+		}
+	}
+	return taken
 }
 
 func podsByGroup(pods []*corev1.Pod) map[string][]*corev1.Pod {

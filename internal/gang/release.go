@@ -118,10 +118,13 @@ func (r *Request) Releases(c *topology.Cluster, replica placement.ReplicaResult,
 	return out
 }
 
+// OfGraph is the domain of the graph in [Release.Undecided].
+const OfGraph = "graph"
+
 // undecided are the domains that the replicas of a component share and that no released pod decides yet, broadest first.
 func (r *Request) undecided(of *placement.Component) (domains []string) {
 	if r.Graph.Required != topology.NoLevel && r.Graph.Anchor == nil {
-		domains = append(domains, "graph")
+		domains = append(domains, OfGraph)
 	}
 	if undecidedComponent(of) {
 		domains = append(domains, "component "+of.Name)

@@ -240,7 +240,8 @@ func (r *Request) addPods(g *groupView, component string, replica *placement.Rep
 		r.addCreation(Key{component, state.ordinal}, replica, creation)
 	} else if state.absent > 0 {
 		r.incomplete[Key{component, state.ordinal}] = true
-		r.hindered[Key{component, state.ordinal}] = meta.IsStatusConditionFalse(g.sg.Status.Conditions, trellisv1alpha1.ConditionPodsInSync) ||
+		r.hindered[Key{component, state.ordinal}] = r.taken[Key{g.sg.Name, state.ordinal}] ||
+			meta.IsStatusConditionFalse(g.sg.Status.Conditions, trellisv1alpha1.ConditionPodsInSync) ||
 			meta.IsStatusConditionFalse(g.sg.Status.Conditions, trellisv1alpha1.ConditionPodsHealthy)
 		g.addWanted(replica, state)
 	}

@@ -46,8 +46,11 @@ type Request struct {
 
 	// incomplete replicas have pods that are wanted but not made yet. They count in looking ahead and are not released.
 	incomplete map[Key]bool
-	// hindered are those of them whose pods may not be made for long: creates are refused, or replicas fail, or do not end.
+	// hindered are those of them whose pods may not be made for long: creates are refused, or replicas fail or do not end, or pods of an
+	// earlier group have their names.
 	hindered map[Key]bool
+	// taken are the replicas whose names those have; see [takenNames].
+	taken map[Key]bool
 	// replacing are the components of which so much is recreated that a base gang would go without what belongs to it
 	// (docs/placement.md#how-much-begins-together).
 	replacing map[string]bool
@@ -90,6 +93,7 @@ func NewRequest(o Observation) *Request {
 		Graph: placement.Demand{Name: o.DGD.Name, Required: topology.NoLevel, Preferred: topology.NoLevel, Refused: o.Refused},
 	}
 	r.Creating = MissingGroups(o.DGD, o.Groups)
+	r.taken = takenNames(o.Groups, o.Pods)
 	groups := slices.Clone(o.Groups)
 	slices.SortFunc(groups, func(a, b *trellisv1alpha1.ScalingGroup) int { return cmp.Compare(a.Spec.Service, b.Spec.Service) })
 	r.setConstraint(groups)

@@ -154,6 +154,9 @@ var _ = Describe("Two operators that both lead", func() {
 			one, "zone", graphs.Components{"A": graphs.Worker(3, 1, 2, "rack"), "B": graphs.Worker(1, 2, 2, "rack"), "C": graphs.Worker(1, 1, 1, "")},
 			6, rack, ofGroup,
 		}),
+		Entry("whose component shares a rack of its zone, and does not begin the graph, gated", SpecTimeout(suite.Timeout()), true, graph{
+			one, "zone", graphs.Components{"A": graphs.Worker(1, 1, 1, ""), "B": graphs.Worker(4, 1, 2, "rack")}, 5, rack, ofGroup,
+		}),
 		Entry("whose component shares a zone, in place", SpecTimeout(suite.Timeout()), false, graph{
 			apart, "", graphs.Components{"A": graphs.Worker(4, 1, 2, "zone")}, 4, zone, all,
 		}),

@@ -108,6 +108,9 @@ func (w *writers) run(ctx context.Context, s *releaseStep) {
 	<-w.slots
 	if err != nil {
 		w.abandon(s, err)
+		if errors.Is(err, provider.ErrStale) {
+			w.evictStale(ctx, g)
+		}
 		w.tryAgain(g, err)
 		w.queue.wakeUp(w.ledger.decided(graph, deciders([]*releaseStep{s})))
 		return
@@ -132,9 +135,15 @@ func (w *writers) run(ctx context.Context, s *releaseStep) {
 	}
 }
 
+// errNotFollowed is why a pod is not released that was to follow one that is gone.
+var errNotFollowed = errors.New("the pod that it was to follow is gone")
+
 // abandon notes that a pod, and those that were to follow it, are not released.
 func (w *writers) abandon(s *releaseStep, err error) {
 	w.ledger.notReleased(s.release.Pod, s.gang.begun, err)
+	if errors.Is(err, provider.ErrPodGone) {
+		err = errNotFollowed
+	}
 	for _, next := range s.next {
 		w.abandon(next, err)
 	}
@@ -165,30 +174,27 @@ func (w *writers) tryAgain(g *gangRelease, err error) {
 	}
 }
 
-// form forms a gang, after the placeholders on its hosts are deleted. Pods that cannot be of the gang any more (stale objects block it) are
-// deleted, to be recreated.
+// form forms a gang, after the placeholders on its hosts are deleted.
 func (w *writers) form(ctx context.Context, g *gangRelease) error {
 	if g.clear != nil {
 		g.clear(ctx, g.gang.Graph.UID, g.hosts)
 	}
 	err := g.placer.Form(ctx, g.gang)
-	if err == nil {
-		return nil
-	}
-	if ctx.Err() == nil {
+	if err != nil && ctx.Err() == nil {
 		logger(ctx, g.gang.Graph).Error(err, "forming a gang", "gang", g.gang.Name)
 		w.suspect()
 	}
-	if !errors.Is(err, provider.ErrStale) {
-		return err
-	}
+	return err
+}
+
+// evictStale deletes the pods of a gang that cannot be of it any more, since stale objects block it, to be recreated.
+func (w *writers) evictStale(ctx context.Context, g *gangRelease) {
 	gangEvictions.WithLabelValues(ReasonStaleObjects).Inc()
 	for _, r := range g.pods {
 		if err := g.placer.Evict(ctx, r.Pod); err != nil {
 			logger(ctx, g.gang.Graph).Error(err, "evicting a pod", "pod", r.Pod.Name)
 		}
 	}
-	return err
 }
 
 // offer publishes the places of gangs that are to be created in place, after the placeholders on their hosts are deleted.

@@ -44,6 +44,9 @@ func inOrder(gangs []*gangRelease) (roots []*releaseStep) {
 			s.first = s.first || domain == s.ofGang()
 			s.decides = s.decides || slices.Contains(s.release.Undecided, domain)
 		}
+		if !s.first && after.gang != s.gang {
+			after = firsts[s.ofGang()] // a gang is formed before its pods are released
+		}
 		if after == nil {
 			roots = append(roots, s)
 		} else {
@@ -53,29 +56,26 @@ func inOrder(gangs []*gangRelease) (roots []*releaseStep) {
 	return roots
 }
 
-// domains are those that the pod shares with others and that no released pod decides. It follows the first pod of the last one in which it
-// is not the first itself.
+// domains are those that the pod shares with others and that no released pod decides: of its graph, gang, component and replica. It follows
+// the first pod of the last one in which it is not the first itself.
 func (s *releaseStep) domains() (names []string) {
-	for _, domain := range s.release.Undecided {
-		if names = append(names, domain); len(names) == 1 {
-			names = append(names, s.ofGang())
-		}
+	undecided := s.release.Undecided
+	if len(undecided) > 0 && undecided[0] == gang.OfGraph {
+		names, undecided = append(names, gang.OfGraph), undecided[1:]
 	}
-	if len(names) == 0 {
-		names = append(names, s.ofGang())
-	}
+	names = append(append(names, s.ofGang()), undecided...)
 	labels := s.release.Pod.Labels
 	return append(names, "replica "+labels[render.LabelScalingGroup]+" "+labels[render.LabelReplica])
 }
 
 func (s *releaseStep) ofGang() string { return "gang " + s.release.Pin.Gang }
 
-// compareSteps has base gangs first, and then replicas by their ordinals, as the planner places them. The oldest pod of a base gang, and of
-// another replica, goes first, since a released pod that one leader still considers gated is older than those recreated alongside it. Among
-// pods of the same second the name decides, since two leaders have to begin with the same pod.
+// compareSteps has base gangs, and the rest of one, first, and then replicas by their ordinals, as the planner places them. The oldest pod
+// of a base gang, and of another replica, goes first, since a released pod that one leader still considers gated is older than those
+// recreated alongside it. Among pods of the same second the name decides, since two leaders have to begin with the same pod.
 func compareSteps(a, b *releaseStep) int {
 	rank := func(s *releaseStep) int32 {
-		if s.gang.gang.Base {
+		if s.gang.gang.Base || s.release.Pin.GangReplicas != "" {
 			return -1
 		}
 		ordinal, _, _ := render.ReplicaOf(s.release.Pod)

@@ -24,7 +24,7 @@ import (
 )
 
 // gangReleases are gangs by name. Each pod is "group-ordinal-index", with the domains that it shares after it, and "at=" for when it was created; the
-// gang "base" is a base gang.
+// gang "base" is a base gang, "base*" the rest of one.
 func gangReleases(pods ...string) (out []*gangRelease) {
 	byName := map[string]*gangRelease{}
 	for _, one := range pods {
@@ -41,6 +41,9 @@ func gangReleases(pods ...string) (out []*gangRelease) {
 			render.LabelScalingGroup: of[0], render.LabelReplica: of[1], render.LabelPodIndex: of[2],
 		}}}
 		r := gang.Release{Pod: pod, Pin: gang.Pin{Gang: name}}
+		if name == "base*" {
+			r.Pin.GangReplicas = "replicas"
+		}
 		for _, field := range fields[2:] {
 			if at, is := strings.CutPrefix(field, "at="); is {
 				seconds, err := strconv.Atoi(at)
@@ -95,19 +98,23 @@ func TestReleaseOrder(t *testing.T) {
 			"a-1-0!*(a-2-0! a-10-0!)",
 		},
 		"a graph begins with its base gang, and that with its oldest pod": {
-			[]string{"g1 b-1-0 G at=1", "g1 b-1-1 G at=1", "base b-0-0 G at=2", "base b-0-1 G at=2", "base c-0-0 G at=1"},
+			[]string{"g1 b-1-0 graph at=1", "g1 b-1-1 graph at=1", "base b-0-0 graph at=2", "base b-0-1 graph at=2", "base c-0-0 graph at=1"},
 			"c-0-0!*(b-0-0(b-0-1) b-1-0!(b-1-1))",
 		},
 		"components of a graph have narrower domains": {
-			[]string{"base a-0-0 G A at=1", "base b-0-0 G at=1", "base b-0-1 G at=1", "base c-0-0 G at=0", "g1 a-1-0 G A", "g2 a-2-0 G A"},
+			[]string{"base a-0-0 graph A at=1", "base b-0-0 graph at=1", "base b-0-1 graph at=1", "base c-0-0 graph at=0", "g1 a-1-0 graph A", "g2 a-2-0 graph A"},
 			"c-0-0!*(a-0-0*(a-1-0! a-2-0!) b-0-0(b-0-1))",
 		},
 		"the pod that decides the graph decides its component": {
-			[]string{"base a-0-0 G A at=1", "base b-0-0 G at=2", "g1 a-1-0 G A at=3"},
+			[]string{"base a-0-0 graph A at=1", "base b-0-0 graph at=2", "g1 a-1-0 graph A at=3"},
 			"a-0-0!*(b-0-0 a-1-0!)",
 		},
+		"the rest of a base gang goes in the same order": {
+			[]string{"base* b-0-0 at=1", "base* b-0-1 at=1", "base* a-0-0 A at=3", "base* a-1-0 A at=2", "g1 a-2-0 A at=1"},
+			"b-0-0!(b-0-1 a-1-0*(a-0-0 a-2-0!))",
+		},
 		"first replicas of a component that belong to the base gang": {
-			[]string{"base a-0-0 G A at=2", "base a-1-0 G A at=1", "g1 a-2-0 G A at=0"},
+			[]string{"base a-0-0 graph A at=2", "base a-1-0 graph A at=1", "g1 a-2-0 graph A at=0"},
 			"a-1-0!*(a-0-0 a-2-0!)",
 		},
 	} {
@@ -155,13 +162,15 @@ func TestOthersWaitForThePodThatDecides(t *testing.T) {
 		"the first of the graph goes elsewhere":   {"c-0-0", "", provider.ErrElsewhere, "", 0},
 		"the first of a component":                {"a-0-0", "b-0-0 b-0-1 c-0-0", nil, "a-0-0 a-1-0 b-0-0 b-0-1 c-0-0", 5},
 		"that of the component is elsewhere":      {"a-0-0", "b-0-0 b-0-1 c-0-0", provider.ErrElsewhere, "b-0-0 b-0-1 c-0-0", 3},
+		"that of the component is gone":           {"a-0-0", "b-0-0 b-0-1 c-0-0", provider.ErrPodGone, "b-0-0 b-0-1 c-0-0", 3},
+		"that of a replica is gone":               {"b-0-0", "a-0-0 a-1-0 c-0-0", provider.ErrPodGone, "a-0-0 a-1-0 c-0-0", 4},
 		"that of the component cannot be written": {"a-0-0", "b-0-0 b-0-1 c-0-0", context.DeadlineExceeded, "b-0-0 b-0-1 c-0-0", 4},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newBench(t, Options{})
 				placer := &holding{held: tc.held, let: make(chan error)}
-				gangs := gangReleases("base a-0-0 G A", "base b-0-0 G", "base b-0-1 G", "base c-0-0 G", "g1 a-1-0 G A")
+				gangs := gangReleases("base a-0-0 graph A", "base b-0-0 graph", "base b-0-1 graph", "base c-0-0 graph", "g1 a-1-0 graph A")
 				graph := types.NamespacedName{Namespace: "ns", Name: "g"}
 				for _, g := range gangs {
 					g.placer, g.gang.Graph.Namespace, g.gang.Graph.Name = placer, graph.Namespace, graph.Name
@@ -182,8 +191,8 @@ func TestOthersWaitForThePodThatDecides(t *testing.T) {
 				if got := released(); got != tc.before {
 					t.Errorf("released before: %q, want %q", got, tc.before)
 				}
-				if !b.s.ledger.isDeciding(graph) {
-					t.Error("the graph may be planned meanwhile")
+				if decides := tc.held != "b-0-0"; b.s.ledger.isDeciding(graph) != decides {
+					t.Errorf("the graph is decided about: %v, want %v", !decides, decides)
 				}
 				placer.let <- tc.fails
 				synctest.Wait()
@@ -198,7 +207,7 @@ func TestOthersWaitForThePodThatDecides(t *testing.T) {
 				}
 				b.s.queue.mu.Lock()
 				defer b.s.queue.mu.Unlock()
-				if b.s.queue.due[graph] == nil {
+				if _, later := b.s.queue.later[graph]; b.s.queue.due[graph] == nil && !later {
 					t.Error("the graph is not evaluated")
 				}
 			})
