@@ -4,13 +4,11 @@
 package sandbox
 
 import (
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/trellis-k8s/trellis/test/testutil/ports"
 	"github.com/trellis-k8s/trellis/test/testutil/simulated"
 )
 
@@ -57,30 +55,6 @@ func TestForeignDirectory(t *testing.T) {
 	mustContain(t, err, "thesis.tex")
 	if data, err := os.ReadFile(thesis); err != nil || string(data) != "mine" {
 		t.Errorf("the file is gone: %v", err)
-	}
-}
-
-func TestFreePort(t *testing.T) {
-	taken := map[string]int{}
-	for i := range 50 {
-		port, err := ports.Free(taken)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for name, other := range taken {
-			if port == other {
-				t.Errorf("port %d of %s was given out again", port, name)
-			}
-		}
-		taken[string(rune('a'+i))] = port
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	if ports.IsFree(l.Addr().(*net.TCPAddr).Port) {
-		t.Error("a port in use counts as free")
 	}
 }
 

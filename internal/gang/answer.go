@@ -45,7 +45,7 @@ func (r *Request) Answer(planned *placement.Result) Answer {
 			}
 			message := BeingCreated
 			if followers[key] {
-				message = FirstBeingCreated
+				message = FollowsFirst
 			}
 			a.Unmade = append(a.Unmade, replica)
 			a.Waiting = append(a.Waiting, Waiting{Component: replica.Component, Ordinal: replica.Ordinal, Code: CodeCreating, Message: message})

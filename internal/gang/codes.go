@@ -32,8 +32,8 @@ const (
 // BeingCreated is the message of [CodeCreating].
 const BeingCreated = "its pods are being created"
 
-// FirstBeingCreated is the message of [CodeCreating] of a replica that follows the first one of its component.
-const FirstBeingCreated = "it waits until the first replica of its component is created, which decides the domain of all"
+// FollowsFirst is the message of [CodeCreating] of a replica that follows the first one of its component.
+const FollowsFirst = "it waits for the first replica of its component, which decides the domain of all"
 
 // AfterDeletion is the message of [CodeCreating] while pods of a base gang are to be deleted.
 const AfterDeletion = "it waits until the pods of a gang that could not be created completely are deleted"

@@ -104,8 +104,10 @@ func takenNames(groups []*trellisv1alpha1.ScalingGroup, pods []*corev1.Pod) map[
 		current[sg.UID] = true
 	}
 	for _, pod := range pods {
-		ordinal, _, ok := render.ReplicaOf(pod)
-		if _, uid, _ := render.GroupOf(pod); ok && !current[uid] {
+		if _, uid, _ := render.GroupOf(pod); current[uid] {
+			continue
+		}
+		if ordinal, _, ok := render.ReplicaOf(pod); ok {
 			taken[Key{pod.Labels[render.LabelScalingGroup], int(ordinal)}] = true
 		}
 	}

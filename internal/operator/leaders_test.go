@@ -25,10 +25,9 @@ import (
 // rivals are two operators that both lead, of which each knows one of the two racks.
 type rivals struct {
 	*inPlaceWorld
-	ctx    context.Context
 	second *bare
 	writes [2]*podWrites
-	// level is the node label that pods have in common where together says so of two of them.
+	// level is the label of the nodes of one domain; together reports whether two pods have to be in one.
 	level    string
 	together func(a, b *corev1.Pod) bool
 	split    []string
@@ -36,7 +35,7 @@ type rivals struct {
 
 func newRivals(ctx SpecContext, gateAll bool, zones [2]string) *rivals {
 	GinkgoHelper()
-	r := &rivals{inPlaceWorld: newInPlaceWorldIn(ctx, nil, zones[0], zones[1]), ctx: ctx}
+	r := &rivals{inPlaceWorld: newInPlaceWorldIn(ctx, nil, zones[0], zones[1])}
 	r.stop()
 	r.change = func(o *Options) { o.GateAllPods = gateAll }
 	r.config = withoutNodes(r.namespace+"-b0", r.namespace+"-b1")

@@ -86,7 +86,8 @@ func (b *Creations) Created(o *Offer, pod *corev1.Pod) (stands bool) {
 	return true
 }
 
-// Made notes that all pods of an offer are created. What waits for a base gang is looked at when all of that is.
+// Made notes that all pods of an offer are created. What waits for a base gang, or for the first replica of a
+// component, is looked at when all of that is.
 func (b *Creations) Made(o *Offer) {
 	b.mu.Lock()
 	one := b.byName[o.Creation]

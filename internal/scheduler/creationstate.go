@@ -21,7 +21,7 @@ type creationsOfGroup struct {
 	byOrdinal map[int32]*creation
 	gated     map[int32]bool
 	// failed are the creations, by name, of gangs of which not all could be created: their pods are deleted, and recreated gated. The value
-	// is whether it was a base gang.
+	// is whether it was one that others wait for; see creation.base.
 	failed map[string]bool
 }
 

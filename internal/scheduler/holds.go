@@ -28,7 +28,7 @@ type hold struct {
 	graph types.NamespacedName
 	until time.Time
 	// promised: nothing was lost; it is the place of a pod that Kueue has given quota and not admitted yet. follows: it is that of a replica
-	// which follows a base gang that is being created.
+	// which follows a gang that is being created.
 	promised, follows bool
 }
 
@@ -93,7 +93,7 @@ func (h *holds) restore(c *topology.Cluster) {
 	}
 }
 
-// endFollowing ends the holds of replicas of a graph that follow a base gang, but for those of pods that wait.
+// endFollowing ends the holds of replicas of a graph that follow a gang, but for those of pods that wait.
 func (h *holds) endFollowing(c *topology.Cluster, graph types.NamespacedName, waiting []placement.Component) {
 	wanted := map[string]bool{}
 	for _, component := range waiting {
