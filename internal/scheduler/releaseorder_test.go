@@ -133,6 +133,23 @@ func TestReleaseOrder(t *testing.T) {
 	}
 }
 
+// A graph is not planned while a pod of it is being released that decides a domain, and is afterwards.
+func TestNothingIsPlannedWhileADomainIsDecided(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, _, o := newOpening(t)
+		b.s.ledger.decides(clientKey(o), 1)
+		b.settle()
+		if !render.GateClosed(o.Pods[0]) {
+			t.Error("the graph was planned meanwhile")
+		}
+		b.s.queue.wakeUp(b.s.ledger.decided(clientKey(o), 1))
+		b.settle()
+		if render.GateClosed(o.Pods[0]) || render.GateClosed(o.Pods[1]) {
+			t.Error("the graph was not planned afterwards")
+		}
+	})
+}
+
 // holding is a placer whose release of one pod waits.
 type holding struct {
 	recording

@@ -12,7 +12,8 @@ import (
 )
 
 // unfinished explains that not all of a base gang of a graph, or of the first replica of a component, is created, or that a pod is still to
-// be deleted of one that could not be completed; "" for neither. What is released meanwhile would be in a domain in which the rest may never be.
+// be deleted of one that could not be completed; "" for neither. What is released meanwhile would be in a domain in which the rest may
+// never be.
 func (b *Creations) unfinished(graph types.NamespacedName, pods []*corev1.Pod) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

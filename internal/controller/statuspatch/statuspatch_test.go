@@ -36,6 +36,8 @@ func TestErrors(t *testing.T) {
 			http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", "testing value /metadata/uid failed: test failed", 0, false)},
 		"not valid":                      {answer: refused("Pod", metav1.StatusReasonInvalid), fails: true},
 		"refused with this code alone":   {answer: &apierrors.StatusError{ErrStatus: metav1.Status{Code: http.StatusUnprocessableEntity}}, fails: true},
+		"not valid, without details":     {answer: &apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonInvalid}}, fails: true},
+		"refused without a reason":       {answer: refused("", ""), fails: true},
 		"refused for another reason":     {answer: refused("", metav1.StatusReasonForbidden), fails: true},
 		"a conflict, which has no cause": {answer: apierrors.NewConflict(corev1.Resource("pods"), "p", errors.New("changed")), fails: true},
 		"no answer":                      {answer: context.DeadlineExceeded, fails: true},
