@@ -125,7 +125,7 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 	return front.runBefore(ctx, mgr)
 }
 
-// newManager connects to the cluster, and looks whether its definitions are those of Trellis.
+// newManager connects to the cluster, and checks that its definitions are those of Trellis.
 func newManager(ctx context.Context, restConfig *rest.Config, o Options, certificate *webhook.Certificate) (ctrl.Manager, error) {
 	mgr, err := ctrl.NewManager(restConfig, managerOptions(o, certificate))
 	if err != nil {

@@ -134,7 +134,7 @@ func first[T client.Object](b *bound, objects []render.Object) T {
 	panic("unreachable")
 }
 
-// A quota refuses an account or a Role before the API server looks whether another client has one of that name: no binding is made. What needs neither
+// A quota refuses an account or a Role before the API server checks whether another client has one of that name: no binding is made. What needs neither
 // is made all the same.
 func TestNothingIsBoundThatIsRefused(t *testing.T) {
 	for name, refused := range map[string]func(client.Object) bool{

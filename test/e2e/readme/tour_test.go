@@ -40,7 +40,7 @@ func (r *reader) settle() {
 // fromRelease is a file of a release that a command downloads.
 var fromRelease = regexp.MustCompile(`\$RELEASE/(\S+)`)
 
-// installRelease runs the README's first step, and looks whether every file that it names is in the release, and everything is of its version.
+// installRelease runs the README's first step, and checks that every file that it names is in the release, and everything is of its version.
 func (r *reader) installRelease(from release) {
 	r.Helper()
 	step := r.block("README.md", "RELEASE=")
@@ -62,7 +62,7 @@ func (r *reader) installRelease(from release) {
 // namedCommand is a command of the plugin in the README.
 var namedCommand = regexp.MustCompile("kubectl trellis ((?:topology )?[a-z]+)")
 
-// commands looks whether the plugin has every command that the README names. Help of a command that is none is that of the one above it.
+// commands checks that the plugin has every command that the README names. Help of a command that is none is that of the one above it.
 func (r *reader) commands() {
 	r.Helper()
 	content, err := os.ReadFile(filepath.Join(root, "README.md"))
