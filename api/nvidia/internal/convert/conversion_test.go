@@ -110,17 +110,25 @@ func TestEmptyMainStays(t *testing.T) {
 	same(t, "services", specOf(convertTo(t, live, Alpha))["services"], fromYAML(t, `{W: {frontendSidecar: {image: f}, extraPodSpec: {mainContainer: {}}}}`))
 }
 
-// A claim at the service stays there when its request is edited in v1beta1. A remembered claim of the same name is not taken for it.
+// A claim at the service stays there when its request is edited in v1beta1. Neither a remembered claim of the same name nor one of the main
+// container is taken for it.
 func TestEditedClaimStaysAtTheService(t *testing.T) {
-	for name, c := range map[string]struct{ written, edited, want string }{
-		"a request":           {`[{name: c}]`, `[{name: c, request: r}]`, `{resources: {claims: [{name: c, request: r}]}, extraPodSpec: {mainContainer: {}}}`},
-		"one of two requests": {`[{name: c}, {name: c, request: r}]`, `[{name: c, request: s}, {name: c, request: r}]`, `{resources: {claims: [{name: c, request: s}, {name: c, request: r}]}, extraPodSpec: {mainContainer: {}}}`},
-		"another claim":       {`[{name: c}]`, `[{name: d}]`, `{extraPodSpec: {mainContainer: {resources: {claims: [{name: d}]}}}}`},
+	for name, c := range map[string]struct{ main, written, edited, want string }{
+		"a request":            {`{}`, `[{name: c}]`, `[{name: c, request: r}]`, `{resources: {claims: [{name: c, request: r}]}, extraPodSpec: {mainContainer: {}}}`},
+		"one of two requests":  {`{}`, `[{name: c}, {name: c, request: r}]`, `[{name: c, request: s}, {name: c, request: r}]`, `{resources: {claims: [{name: c, request: s}, {name: c, request: r}]}, extraPodSpec: {mainContainer: {}}}`},
+		"both of two requests": {`{}`, `[{name: c, request: r}, {name: c, request: s}]`, `[{name: c, request: t}, {name: c, request: u}]`, `{resources: {claims: [{name: c, request: t}, {name: c, request: u}]}, extraPodSpec: {mainContainer: {}}}`},
+		"another claim":        {`{}`, `[{name: c}]`, `[{name: d}]`, `{extraPodSpec: {mainContainer: {resources: {claims: [{name: d}]}}}}`},
+		"a request of a claim that main has, too": {`{resources: {claims: [{name: c, request: q}]}}`, `[{name: d}, {name: c, request: r}]`, `[{name: c, request: q}, {name: d}, {name: c, request: s}]`,
+			`{resources: {claims: [{name: d}, {name: c, request: s}]}, extraPodSpec: {mainContainer: {resources: {claims: [{name: c, request: q}]}}}}`},
+		"the request of main": {`{resources: {claims: [{name: c, request: q}]}}`, `[{name: c, request: r}]`, `[{name: c, request: s}, {name: c, request: r}]`,
+			`{resources: {claims: [{name: c, request: r}]}, extraPodSpec: {mainContainer: {resources: {claims: [{name: c, request: s}]}}}}`},
 	} {
-		live := convertTo(t, alphaGraph(t, `{W: {resources: {claims: `+c.written+`}, extraPodSpec: {mainContainer: {}}}}`), Beta)
+		live := convertTo(t, alphaGraph(t, `{W: {resources: {claims: `+c.written+`}, extraPodSpec: {mainContainer: `+c.main+`}}}`), Beta)
 		main := listAt(objectAt(objectAt(entries(specOf(live))["W"], "podTemplate"), "spec"), "containers")[0]
 		objectAt(main.(object), "resources")["claims"] = fromYAML(t, "{claims: "+c.edited+"}")["claims"]
-		same(t, name, objectAt(specOf(convertTo(t, live, Alpha)), "services")["W"], fromYAML(t, c.want))
+		want, alpha := clone(specOf(live)), convertTo(t, live, Alpha)
+		same(t, name, objectAt(specOf(alpha), "services")["W"], fromYAML(t, c.want))
+		same(t, name+", and back", specOf(convertTo(t, alpha, Beta)), want)
 	}
 }
 

@@ -120,9 +120,9 @@ var (
 	free     = oneOf(object{"x": number("1.0")}, object{}, object{"kvTransferPolicy": object{"domain": "rack", "labelKey": "a/b"}},
 		object{"kvTransferPolicy": object{"domain": "rack", "clusterTopologyName": "c", "enforcement": "preferred", "preferredWeight": number("0.50")}, "y": nil})
 	volumes = named([]string{"v", "w", "Claim_1", "cache"}, 3, fields(map[string]generator{"emptyDir": oneOf(object{})}))
-	// claims of a container: the API server stores none of a name twice.
+	// claims of a container: the API server admits no pod that names a claim, or a request of one, twice.
 	claims = oneOf([]any{}, []any{object{"name": "x"}}, []any{object{"name": "x", "request": "r"}}, []any{object{"name": "x"}, object{"name": "y"}},
-		[]any{object{"name": "y"}, object{"name": "x", "request": "r"}})
+		[]any{object{"name": "y"}, object{"name": "x", "request": "r"}}, []any{object{"name": "x", "request": "s"}, object{"name": "x", "request": "r"}})
 	container = map[string]generator{
 		"image": oneOf("i", "j"), "command": oneOf([]any{"c"}), "args": oneOf([]any{"a", "b"}), "env": anyEnvs, "envFrom": secrets,
 		"resources":     fields(map[string]generator{"requests": amounts, "limits": amounts, "claims": claims}),

@@ -90,29 +90,43 @@ func (p *placer) resources() {
 		}
 		p.dropEmpty(live, kind, len(item) > 0)
 	}
-	claims := listAt(live, "claims")
-	for _, claim := range listAt(remembered, "claims") {
-		if i := indexOfClaim(claims, claim, listAt(remembered, "claims")); i >= 0 {
-			into := ensure(p.service, "resources")
-			into["claims"] = append(listAt(into, "claims"), claims[i])
-			claims = slices.Delete(claims, i, i+1)
-			p.claimed = true
-			p.replace(live, "claims", claims)
-		}
-	}
+	p.claims(live, listAt(remembered, "claims"))
 	p.dropEmpty(p.main, "resources", len(remembered) > 0)
 }
 
-// indexOfClaim finds a remembered claim among claims, or one of its name that is not remembered: its request was edited. -1 if there is
-// none.
-func indexOfClaim(claims []any, claim any, remembered []any) int {
-	same := func(other any) func(any) bool { return func(c any) bool { return equal(c, other) } }
-	if i := slices.IndexFunc(claims, same(claim)); i >= 0 {
-		return i
+// claims takes the remembered claims of the service from those of the main container, the last one first: merging appends the service's.
+func (p *placer) claims(live object, remembered []any) {
+	claims := listAt(live, "claims")
+	var own []any
+	for _, claim := range slices.Backward(remembered) {
+		if i := lastClaim(claims, claim, remembered); i >= 0 {
+			own = append(own, claims[i])
+			claims = slices.Delete(claims, i, i+1)
+		}
 	}
-	return slices.IndexFunc(claims, func(c any) bool {
-		return nameOf(c) != "" && nameOf(c) == nameOf(claim) && !slices.ContainsFunc(remembered, same(c))
-	})
+	if len(own) == 0 {
+		return
+	}
+	slices.Reverse(own)
+	ensure(p.service, "resources")["claims"] = own
+	p.claimed = true
+	p.replace(live, "claims", claims)
+}
+
+// lastClaim finds a remembered claim among claims, or the last one of its name that is not remembered: its request was edited. -1 if there
+// is none.
+func lastClaim(claims []any, claim any, remembered []any) int {
+	edited := -1
+	for i, c := range slices.Backward(claims) {
+		if equal(c, claim) {
+			return i
+		}
+		sameName := nameOf(c) != "" && nameOf(c) == nameOf(claim)
+		if edited < 0 && sameName && !slices.ContainsFunc(remembered, func(r any) bool { return equal(r, c) }) {
+			edited = i
+		}
+	}
+	return edited
 }
 
 func (p *placer) placeAmount(kind string, item object, a amount, text string) {
