@@ -209,9 +209,6 @@ func TestPlan(t *testing.T) {
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("hosts (-want +got):\n%s", diff)
 			}
-			if !r.PinHosts {
-				t.Error("the hosts are not pinned")
-			}
 		})
 	}
 }

@@ -78,9 +78,9 @@ func TestReservationsAreRebuiltFromPins(t *testing.T) {
 	}
 }
 
-// Pods that an earlier leader released may be bound to any host of their rack, as those that are planned there later: these are alike, and
-// none is pinned to its host.
-func TestGangsAfterARestartShareARack(t *testing.T) {
+// Pods that an earlier version released by their labels have capacity in their rack. A pod that is planned there later is pinned to what is
+// left.
+func TestGangsAfterAnUpgradeShareARack(t *testing.T) {
 	c := NewCluster()
 	for _, name := range []string{"b0", "b1", "b2"} {
 		c.SetNode(host(name, "b", 1))
@@ -93,8 +93,8 @@ func TestGangsAfterARestartShareARack(t *testing.T) {
 		t.Fatalf("%d pods of the later gang are released, want 1", len(releases))
 	}
 	for _, release := range releases {
-		if release.Pin.Labels["r"] != "b" || release.Pin.Node != "" {
-			t.Errorf("it is pinned to host %q in rack %q, want any host in b", release.Pin.Node, release.Pin.Labels["r"])
+		if release.Pin.Labels["r"] != "b" || release.Pin.Node != "b2" {
+			t.Errorf("it is pinned to host %q in rack %q, want b2 in b", release.Pin.Node, release.Pin.Labels["r"])
 		}
 	}
 }

@@ -19,7 +19,7 @@ func TestDistinctHosts(t *testing.T) {
 		bound string
 		want  []string
 	}{
-		"without":               {want: []string{"", ""}},
+		"without":               {want: []string{"h1", "h1"}},
 		"with":                  {value: "true", want: []string{"h1", "h2"}},
 		"the rest, first host":  {value: "true", bound: "h1", want: []string{"h2"}},
 		"the rest, second host": {value: "true", bound: "h2", want: []string{"h1"}},

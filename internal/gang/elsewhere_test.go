@@ -21,7 +21,7 @@ import (
 // released is a pod after the patch that releases it.
 func released(t *testing.T, pod *corev1.Pod, pin gang.Pin) *corev1.Pod {
 	t.Helper()
-	patch, err := gates.Patch(pod, pin, true)
+	patch, err := gates.Patch(pod, pin)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func TestReleasedPodsArePlannedAgainAsTheyWere(t *testing.T) {
 		"a gate of somebody else": func(s *corev1.PodSpec) { s.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/x"}} },
 	} {
 		for how, pin := range map[string]gang.Pin{
-			"by labels": {Labels: labels}, "to a host": {Labels: labels, Node: "n1"}, "to named hosts": {Labels: labels, Nodes: []string{"n1", "n2"}},
+			"by labels": {Labels: labels}, "to a host": {Labels: labels, Node: "n1"},
 		} {
 			t.Run(name+", "+how, func(t *testing.T) {
 				sg := gangtest.Group("work", 1, 2, gangtest.Frozen("", "rack"))
@@ -108,7 +108,7 @@ func named(node string) corev1.NodeSelectorRequirement {
 func TestPodsOfAFormerSizeArePlannedAgain(t *testing.T) {
 	former, now := gangtest.Group("work", 1, 3, gangtest.Frozen("", "rack")), gangtest.Group("work", 1, 2, gangtest.Frozen("", "rack"))
 	pod := gangtest.Pod(former, 0, 2)
-	for how, pin := range map[string]gang.Pin{"by labels": {}, "to named hosts": {Nodes: []string{"n1", "n2"}}} {
+	for how, pin := range map[string]gang.Pin{"by labels": {}, "to a host": {Node: "n1"}} {
 		pin.Gang, pin.Labels = "gang", map[string]string{"z": "z1", "r": "r1"}
 		again := gang.Regated(now, released(t, pod, pin))
 		if diff := cmp.Diff(topology.ShapeOf(pod).Key(), topology.ShapeOf(again).Key()); diff != "" {

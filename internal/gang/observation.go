@@ -69,18 +69,16 @@ type Pin struct {
 	GangReplicas string
 	// Labels every node of its domain carries: the whole path from the broadest level down.
 	Labels map[string]string
-	// Node is the planned host, when the scheduler must not pick another one; else empty.
+	// Node is the planned host.
 	Node string
 	// Preempts: others have to free capacity. Wide are then the labels of the widest domain that Trellis has to hold the pod to, where the
 	// scheduler that binds it holds it to the narrower ones and chooses the victims.
 	Preempts bool
 	Wide     map[string]string
-	// Apart: the other pods of its replica are to be on other hosts, which only the planned hosts see to.
+	// Apart: the other pods of its replica are to be on other hosts, which only the pins to hosts ensure.
 	Apart bool
 	// Graph is the deployment's name, which labels may hold shortened.
 	Graph string
 	// PodLabels and PodAnnotations are what a placer has only released pods carry.
 	PodLabels, PodAnnotations map[string]string
-	// Nodes that a pod names, where that spares a scheduler the look at all others; it may pick any of them. Empty: any node with the labels.
-	Nodes []string
 }

@@ -78,23 +78,10 @@ func FirstPods(pods []*corev1.Pod) map[Key]*corev1.Pod {
 
 // PinnedHost returns the only node that a released pod may be bound to by its name, or "".
 func PinnedHost(pod *corev1.Pod) string {
-	affinity := pod.Spec.Affinity
-	if affinity == nil || affinity.NodeAffinity == nil || affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
-		return ""
+	if hosts := hostsNamed(pod); len(hosts) == 1 {
+		return hosts[0]
 	}
-	host := ""
-	for _, term := range affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
-		for _, field := range term.MatchFields {
-			if field.Key != metav1.ObjectNameField || field.Operator != corev1.NodeSelectorOpIn || len(field.Values) != 1 {
-				continue
-			}
-			if host != "" && host != field.Values[0] {
-				return "" // one of several
-			}
-			host = field.Values[0]
-		}
-	}
-	return host
+	return ""
 }
 
 // takenNames are the replicas, by the name of their group and ordinal, whose names pods of earlier groups have.

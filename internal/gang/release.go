@@ -78,8 +78,8 @@ func digest(lines []string) string {
 	return hex.EncodeToString(hash[:5])
 }
 
-// Releases sends one replica's pods to their planned nodes, by path labels, and by host where the labels alone would not do
-// (docs/providers.md#gates). c is the cluster that the replica was planned on.
+// Releases pins one replica's pods to their planned hosts, and to the path labels of the domain around them (docs/providers.md#gates).
+// c is the cluster that the replica was planned on.
 func (r *Request) Releases(c *topology.Cluster, replica placement.ReplicaResult, base Base) []Release {
 	key := Key{replica.Component, replica.Ordinal}
 	gang := cmp.Or(r.gangs[key], r.rests[key].gang)
@@ -91,10 +91,7 @@ func (r *Request) Releases(c *topology.Cluster, replica placement.ReplicaResult,
 	}
 	place := r.Graph.PlaceOf(replica.Component)
 	domain := PinnedDomain(c, place.Levels, replica)
-	labels, named := place.Labels(domain), namedNodes{}
-	if !replica.PinHosts {
-		named = r.nodesToName(c, domain, replica)
-	}
+	labels := place.Labels(domain)
 	of := r.component(replica.Component)
 	begins, created := replica.Base && gang == base.Name, r.Creation(replica) != nil
 	replicas := r.rests[key].replicas
@@ -103,13 +100,10 @@ func (r *Request) Releases(c *topology.Cluster, replica placement.ReplicaResult,
 	}
 	out := make([]Release, 0, len(replica.Pods))
 	for _, planned := range replica.Pods {
-		pin := Pin{Graph: r.Graph.Name, Gang: gang, Labels: labels, Nodes: named.of(planned), Apart: of.Apart}
+		pin := Pin{Graph: r.Graph.Name, Gang: gang, Labels: labels, Node: planned.Node, Apart: of.Apart}
 		pin.GangReplicas = replicas
 		if replica.Preempts != nil {
 			pin.Preempts, pin.Wide = true, place.Labels(r.widest(of, replica))
-		}
-		if replica.PinHosts {
-			pin.Node = planned.Node
 		}
 		out = append(out, Release{
 			Pod: r.Gated[planned.ID], Pin: pin, New: created, Domain: domain, Base: begins, Undecided: r.undecided(of),
@@ -159,9 +153,8 @@ func (r *Request) widest(s *placement.Component, replica placement.ReplicaResult
 	return replica.Domain.Truncate(r.Graph.Required)
 }
 
-// PinnedDomain is the narrowest domain that holds all planned nodes of a replica. Pinned to its required domain alone, a replica planned
-// into one rack of its zone would be spread over the zone by a scheduler that prefers empty hosts, and break up racks that the plan kept
-// whole. The host is left to the scheduler.
+// PinnedDomain is the narrowest domain, above the host, that holds all planned nodes of a replica. Its labels anchor the graph, also for
+// earlier versions of the operator.
 func PinnedDomain(c *topology.Cluster, levels topology.Levels, replica placement.ReplicaResult) topology.Path {
 	var common topology.Path
 	for i, pod := range replica.Pods {

@@ -14,9 +14,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Reserve reserves capacity for the graph's released, unbound pods that have none. A pod pinned to a host sits there; for pods pinned by
-// labels the planner looks for capacity in their domain, which the kube-scheduler will find as well. These count as they were before their
-// release, without the pins, so that gangs planned into the same domain are alike and not pinned to hosts. Idle pods get none.
+// Reserve reserves capacity for the graph's released, unbound pods that have none, on the hosts that they are pinned to. For pods that are
+// pinned by labels alone, as by an earlier version of the operator, the planner looks for capacity in their domain, which their scheduler
+// will find as well. Idle pods get none.
 func Reserve(c *topology.Cluster, o Observation) {
 	byGroup := podsByGroup(o.Pods)
 	for _, sg := range o.Groups {
@@ -64,11 +64,13 @@ func reserve(c *topology.Cluster, sg *trellisv1alpha1.ScalingGroup, place placem
 	if len(free) == 0 {
 		return
 	}
-	if _, ok := placement.Locate(c, path, place, free); ok {
-		return
+	if _, ok := placement.Locate(c, path, place, free); !ok {
+		for _, pod := range free { // not all fit any more: reserve for those that do; the rest will be requeued
+			placement.Locate(c, path, place, []placement.Pod{pod})
+		}
 	}
-	for _, pod := range free { // not all fit any more: reserve for those that do; the rest will be requeued
-		placement.Locate(c, path, place, []placement.Pod{pod})
+	for _, pod := range free {
+		c.Loosen(pod.ID)
 	}
 }
 

@@ -35,21 +35,29 @@ func TriedFor(groups []*trellisv1alpha1.ScalingGroup, pod *corev1.Pod) (Tried, b
 	return t, len(t.Hosts) > 0 || len(t.Domain) > 0
 }
 
-// hostsNamed are the nodes that a pod's required affinity names, when each of its alternatives names some. A pin comes after what the pod
-// names itself.
+// hostsNamed are the nodes that a pod's required affinity allows by their names, in order; nil when it allows others too. The terms are
+// alternatives, and a term without requirements allows no node. The requirements of a term all hold, so a pin narrows the names that the
+// pod's own term has.
 func hostsNamed(pod *corev1.Pod) (hosts []string) {
 	terms := requiredNodeTerms(pod)
 	if terms == nil {
 		return nil
 	}
 	for _, term := range terms.NodeSelectorTerms {
-		var named []string
+		if len(term.MatchFields)+len(term.MatchExpressions) == 0 {
+			continue
+		}
+		named, narrowed := []string(nil), false
 		for _, r := range term.MatchFields {
-			if isNodeName(r) && r.Operator == corev1.NodeSelectorOpIn {
-				named = r.Values
+			switch {
+			case !isNodeName(r) || r.Operator != corev1.NodeSelectorOpIn:
+			case !narrowed:
+				named, narrowed = slices.Clone(r.Values), true
+			default:
+				named = slices.DeleteFunc(named, func(host string) bool { return !slices.Contains(r.Values, host) })
 			}
 		}
-		if len(named) == 0 {
+		if !narrowed {
 			return nil
 		}
 		hosts = append(hosts, named...)

@@ -45,12 +45,10 @@ func allProviders(
 		name string) bool,
 ) (provider.All, []clustertopology.ProviderTopology) {
 	pods := gates.Placer{Client: writer, Live: live}
-	gated := pods
-	gated.NameNodes = true
 	kai, grove := kaiplacer.New(writer, live), groveworkload.New(writer, live)
 	grove.TopologyKept = func(ctx context.Context) bool { return ready(ctx, kai.Name()) }
 	return provider.All{
-			Placers:   []provider.Placer{gated, podgroup.Placer{Placer: pods, Discovery: served, Namespace: namespace}, kai},
+			Placers:   []provider.Placer{pods, podgroup.Placer{Placer: pods, Discovery: served, Namespace: namespace}, kai},
 			Makers:    []provider.Maker{lwsmaker.New(writer, live)},
 			Workloads: []provider.Workload{grove},
 		}, []clustertopology.ProviderTopology{

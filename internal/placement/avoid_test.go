@@ -28,24 +28,23 @@ func TestAvoidedHostsComeLast(t *testing.T) {
 		nodes, running []string
 		graph          Demand
 		want           []string
-		pinned         bool
 	}{
-		"nothing is avoided":             {twoRacks, nil, one(2, "r0"), []string{"w-0 z/r0: a0 a1"}, false},
-		"another host of its domain":     {twoRacks, nil, one(2, "r0", "a0"), []string{"w-0 z/r0: a1 a2"}, true},
-		"another domain than its former": {twoRacks, nil, one(2, "r0", "a0", "a1"), []string{"w-0 z/r1: b0 b1"}, true},
-		"nothing else is left":           {twoRacks, []string{"b0 x 0 8"}, one(2, "", "a0", "a1"), []string{"w-0 z/r0: a1 a2"}, true},
-		"the worst is given up last":     {twoRacks, []string{"b0 x 0 8"}, one(2, "", "a1", "a0"), []string{"w-0 z/r0: a0 a2"}, true},
-		"all are needed":                 {twoRacks, nil, one(3, "", "a2"), []string{"w-0 z/r0: a0 a1 a2"}, false},
-		"it does not fit anywhere":       {twoRacks, nil, one(4, "", "a2", "b0"), []string{"w-0 NeverFits"}, false},
+		"nothing is avoided":             {twoRacks, nil, one(2, "r0"), []string{"w-0 z/r0: a0 a1"}},
+		"another host of its domain":     {twoRacks, nil, one(2, "r0", "a0"), []string{"w-0 z/r0: a1 a2"}},
+		"another domain than its former": {twoRacks, nil, one(2, "r0", "a0", "a1"), []string{"w-0 z/r1: b0 b1"}},
+		"nothing else is left":           {twoRacks, []string{"b0 x 0 8"}, one(2, "", "a0", "a1"), []string{"w-0 z/r0: a1 a2"}},
+		"the worst is given up last":     {twoRacks, []string{"b0 x 0 8"}, one(2, "", "a1", "a0"), []string{"w-0 z/r0: a0 a2"}},
+		"all are needed":                 {twoRacks, nil, one(3, "", "a2"), []string{"w-0 z/r0: a0 a1 a2"}},
+		"it does not fit anywhere":       {twoRacks, nil, one(4, "", "a2", "b0"), []string{"w-0 NeverFits"}},
 		"others free capacity first": {
 			twoRacks, []string{"b0 x 0 8"}, graph(one(2, "", "a0", "a1"), func(g *Demand) { g.Preempts, g.Priority = true, 10 }),
-			[]string{"w-0 z/r1: b0 b1"}, true,
+			[]string{"w-0 z/r1: b0 b1"},
 		},
 		"the other replicas may use it": {
 			[]string{"a0 z/r0 8", "b0 z/r1 8"}, nil, graph(one(1, "", "a0"), func(g *Demand) {
 				g.Components[0].Required = none
 				g.Components[0].Waiting = append(g.Components[0].Waiting, componentOf("w", 1, none, 2, 1, gpus(8)).Waiting[1])
-			}), []string{"w-0 : b0", "w-1 : a0"}, true,
+			}), []string{"w-0 : b0", "w-1 : a0"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -54,9 +53,6 @@ func TestAvoidedHostsComeLast(t *testing.T) {
 			r := PlanGraph(c, tc.graph, Options{})
 			if diff := cmp.Diff(tc.want, summary(r)); diff != "" {
 				t.Errorf("placed (-want +got):\n%s", diff)
-			}
-			if got := r.Replicas[0].PinHosts; got != tc.pinned {
-				t.Errorf("hosts are pinned: %v, want %v: the kube-scheduler does not know what is avoided", got, tc.pinned)
 			}
 			reserved := 0
 			c.Reservations(func(string, string, *topology.Shape) { reserved++ })
@@ -84,8 +80,7 @@ func TestAvoidedHostsOfTheCallerStay(t *testing.T) {
 	}
 }
 
-// Pods are not placed where a scheduler refused such pods, and where it did so long ago only for want of another place. Hosts are pinned where the
-// domain has others that are refused.
+// Pods are not placed where a scheduler refused such pods, and where it did so long ago only for want of another place.
 func TestRefusedPlaces(t *testing.T) {
 	ls := levels("zone", "rack")
 	twoRacks := []string{"a0 z/r0 8", "a1 z/r0 8", "a2 z/r0 8", "b0 z/r1 8", "b1 z/r1 8", "b2 z/r1 8"}
@@ -98,16 +93,15 @@ func TestRefusedPlaces(t *testing.T) {
 		size     int
 		refused  []RefusedPlace
 		want     []string
-		pinned   bool
 	}{
-		"a rack":                      {1, 2, []RefusedPlace{{Refused: rack("r0")}}, []string{"w-0 z/r1: b0 b1"}, false},
-		"a host":                      {1, 2, []RefusedPlace{{Refused: host("a0")}}, []string{"w-0 z/r0: a1 a2"}, true},
-		"a host of the zone":          {0, 4, []RefusedPlace{{Refused: host("a0")}}, []string{"w-0 z: a1 b0 b1 b2"}, true},
-		"a rack comes last":           {1, 2, []RefusedPlace{{rack("r0"), true}}, []string{"w-0 z/r1: b0 b1"}, false},
-		"both come last":              {1, 2, []RefusedPlace{{rack("r0"), true}, {rack("r1"), true}}, []string{"w-0 z/r0: a0 a1"}, false},
-		"one comes last":              {1, 2, []RefusedPlace{{Refused: rack("r0")}, {rack("r1"), true}}, []string{"w-0 z/r1: b0 b1"}, false},
-		"both":                        {1, 2, []RefusedPlace{{Refused: rack("r0")}, {Refused: rack("r1")}}, []string{"w-0 InsufficientCapacity"}, false},
-		"the last places are not all": {1, 3, []RefusedPlace{{host("a0"), true}, {Refused: host("b0")}}, []string{"w-0 z/r0: a0 a1 a2"}, false},
+		"a rack":                      {1, 2, []RefusedPlace{{Refused: rack("r0")}}, []string{"w-0 z/r1: b0 b1"}},
+		"a host":                      {1, 2, []RefusedPlace{{Refused: host("a0")}}, []string{"w-0 z/r0: a1 a2"}},
+		"a host of the zone":          {0, 4, []RefusedPlace{{Refused: host("a0")}}, []string{"w-0 z: a1 b0 b1 b2"}},
+		"a rack comes last":           {1, 2, []RefusedPlace{{rack("r0"), true}}, []string{"w-0 z/r1: b0 b1"}},
+		"both come last":              {1, 2, []RefusedPlace{{rack("r0"), true}, {rack("r1"), true}}, []string{"w-0 z/r0: a0 a1"}},
+		"one comes last":              {1, 2, []RefusedPlace{{Refused: rack("r0")}, {rack("r1"), true}}, []string{"w-0 z/r1: b0 b1"}},
+		"both":                        {1, 2, []RefusedPlace{{Refused: rack("r0")}, {Refused: rack("r1")}}, []string{"w-0 InsufficientCapacity"}},
+		"the last places are not all": {1, 3, []RefusedPlace{{host("a0"), true}, {Refused: host("b0")}}, []string{"w-0 z/r0: a0 a1 a2"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := clusterWithGangs(ls, twoRacks...)
@@ -116,9 +110,6 @@ func TestRefusedPlaces(t *testing.T) {
 			r := PlanGraph(c, g, Options{})
 			if diff := cmp.Diff(tc.want, summary(r)); diff != "" {
 				t.Errorf("placed (-want +got):\n%s", diff)
-			}
-			if got := r.Replicas[0].PinHosts; got != tc.pinned {
-				t.Errorf("hosts are pinned: %v, want %v", got, tc.pinned)
 			}
 		})
 	}

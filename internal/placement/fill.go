@@ -48,29 +48,66 @@ func (s *search) fillUp(dm *demand, at topology.DomainID) {
 	}
 }
 
-// tightest picks the child domain or node of at that holds n pods with least to spare, or the one that holds most. closed is what the view
-// counts in children on hosts that take no more of the pods.
+// tightest picks the child domain or node of at that holds n pods with least to spare, or the one that holds most. Of hosts that are alike
+// in that, it picks the one that the pods prefer. closed is what the view counts in children on hosts that take no more of the pods.
 func tightest(
 	t *topology.Tree, dm *demand, closed map[topology.DomainID]int, at topology.DomainID, n int,
 ) (topology.DomainID, topology.NodeID, int) {
 	child, node, best := topology.Nowhere, topology.NodeID(-1), 0
+	liked := newLiking(t, dm.view.Shape())
 	for _, c := range t.Children(at) {
 		fit := dm.view.Fit(c)
 		if closed != nil {
 			fit -= closed[c]
 		}
-		if better(fit, best, n) {
+		if better(fit, best, n) || fit == best && fit > 0 && liked.better(t.OnlyNode(c)) {
 			child, best = c, fit
+			liked.picked(t.OnlyNode(c))
 		}
 	}
 	nodes := t.Nodes(at)
 	fits := dm.view.NodeFits(len(nodes))
 	for _, h := range nodes {
-		if fit := int(fits[h]); better(fit, best, n) && (dm.apart == nil || !dm.apart.on[h]) {
+		fit := int(fits[h])
+		if dm.apart != nil && dm.apart.on[h] {
+			continue
+		}
+		if better(fit, best, n) || fit == best && fit > 0 && liked.better(h, true) {
 			child, node, best = topology.Nowhere, h, fit
+			liked.picked(h, true)
 		}
 	}
 	return child, node, best
+}
+
+// liking compares hosts by what the pods of a shape prefer. Where they prefer nothing, it costs nothing.
+type liking struct {
+	cluster *topology.Cluster
+	shape   *topology.Shape
+	best    topology.Preference
+	// known: a host is picked. Domains of several hosts are not compared.
+	known bool
+}
+
+func newLiking(t *topology.Tree, s *topology.Shape) *liking {
+	if c := t.Cluster(); c.Prefers(s) {
+		return &liking{cluster: c, shape: s}
+	}
+	return nil
+}
+
+// better reports whether the pods prefer a host to the one that is picked.
+func (l *liking) better(h topology.NodeID, single bool) bool {
+	return l != nil && l.known && single && l.cluster.Preference(h, l.shape).Better(l.best)
+}
+
+func (l *liking) picked(h topology.NodeID, single bool) {
+	if l == nil {
+		return
+	}
+	if l.known = single; single {
+		l.best = l.cluster.Preference(h, l.shape)
+	}
 }
 
 // better compares two fits for n pods: enough beats too little, then the smaller of two that are enough, the larger of two that are not.

@@ -169,13 +169,11 @@ func (p *planner) refuseAll(r *Refusal) *attempt {
 func (p *planner) result(a *attempt) Result {
 	out := Result{Domain: p.domainOf(a)}
 	a.dropLater()
-	short, mixed := &Shortfall{Domain: out.Domain}, map[mixedIn]bool{}
+	short := &Shortfall{Domain: out.Domain}
 	for si, s := range p.components {
 		missing := 0
 		for ri := range s.now() {
 			r := a.results[si][ri]
-			r.PinHosts = r.Refusal == nil && (r.Preempts != nil || s.Apart || p.pinHosts(&s.Waiting[ri], r.Domain, mixed) ||
-				p.claims(&s.Waiting[ri], r.Pods))
 			out.Replicas = append(out.Replicas, r)
 			if r.Refusal != nil {
 				missing++
@@ -204,46 +202,6 @@ func (p *planner) domainOf(a *attempt) topology.Path {
 		return p.graph.Anchor
 	}
 	return nil
-}
-
-// mixedIn is a domain that is looked at for reservations of other shapes than one.
-type mixedIn struct {
-	domain topology.DomainID
-	shape  string
-}
-
-// pinHosts reports whether a replica's pods need their planned hosts pinned (docs/providers.md#gates). mixed is what is known of domains.
-func (p *planner) pinHosts(r *Replica, domain topology.Path, mixed map[mixedIn]bool) bool {
-	d, found := p.tree.Find(domain)
-	if !found || len(r.Pods) == 0 {
-		return false
-	}
-	for _, pod := range r.Pods {
-		if pod.Shape.NeedsHost() || p.cluster.RefusesSome(p.tree, d, pod.Shape) || pod.Shape != r.Pods[0].Shape &&
-			pod.Shape.Key() != r.Pods[0].Shape.Key() {
-			return true
-		}
-	}
-	in := mixedIn{d, r.Pods[0].Shape.Key()}
-	is, known := mixed[in]
-	if !known {
-		is = p.cluster.MixedReservations(p.tree, d, r.Pods[0].Shape)
-		mixed[in] = is
-	}
-	return is
-}
-
-// claims reports whether a pod is planned on a host that does not offer all that it asks for, so that the kube-scheduler makes a claim of
-// the rest. How many devices the host has is not counted: on another one of the domain, other pods may be planned to take them.
-func (p *planner) claims(r *Replica, planned []PodResult) bool {
-	for i := range min(len(planned), len(r.Pods)) {
-		for _, name := range p.cluster.Served(r.Pods[i].Shape) {
-			if !p.cluster.Offers(planned[i].Node, name) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // Text says in one line how many replicas are missing where: "zone-a holds 3 of 5 replicas; missing: decode 2".

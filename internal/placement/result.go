@@ -56,11 +56,8 @@ type ReplicaResult struct {
 	Domain topology.Path
 	// Pods name the planned node of each pod, in the order they were given; empty when refused.
 	Pods []PodResult
-	// PinHosts says that the path labels alone do not make the scheduler find the planned packing, so that the planned host has to be
-	// pinned too (docs/providers.md#gates): the domain has reservations of several shapes, or a pod has ports or (anti-)affinity of its own.
-	PinHosts bool
-	// Preempts is what its gang's capacity costs others; nil when the capacity is free. Its hosts are pinned, so that the kube-scheduler
-	// preempts there.
+	// Preempts is what its gang's capacity costs others; nil when the capacity is free. The kube-scheduler preempts on the planned hosts,
+	// since pods are pinned to them.
 	Preempts *Preemption
 	// Refusal is nil when placed.
 	Refusal *Refusal

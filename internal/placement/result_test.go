@@ -8,48 +8,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
-
-func TestPinHosts(t *testing.T) {
-	ls := levels("rack")
-	withPort := podOf(map[string]string{gpu: "1"})
-	withPort.Spec.Containers[0].Ports = []corev1.ContainerPort{{HostPort: 80}}
-	mixed := componentOf("w", 0, none, 1, 1, gpus(8))
-	mixed.Waiting[0].Pods = append(mixed.Waiting[0].Pods, pods("small", 2, gpus(4))...)
-	cases := map[string]struct {
-		component Component
-		other     *topology.Shape
-		want      bool
-	}{
-		"one shape":                                   {component: componentOf("w", 0, none, 1, 2, gpus(8))},
-		"two shapes in the replica":                   {component: mixed, want: true},
-		"another shape reserved in the rack":          {component: componentOf("w", 0, none, 1, 1, gpus(8)), other: gpus(2), want: true},
-		"the same shape reserved in the rack":         {component: componentOf("w", 0, none, 1, 1, gpus(8)), other: gpus(8)},
-		"a host port":                                 {component: componentOf("w", 0, none, 1, 1, topology.ShapeOf(withPort)), want: true},
-		"one per host":                                {component: componentOf("w", 0, none, 1, 2, onePerHost()), want: true},
-		"another shape reserved outside, in no level": {component: componentOf("w", 0, none, 1, 1, gpus(8))},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			c := clusterOf(ls, "a1 r1 8", "a2 r1 8", "z -  8")
-			if tc.other != nil {
-				c.Assume("other", "a1", tc.other)
-			} else {
-				c.Assume("other", "z", gpus(3))
-			}
-			r := PlanGraph(c, Demand{Levels: ls, Required: none, Preferred: none, Components: []Component{tc.component}}, Options{})
-			if !r.Placed() {
-				t.Fatal(r.Replicas[0].Refusal.Message())
-			}
-			if got := r.Replicas[0].PinHosts; got != tc.want {
-				t.Errorf("PinHosts %v, want %v", got, tc.want)
-			}
-		})
-	}
-}
 
 func TestScore(t *testing.T) {
 	ls := levels("zone", "rack")

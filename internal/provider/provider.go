@@ -47,6 +47,9 @@ var ErrPodGone = errors.New("the pod is gone")
 // ErrElsewhere states that the pod was released before, to another place.
 var ErrElsewhere = errors.New("the pod was released to another place")
 
+// ErrPodChanged states that the pod has changed since it was read: it may be bound by now.
+var ErrPodChanged = errors.New("the pod has changed since it was read")
+
 // ErrStale states that objects of an earlier gang, which cannot be changed, block forming this one with these pods.
 var ErrStale = errors.New("objects of an earlier gang are in the way")
 
@@ -104,7 +107,8 @@ type Placer interface {
 	// Release sends the pod to its place. It returns ErrPodGone when the pod is not there any more, ErrElsewhere when it
 	// had been released to another place before, and nil when it had been released to this one.
 	Release(ctx context.Context, pod *corev1.Pod, pin gang.Pin) error
-	// Evict undoes the release of a pod that could not be bound. A gate cannot be closed again, so the pod is deleted and recreated.
+	// Evict undoes the release of a pod that could not be bound. A gate cannot be closed again, so the pod is deleted and recreated. It
+	// returns ErrPodChanged, and deletes nothing, when a pod that is not bound has changed since it was read.
 	Evict(ctx context.Context, pod *corev1.Pod) error
 	// Objections are what stands against released pods of a graph that are not bound, by UID; nothing of a pod: nothing is known. unbound is
 	// not empty. own reads the kinds of Watches from the cache, nil while they are not watched; all are the pods of the graph.

@@ -6,6 +6,8 @@ package render
 import (
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/constraint"
@@ -97,6 +99,7 @@ func (n *ignoredFields) component(dgd *nvidiav1beta1.DynamoGraphDeployment, c *n
 		n.annotations(annotations, c.PodTemplate.Annotations)
 		n.add(c.Multinode == nil && c.PodTemplate.Annotations[AnnotationDistinctHosts] == "true", annotations.Key(AnnotationDistinctHosts))
 	}
+	n.preferences(dgd, c, path.Child("podTemplate", "spec"))
 	floor := c.MinAvailable != nil && *c.MinAvailable > 1
 	n.add(floor && !n.provider.Overrides && !placedAsGang(dgd, c), path.Child("minAvailable"))
 	if own := c.TopologyConstraint; own != nil {
@@ -105,6 +108,23 @@ func (n *ignoredFields) component(dgd *nvidiav1beta1.DynamoGraphDeployment, c *n
 	own := n.alpha.Services[c.Name]
 	componentNotActedOn(c, &own, path, n.addOrUnread)
 	overridesNotActedOn(c, n.provider.Overrides, path, n.addOrUnread)
+}
+
+// preferences adds the preferred rules about other pods: a scheduler does not weigh them for a pod that is pinned to its host.
+func (n *ignoredFields) preferences(dgd *nvidiav1beta1.DynamoGraphDeployment, c *nvidiav1beta1.ComponentSpec, path *field.Path) {
+	if c.PodTemplate == nil || !n.provider.Planned || !placedAsGang(dgd, c) {
+		return
+	}
+	const preferred = "preferredDuringSchedulingIgnoredDuringExecution"
+	if a := c.PodTemplate.Spec.Affinity; a != nil {
+		near, away := a.PodAffinity, a.PodAntiAffinity
+		n.addOfProvider(near != nil && len(near.PreferredDuringSchedulingIgnoredDuringExecution) > 0, path.Child("affinity", "podAffinity", preferred))
+		n.addOfProvider(away != nil && len(away.PreferredDuringSchedulingIgnoredDuringExecution) > 0,
+			path.Child("affinity", "podAntiAffinity", preferred))
+	}
+	n.addOfProvider(slices.ContainsFunc(c.PodTemplate.Spec.TopologySpreadConstraints, func(s corev1.TopologySpreadConstraint) bool {
+		return s.WhenUnsatisfiable == corev1.ScheduleAnyway
+	}), path.Child("topologySpreadConstraints"))
 }
 
 // annotations adds those of the deployment, of all its components, or of the pods of one.

@@ -9,8 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Pods that were created in place may be bound to any host of their rack that holds them, as pods that are planned there later may: they are
-// alike, whatever the pins of the former. So none is pinned to its host.
+// Pods that are created in place, and those that are planned into their rack later, are each pinned to a host of their own.
 func TestPodsInPlaceShareARack(t *testing.T) {
 	w := newCreating(t)
 	one, two := planned(1, 1), planned(2, 1)
@@ -21,14 +20,14 @@ func TestPodsInPlaceShareARack(t *testing.T) {
 	w.ask(two.Groups...)
 	w.look(two)
 	for _, release := range w.offerOf(two.Groups[0]).Releases {
-		if release.Pin.Labels["r"] != "a" || release.Pin.Node != "" {
-			t.Errorf("it is pinned to host %q in rack %q, want any host in a", release.Pin.Node, release.Pin.Labels["r"])
+		if release.Pin.Labels["r"] != "a" || release.Pin.Node != "a1" {
+			t.Errorf("it is pinned to host %q in rack %q, want a1 in a", release.Pin.Node, release.Pin.Labels["r"])
 		}
 	}
 	bound := pods[0].DeepCopy()
-	bound.Spec.NodeName = "a1" // planned for the other one
+	bound.Spec.NodeName = "a0"
 	w.s.ledger.podChanged(bound)
-	if diff := cmp.Diff(map[string]string{"a0": "g2-work-0"}, w.reserved()); diff != "" {
+	if diff := cmp.Diff(map[string]string{"a1": "g2-work-0"}, w.reserved()); diff != "" {
 		t.Errorf("reservations when one is bound (-want +got):\n%s", diff)
 	}
 }

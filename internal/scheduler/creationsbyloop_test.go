@@ -10,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -181,8 +180,8 @@ func TestWhatFollowsABaseGangKeepsItsPlace(t *testing.T) {
 	offers := w.creations.Ask(x.Groups[1], wantsOf(x.Groups[1], 2, 0))
 	x.Pods = w.create(x.Groups[0], w.offerOf(x.Groups[0]))
 	w.s.ledger.podChanged(x.Pods[0])
-	bound := x.Pods[0].DeepCopy() // to the host that is held: the hold moves to that of the pod
-	bound.Spec.NodeName = w.s.ledger.holds.byPod[types.NamespacedName{Namespace: "ns", Name: "g-prefill-1"}].node
+	bound := x.Pods[0].DeepCopy()
+	bound.Spec.NodeName, _ = w.s.ledger.cluster.Reserved(string(bound.UID))
 	x.Pods[0] = bound
 	w.s.ledger.podChanged(bound)
 	for number := 3; number < 5; number++ {

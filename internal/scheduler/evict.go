@@ -5,11 +5,14 @@ package scheduler
 
 import (
 	"context"
+	"errors"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/provider"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // requeueStuck evicts every gang that has a pod stuck for too long, bound members included. Such a gang was never whole: a bound pod is
@@ -29,19 +32,33 @@ func (s *Scheduler) requeue(ctx context.Context, o gang.Observation, gangs map[s
 		s.recorder.Eventf(o.DGD, nil, corev1.EventTypeWarning, gang.CodeRequeued, "Requeue", "gang %s is evicted and requeued: %s", of,
 			gangs[of].why)
 	}
+	stale := map[string]bool{}
 	for _, pod := range evict {
-		s.evict(ctx, o, pod)
+		of := pod.Annotations[render.AnnotationGang]
+		if stale[of] && gangs[of].reason == ReasonPlaceLost {
+			s.ledger.notEvicted(pod)
+			continue
+		}
+		stale[of] = s.evict(ctx, o, pod) || stale[of]
 	}
 	s.ledger.restGivenBack(o.Pods, gangs)
 	return len(gangs) > 0
 }
 
-// evict has one pod of a requeued gang deleted. What fails is tried again.
-func (s *Scheduler) evict(ctx context.Context, o gang.Observation, pod *corev1.Pod) {
-	if err := placerOf(s.providers, o).Evict(ctx, pod); err != nil {
+// evict has one pod of a requeued gang deleted. What fails is tried again. stale: the pod has changed since it was read, and may be bound;
+// its event has the graph evaluated again.
+func (s *Scheduler) evict(ctx context.Context, o gang.Observation, pod *corev1.Pod) (stale bool) {
+	err := placerOf(s.providers, o).Evict(ctx, pod)
+	switch {
+	case errors.Is(err, provider.ErrPodChanged):
+		s.ledger.notEvicted(pod)
+		s.queue.retry(client.ObjectKeyFromObject(o.DGD), s.options.Clock.Now())
+		return true
+	case err != nil:
 		logger(ctx, o.DGD).Error(err, "evicting a pod")
 		s.queue.retry(client.ObjectKeyFromObject(o.DGD), s.options.Clock.Now())
-		return
+	default:
+		s.ledger.evicted(o, pod)
 	}
-	s.ledger.evicted(o, pod)
+	return false
 }

@@ -54,6 +54,15 @@ func (l *ledger) evicted(o gang.Observation, pod *corev1.Pod) {
 	l.baseEvicted(o, pod.Annotations[render.AnnotationGang])
 }
 
+// notEvicted: a pod of a requeued gang has changed since it was read, and was not deleted. Its gang is judged again by what it is now.
+func (l *ledger) notEvicted(pod *corev1.Pod) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if id := topology.PodID(pod); l.pods.byID[id] != nil {
+		l.pods.change(id, func(r *released) { r.requeued, r.follows = false, false })
+	}
+}
+
 // restGivenBack ends the reservations of gated pods whose gang was evicted.
 func (l *ledger) restGivenBack(pods []*corev1.Pod, gangs map[string]eviction) {
 	l.mu.Lock()

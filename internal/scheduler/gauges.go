@@ -186,7 +186,7 @@ func init() {
 			replicasRefused.WithLabelValues(reason)
 		}
 	}
-	for _, reason := range []string{ReasonUnschedulable, gang.CodeSchedulerRefuses, ReasonVictimsStayed, ReasonElsewhere,
+	for _, reason := range []string{ReasonUnschedulable, gang.CodeSchedulerRefuses, ReasonVictimsStayed, ReasonPlaceLost, ReasonElsewhere,
 		gang.CodeReleaseRefused, ReasonStaleObjects} {
 		gangEvictions.WithLabelValues(reason)
 	}

@@ -74,6 +74,8 @@ const (
 	ReasonUnschedulable = "Unschedulable"
 	// ReasonVictimsStayed: pods of lower priority did not leave in time.
 	ReasonVictimsStayed = "VictimsStayed"
+	// ReasonPlaceLost: a planned host cannot take its pod any more, and the pod is not bound.
+	ReasonPlaceLost = "PlaceLost"
 	// ReasonElsewhere: the gang waited for others to leave, and there is free capacity for it elsewhere.
 	ReasonElsewhere = "CapacityElsewhere"
 	// ReasonStaleObjects: objects of an earlier gang blocked forming this one.

@@ -12,14 +12,16 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-func (l *ledger) nodeChanged(old, node *corev1.Node) {
+// nodeChanged takes in a node's new state. It returns the pods that are reserved there: the node may not suit them any more.
+func (l *ledger) nodeChanged(old, node *corev1.Node) []*corev1.Pod {
 	if old != nil && SameCapacity(old, node) {
-		return // a heartbeat
+		return nil // a heartbeat
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.cluster.SetNode(node)
 	l.nodeDiffers(old, node)
+	return l.cluster.ReservedOn(node.Name)
 }
 
 // SameCapacity reports whether two states of a node mean the same to the planner.
@@ -29,9 +31,11 @@ func SameCapacity(a, b *corev1.Node) bool {
 		equality.Semantic.DeepEqual(a.Status.Allocatable, b.Status.Allocatable)
 }
 
-func (l *ledger) nodeGone(node *corev1.Node) {
+// nodeGone forgets a node, and returns the pods that are reserved there.
+func (l *ledger) nodeGone(node *corev1.Node) []*corev1.Pod {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.cluster.DeleteNode(node.Name)
 	l.nodeDiffers(node, nil)
+	return l.cluster.ReservedOn(node.Name)
 }

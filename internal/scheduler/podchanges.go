@@ -6,16 +6,18 @@ package scheduler
 import (
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// podChanged counts every pod of the cluster and follows our own ones from gate to node. What it frees is found by the cluster cache.
-func (l *ledger) podChanged(pod *corev1.Pod) {
+// podChanged counts every pod of the cluster and follows our own ones from gate to node. The cluster cache finds what it frees. It returns
+// the pods with a reservation on its node, if that has no capacity for all of them any more.
+func (l *ledger) podChanged(pod *corev1.Pod) (displaced []*corev1.Pod) {
 	id, now := topology.PodID(pod), l.clock.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.past[id] {
-		return
+		return nil
 	}
 	l.takeOver(pod)
 	l.holds.trackPreempted(pod, now)
@@ -26,9 +28,15 @@ func (l *ledger) podChanged(pod *corev1.Pod) {
 	case pod.Spec.NodeName != "":
 		l.cluster.SetPod(pod)
 		l.observeBound(id)
+		if l.cluster.Overbooked(pod.Spec.NodeName) {
+			displaced = l.cluster.ReservedOn(pod.Spec.NodeName)
+		}
+	case gang.WaitsForScheduler(pod) && gang.PinnedHost(pod) == "":
+		l.cluster.Loosen(id)
 	}
 	l.served.see(pod)
 	l.pods.follow(pod, id, now)
+	return displaced
 }
 
 func (l *ledger) podGone(pod *corev1.Pod) {

@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/gang"
 )
 
-// claiming is a graph of one pod with a claim, so that it is pinned to its host.
+// claiming is a graph of one pod with a claim.
 func claiming() gang.Observation {
 	o := asking(1, 1, 0)
 	o.Pods[0].Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimTemplateName: ptr.To("gpu")}}
@@ -55,7 +55,7 @@ func back(p *picky, name string, change func(*corev1.Node)) {
 	p.s.ledger.nodeChanged(old, hostOf(name, name[:1], 1))
 }
 
-// One rack is refused, or one host. Where the gang goes next depends on what happens meanwhile: what only makes the rack smaller, or has nothing to do with
+// One rack is refused, to a pod that is pinned by its labels, or one host. Where the gang goes next depends on what happens meanwhile: what only makes the rack smaller, or has nothing to do with
 // where pods fit, is no sign that it would not be refused there again.
 func TestWhatEndsARefusal(t *testing.T) {
 	a0 := func(change func(*corev1.Node)) func(*picky) {
@@ -104,6 +104,7 @@ func TestWhatEndsARefusal(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			refused := false
 			p := newPicky(t, nil)
+			p.byLabels = strings.HasSuffix(tc.want, " in a") || strings.HasSuffix(tc.want, " in b")
 			p.refuses = func(string) string {
 				if refused {
 					return ""

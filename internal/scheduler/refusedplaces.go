@@ -23,8 +23,8 @@ const (
 	lastRefusal = time.Hour
 	// maxRefusals is how many places are remembered of one shape of pods. The one that has been refused least often is dropped first.
 	maxRefusals = 256
-	// wholeFrom and wholeShare are how many hosts of a domain, and which part of them, a scheduler refuses before the whole domain is left
-	// out.
+	// wholeFrom and wholeShare decide when a whole domain is left out: a scheduler has refused so many of its hosts, or all of fewer, and
+	// they are one of wholeShare of its hosts, or were refused in wholeFrom evictions.
 	wholeFrom, wholeShare = 3, 4
 	// maxRefusalText bounds what is kept of a scheduler's message, in bytes.
 	maxRefusalText = 256
@@ -45,9 +45,9 @@ type refusal struct {
 	// path is the place's domain: of a host the narrowest one that it is in.
 	path topology.Path
 	// times is how often it was refused in succession, until when the place is left out. Refusals of a domain and of hosts in it count
-	// together: one gang is pinned to a domain by its labels at one time, and to its hosts at another.
-	times int
-	until time.Time
+	// together. at is when it was refused last: equal for all places of one eviction.
+	times     int
+	until, at time.Time
 }
 
 // within reports whether a refusal of one of two places is one of the other: they are the same, or one holds the other.
@@ -68,9 +68,16 @@ func (r *refusal) within(other *refusal) bool {
 // forgotten reports whether the place is like any other again.
 func (r *refusal) forgotten(now time.Time) bool { return now.Sub(r.until) >= lastRefusal }
 
-// dropWithin forgets the hosts of a domain: it is refused as a domain.
-func (r refusals) dropWithin(graph types.NamespacedName, shape string, path topology.Path) {
-	r[graph][shape] = slices.DeleteFunc(r[graph][shape], func(one refusal) bool { return one.place.Host != "" && one.path.Equal(path) })
+// dropWithin forgets the hosts of a domain, and returns them: it is refused as a domain.
+func (r refusals) dropWithin(graph types.NamespacedName, shape string, path topology.Path) (dropped []refusal) {
+	r[graph][shape] = slices.DeleteFunc(r[graph][shape], func(one refusal) bool {
+		within := one.place.Host != "" && one.path.Equal(path)
+		if within {
+			dropped = append(dropped, one)
+		}
+		return within
+	})
+	return dropped
 }
 
 // of returns the places that were refused to a graph, in the planner's terms, and forgets what is long ago.

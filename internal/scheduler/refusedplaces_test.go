@@ -28,6 +28,8 @@ type picky struct {
 	placer *objecting
 	// refuses explains why a rack, or a host that the pods are pinned to, takes no pod; "" when it does.
 	refuses func(place string) string
+	// byLabels: the pods are pinned by labels alone, as an earlier version of the operator released them.
+	byLabels bool
 	// log has a line for each release, and for each new reason to wait, with the time since the beginning.
 	log []string
 }
@@ -76,10 +78,13 @@ func (p *picky) bind(o *gang.Observation, releases []gang.Release) bool {
 	places, refused := map[string]bool{}, false
 	o.Pods = nil
 	for _, r := range releases {
+		if p.byLabels {
+			r.Pin.Node = ""
+		}
 		pod := pinned(r)
 		place := pod.Spec.NodeSelector["r"]
-		if hosts := hostsIn(r.Pin); len(hosts) > 0 {
-			place = strings.Join(hosts, "+")
+		if r.Pin.Node != "" {
+			place = r.Pin.Node
 		}
 		places[place] = true
 		why := p.refuses(place)
@@ -105,22 +110,14 @@ func pinned(r gang.Release) *corev1.Pod {
 	pod := r.Pod.DeepCopy()
 	pod.Spec.SchedulingGates, pod.Spec.NodeSelector = nil, r.Pin.Labels
 	pod.Annotations = map[string]string{render.AnnotationGang: r.Pin.Gang}
-	if nodes := hostsIn(r.Pin); len(nodes) > 0 {
+	if r.Pin.Node != "" {
 		pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
 			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{{
-				Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: nodes,
+				Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{r.Pin.Node},
 			}}}},
 		}}}
 	}
 	return pod
-}
-
-// hostsIn are the hosts that a pin names.
-func hostsIn(pin gang.Pin) []string {
-	if pin.Node != "" {
-		return []string{pin.Node}
-	}
-	return pin.Nodes
 }
 
 const noDevice = "0/4 nodes are available: 4 cannot allocate all claims"
@@ -133,17 +130,17 @@ func TestRefusedGangsGoElsewhere(t *testing.T) {
 	p := newPicky(t, everywhere)
 	p.live(func() gang.Observation { return asking(1, 2, 0) }, 9*time.Minute)
 	want := []string{
-		"0s in a",
+		"0s in a0 a1",
 		"30s waits: Requeued g1-work-0-1 could not be bound: " + noDevice + "; left out for such pods: z/a",
-		"31s in b",
+		"31s in b0 b1",
 		"1m1s waits: Requeued g1-work-0-1 could not be bound: " + noDevice + "; left out for such pods: z/b",
-		"1m3s in a",
+		"1m3s in a0 a1",
 		"1m33s waits: Requeued g1-work-0-1 could not be bound: " + noDevice + "; left out for such pods: z/a",
-		"1m37s in b",
+		"1m37s in b0 b1",
 		"2m7s waits: Requeued g1-work-0-1 could not be bound: " + noDevice + "; left out for such pods: z/b",
 		"2m15s waits: RefusedEverywhere it has capacity only where a scheduler refused it, in z/a, z/b: z/a (left out until " + at(165) + "): " + noDevice +
 			"; z/b (left out until " + at(211) + "): " + noDevice,
-		"2m45s in a",
+		"2m45s in a0 a1",
 	}
 	if diff := cmp.Diff(want, p.log[:min(len(p.log), len(want))]); diff != "" {
 		t.Errorf("the sequence of places (-want +got):\n%s", diff)
@@ -154,7 +151,7 @@ func TestRefusedGangsGoElsewhere(t *testing.T) {
 			tries = append(tries, place)
 		}
 	}
-	if diff := cmp.Diff([]string{"a", "b", "a", "b", "a", "b", "a", "b"}, tries); diff != "" {
+	if diff := cmp.Diff(slices.Repeat([]string{"a0 a1", "b0 b1"}, 4), tries); diff != "" {
 		t.Errorf("places that were tried in 9 minutes (-want +got):\n%s", diff)
 	}
 	if n := p.s.ledger.placesLeftOut(begin.Add(9 * time.Minute)); n != 2 {
@@ -174,7 +171,7 @@ func TestRefusedEverywhereIsSaidInEachRound(t *testing.T) {
 	said, tries := false, 0
 	for _, line := range p.log {
 		said = said || strings.Contains(line, gang.CodeRefusedEverywhere)
-		if !strings.HasSuffix(line, " in a") {
+		if !strings.HasSuffix(line, " in a0 a1") {
 			continue
 		}
 		if tries++; tries > 2 && !said {
@@ -187,41 +184,6 @@ func TestRefusedEverywhereIsSaidInEachRound(t *testing.T) {
 	}
 }
 
-// Where a cluster grows and shrinks, one gang is pinned to a rack at one time, and to its hosts at another. Both are the same place, so that the gang
-// waits after as many tries as if it were always pinned alike.
-func TestRefusalsOfDomainsAndHostsCountTogether(t *testing.T) {
-	p := newPicky(t, nil)
-	tries := 0
-	p.refuses = func(place string) string {
-		return map[bool]string{true: noDevice}[strings.HasSuffix(place, "0") || len(place) == 1]
-	}
-	p.live(func() gang.Observation {
-		for i := range 40 { // in another rack, and of no use for the gang
-			if name := fmt.Sprint("c", i); tries/2%2 == 1 {
-				p.host(name, "c", 0)
-			} else {
-				p.s.ledger.cluster.DeleteNode(name)
-			}
-		}
-		tries++
-		return asking(1, 2, 0)
-	}, 3*time.Minute)
-	var tried []string
-	for _, line := range p.log {
-		if _, place, is := strings.Cut(line, " in "); is {
-			tried = append(tried, place)
-		}
-	}
-	t.Log(strings.Join(p.log, "\n"))
-	if !slices.Contains(tried, "a") || !slices.Contains(tried, "a0 a1") {
-		t.Fatalf("the gang was not pinned in both ways: %v", tried)
-	}
-	want := "2m15s waits: " + gang.CodeRefusedEverywhere
-	if !slices.ContainsFunc(p.log, func(line string) bool { return strings.HasPrefix(line, want) }) {
-		t.Errorf("no line begins with %q:\n%s", want, strings.Join(p.log, "\n"))
-	}
-}
-
 // at is a time so many seconds after the beginning, as messages have it.
 func at(seconds int) string {
 	return begin.Add(time.Duration(seconds) * time.Second).UTC().Format(time.RFC3339)
@@ -230,13 +192,13 @@ func at(seconds int) string {
 // What is learnt of one graph's pods says nothing about pods of another shape, or of another graph.
 func TestRefusalsAreOfAShape(t *testing.T) {
 	p := newPicky(t, func(place string) string {
-		if place == "a" {
+		if strings.HasPrefix(place, "a") {
 			return noDevice
 		}
 		return ""
 	})
 	p.live(func() gang.Observation { return asking(1, 2, 0) }, time.Minute)
-	if last := p.log[len(p.log)-1]; last != "31s bound in b" {
+	if last := p.log[len(p.log)-1]; last != "31s bound in b0 b1" {
 		t.Errorf("%s, want rack b", last)
 	}
 	p.expect("another graph", asking(2, 2, 0), "rack a")
@@ -249,19 +211,26 @@ func TestRefusalsAreOfAShape(t *testing.T) {
 	p.expect("the same graph with other pods", changed, "rack a")
 }
 
-// Pods with claims are pinned to their hosts, so a scheduler refuses one host at a time. After the third one of a rack the rest of the rack is left out.
+// A scheduler refuses a gang of one pod one host at a time. After the third one of a rack the rest of the rack is left out, however many hosts it
+// has.
 func TestRefusedHostsBecomeADomain(t *testing.T) {
+	for _, hosts := range []int{8, 40} {
+		t.Run(fmt.Sprint(hosts, " hosts"), func(t *testing.T) { refusedInRackA(t, hosts) })
+	}
+}
+
+func refusedInRackA(t *testing.T, hosts int) {
 	p := newPicky(t, func(place string) string {
 		if strings.HasPrefix(place, "a") {
 			return noDevice
 		}
 		return ""
 	})
-	for i := range 8 {
-		p.host(fmt.Sprint("a", i), "a", 1)
+	for i := range hosts {
+		p.host(fmt.Sprintf("a%02d", i), "a", 1)
 	}
-	for i := range 9 {
-		p.host(fmt.Sprint("b", i), "b", 1)
+	for i := range hosts + 1 {
+		p.host(fmt.Sprintf("b%02d", i), "b", 1)
 	}
 	p.live(claiming, 10*time.Minute)
 	var tries []string
@@ -270,7 +239,7 @@ func TestRefusedHostsBecomeADomain(t *testing.T) {
 			tries = append(tries, line[strings.LastIndex(line, " ")+1:])
 		}
 	}
-	if diff := cmp.Diff([]string{"a0", "a1", "a2", "b0"}, tries); diff != "" {
+	if diff := cmp.Diff([]string{"a0", "a00", "a01", "b0"}, tries); diff != "" {
 		t.Errorf("hosts that were tried (-want +got):\n%s\n%s", diff, strings.Join(p.log, "\n"))
 	}
 }

@@ -94,6 +94,11 @@ func (n *learning) first(shape, name string) bool {
 	return true
 }
 
+// forget leaves a place out of those that are named: the domain around it is.
+func (n *learning) forget(name string) {
+	n.names = slices.DeleteFunc(n.names, func(one string) bool { return one == name })
+}
+
 // refusalOf is why a scheduler refuses a released pod in its place; "" for no refusal, or what would be the same at any other
 // place.
 func (l *ledger) refusalOf(o gang.Observation, pod *corev1.Pod) string {
@@ -130,7 +135,9 @@ func (l *ledger) learn(round *learning, t gang.Tried, said string) {
 		}
 		l.refused(round.graph, t.Shape, refusal{place: topology.Refused{Host: host}, name: "host " + host, said: said, path: path})
 		if l.refusesMost(round.graph, t, path) {
-			l.refusals.dropWithin(round.graph, t.Shape, path)
+			for _, one := range l.refusals.dropWithin(round.graph, t.Shape, path) {
+				round.forget(one.name)
+			}
 			l.learnDomain(round, t, path, said)
 		}
 	}
@@ -151,16 +158,17 @@ func (l *ledger) domainOf(levels topology.Levels, host string) topology.Path {
 	return path
 }
 
-// refusesMost reports whether so many hosts of a domain are refused that the others are likely to be refused too.
+// refusesMost reports whether so many hosts of a domain are refused, or so often, that the others are likely to be refused too.
 func (l *ledger) refusesMost(graph types.NamespacedName, t gang.Tried, path topology.Path) bool {
-	refused := 0
+	if len(path) == 0 {
+		return false
+	}
+	refused, evictions := 0, map[time.Time]bool{}
 	for _, one := range l.refusals[graph][t.Shape] {
 		if one.place.Host != "" && one.path.Equal(path) {
 			refused++
+			evictions[one.at] = true
 		}
-	}
-	if len(path) == 0 || refused < wholeFrom {
-		return false
 	}
 	hosts, within := 0, topology.Refused{Labels: t.Labels(path)}
 	l.cluster.EachNode(func(n topology.NodeID) {
@@ -168,7 +176,7 @@ func (l *ledger) refusesMost(graph types.NamespacedName, t gang.Tried, path topo
 			hosts++
 		}
 	})
-	return refused*wholeShare >= hosts
+	return refused >= min(wholeFrom, hosts) && (refused*wholeShare >= hosts || len(evictions) >= wholeFrom)
 }
 
 // refused notes one refusal, and leaves the place out for twice as long as the last time.
@@ -187,7 +195,7 @@ func (l *ledger) refused(graph types.NamespacedName, shape string, now refusal) 
 	if now.times > 0 {
 		out = max(out, l.untilTheNext(graph, at))
 	}
-	now.until = at.Add(out)
+	now.until, now.at = at.Add(out), at
 	now.times++
 	if len(list) >= maxRefusals {
 		least := slices.MinFunc(list, func(a, b refusal) int { return a.times - b.times })

@@ -20,6 +20,9 @@ import (
 // requeueAt reports when the gang of a pod is requeued, and why; without a reason when nothing is known against the pod. While others have
 // to leave for it, that is not before the last of them had its grace period and victimsPatience.
 func (l *ledger) requeueAt(o gang.Observation, pod *corev1.Pod) (time.Time, eviction) {
+	if why := l.placeLost(pod); why != "" {
+		return l.clock.Now(), eviction{reason: ReasonPlaceLost, why: why}
+	}
 	since, why := l.stuckSince(o, pod)
 	if why == "" {
 		return time.Time{}, eviction{}
@@ -33,6 +36,32 @@ func (l *ledger) requeueAt(o gang.Observation, pod *corev1.Pod) (time.Time, evic
 		due = last
 	}
 	return due, eviction{reason: ReasonVictimsStayed, why: pod.Name + " could not be bound: " + gang.VictimsStayed(node, victims)}
+}
+
+// placeLost says why a released pod can no longer be bound to the host that it is pinned to; "" when nothing is known against it. While
+// others have to leave for it, their capacity is not lost.
+func (l *ledger) placeLost(pod *corev1.Pod) string {
+	id := topology.PodID(pod)
+	host, reserved := l.cluster.Reserved(id)
+	if !reserved || !gang.WaitsForScheduler(pod) || gang.PinnedHost(pod) != host {
+		return ""
+	}
+	lost, is := l.cluster.LostPlace(id, pod.Spec.NodeSelector)
+	if !is && !l.preempts(id, pod) {
+		lost, is = l.cluster.LostCapacity(id, func(other string) bool {
+			record := l.pods.byID[other]
+			return record != nil && !record.preempting
+		})
+	}
+	if !is {
+		return ""
+	}
+	return fmt.Sprintf("%s could not be bound: its node %s is %s", pod.Name, host, lost.State())
+}
+
+// preempts reports whether others have to leave for a released pod.
+func (l *ledger) preempts(id string, pod *corev1.Pod) bool {
+	return l.pods.of(id).preempting || pod.Status.NominatedNodeName != ""
 }
 
 // stuckSince says since when a released pod, or the rest of its replica, cannot be bound where it is to go, and why; "" when nothing is
@@ -70,7 +99,7 @@ func (l *ledger) evictionReason(pod *corev1.Pod) string {
 }
 
 // toEvict notes that the pods of gangs are requeued, and returns those that are not evicted yet. Those of a base gang and those that show
-// the reason come last, so that the next leader still knows the reason. A pod that is gone meanwhile takes no capacity and has no
+// the reason come last, so that the next leader still knows the reason; those that lost their host come first. A pod that is gone meanwhile takes no capacity and has no
 // record, and none is made for it.
 func (l *ledger) toEvict(pods []*corev1.Pod, gangs map[string]eviction) (evict []*corev1.Pod) {
 	base, turn := gang.BaseGang(pods), map[*corev1.Pod]int{}
@@ -85,6 +114,9 @@ func (l *ledger) toEvict(pods []*corev1.Pod, gangs map[string]eviction) (evict [
 		}
 		evict = append(evict, pod)
 		turn[pod] = 2*bools.Int(of == base) + bools.Int(record.refused())
+		if gangs[of].reason == ReasonPlaceLost && l.placeLost(pod) != "" { // it may be bound by now, and then its gang stays
+			turn[pod] = -1
+		}
 	}
 	slices.SortStableFunc(evict, func(a, b *corev1.Pod) int { return cmp.Compare(turn[a], turn[b]) })
 	return evict

@@ -157,7 +157,7 @@ func TestNothingIsLearntBeforeTheSchedulerTriesAgain(t *testing.T) {
 		n     int
 	}{
 		"not tried again":             {"", "; its scheduler has not tried again since the pods that had to leave have terminated", 0},
-		"refused again for something": {"0/4 nodes are available: 4 cannot allocate all claims", "; left out for such pods: host a0", 1},
+		"refused again for something": {"0/4 nodes are available: 4 cannot allocate all claims", "; left out for such pods: z/a", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, all, placer, o := preempting(t)

@@ -30,7 +30,7 @@ func (s *Scheduler) watch(ctx context.Context) error {
 		object  client.Object
 		handler toolscache.ResourceEventHandler
 	}{
-		{&corev1.Node{}, handle(s.ledger.nodeChanged, s.ledger.nodeGone)},
+		{&corev1.Node{}, handle(s.nodeSet, s.nodeGone)},
 		{&corev1.Pod{}, handle(s.podSet, s.podGone)},
 		{&trellisv1alpha1.ScalingGroup{}, handle(each(s.queue.addGroup), s.queue.addGroup)},
 		{&nvidiav1beta1.DynamoGraphDeployment{}, handle(each(s.queue.addGraph), s.queue.addGraph)},
@@ -67,6 +67,10 @@ func (s *Scheduler) watch(ctx context.Context) error {
 	return devices.watch(ctx)
 }
 
+func (s *Scheduler) nodeSet(old, node *corev1.Node) { s.touchGraphsOf(s.ledger.nodeChanged(old, node)) }
+
+func (s *Scheduler) nodeGone(node *corev1.Node) { s.touchGraphsOf(s.ledger.nodeGone(node)) }
+
 func each[T client.Object](set func(T)) func(old, now T) { return func(_, now T) { set(now) } }
 
 // podSet takes in a pod's new state. Its own event has its graph looked at.
@@ -74,7 +78,7 @@ func (s *Scheduler) podSet(old, pod *corev1.Pod) {
 	if s.options.isPlaceholder(pod) {
 		return
 	}
-	s.ledger.podChanged(pod)
+	s.touchGraphsOf(s.ledger.podChanged(pod))
 	switch soon := s.options.Clock.Now().Add(time.Second); {
 	case pod.Spec.NodeName == "":
 	case old == nil || old.Spec.NodeName == "":
@@ -98,6 +102,12 @@ func (s *Scheduler) podGone(pod *corev1.Pod) {
 func (s *Scheduler) touchGraphOf(pod *corev1.Pod) {
 	if sg := s.objects.groupOf(pod); sg != nil {
 		s.queue.addGroup(sg)
+	}
+}
+
+func (s *Scheduler) touchGraphsOf(pods []*corev1.Pod) {
+	for _, pod := range pods {
+		s.touchGraphOf(pod)
 	}
 }
 

@@ -22,14 +22,14 @@ type Cluster struct {
 	nodes  []*node
 	byName map[string]*node
 	vacant []NodeID
-	// present counts the nodes that have an object.
-	present int
-	pods    map[string]*record
-	loads   map[string]*held
-	trees   map[string]*Tree
-	log     changeLog
-	undo    []undo
-	marks   []int
+	// present counts the nodes that have an object, softTaints those with a taint PreferNoSchedule.
+	present, softTaints int
+	pods                map[string]*record
+	loads               map[string]*held
+	trees               map[string]*Tree
+	log                 changeLog
+	undo                []undo
+	marks               []int
 	// pending counts reservations by shape key.
 	pending map[string]int
 	// tick numbers node specs and the uses of views.
@@ -70,8 +70,10 @@ type record struct {
 	node  *node
 	held  *held
 	shape *Shape
-	// pin are the node labels the reserved pod is pinned to; nil: none.
-	pin map[string]string
+	// pin are the node labels the reserved pod is pinned to; nil: none. loose: these labels are all that pins it, so its scheduler may bind
+	// it to another node than the one that is reserved.
+	pin   map[string]string
+	loose bool
 	// pod is its object, which is only looked at; nil for capacity that no pod takes now.
 	pod *corev1.Pod
 	// added is set when nothing counted for the pod before, and a transaction added it: after which call of [Cluster.Freed].
@@ -214,6 +216,7 @@ func (c *Cluster) putSpec(name string, spec nodeSpec) {
 	}
 	moved := n.spec.present != spec.present || !maps.Equal(n.spec.labels, spec.labels)
 	c.present += bools.Int(spec.present) - bools.Int(n.spec.present)
+	c.softTaints += bools.Int(len(spec.soft) > 0) - bools.Int(len(n.spec.soft) > 0)
 	c.setOffers(n, n.spec.offers, spec.offers)
 	n.spec = spec
 	c.tick++

@@ -105,13 +105,15 @@ func TestReservationsAreHandedOver(t *testing.T) {
 	}
 }
 
-// TestReservationSwap: the scheduler may bind any of several alike pods to any of their hosts; the capacity stays counted once per host.
+// TestReservationSwap: the scheduler may bind any of several alike pods that are pinned by labels to any of their hosts; the capacity stays
+// counted once per host. Pods that are pinned to a host keep it.
 func TestReservationSwap(t *testing.T) {
 	whole, half := ShapeOf(makePod("s", "", amounts{gpu: "8"})), ShapeOf(makePod("s", "", amounts{gpu: "4"}))
 	rack1 := map[string]string{"z": "a", "r": "1"}
 	cases := map[string]struct {
-		other *Shape
-		pin   map[string]string
+		other  *Shape
+		pin    map[string]string
+		pinned bool
 		// wantNode is where q's reservation is after p, reserved on B, was bound to A.
 		wantNode string
 	}{
@@ -119,6 +121,7 @@ func TestReservationSwap(t *testing.T) {
 		"a pod pinned to the rack swaps in it": {other: whole, pin: rack1, wantNode: "B"},
 		"a pod pinned elsewhere stays":         {other: whole, pin: map[string]string{"r": "2"}, wantNode: "A"},
 		"another shape stays":                  {other: half, wantNode: "A"},
+		"a pod pinned to its host stays":       {other: whole, pin: rack1, pinned: true, wantNode: "A"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -127,6 +130,10 @@ func TestReservationSwap(t *testing.T) {
 			c.SetNode(makeNode("B", at("a", "1"), amounts{gpu: "8"}))
 			c.Assume("ns/p", "B", whole)
 			c.AssumePinned("ns/q", "A", tc.other, tc.pin)
+			c.Loosen("ns/p")
+			if !tc.pinned {
+				c.Loosen("ns/q")
+			}
 			c.Begin()
 			c.SetPod(makePod("p", "A", amounts{gpu: "8"}))
 			if node, _ := c.Reserved("ns/q"); node != tc.wantNode {

@@ -4,6 +4,7 @@
 package topology
 
 import (
+	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +17,7 @@ type Kind string
 
 // The kinds of exclusion, in the order they are looked at.
 const (
+	KindGone         Kind = "gone"
 	KindCordoned     Kind = "cordoned"
 	KindNotReady     Kind = "not ready"
 	KindReserved     Kind = "reserved"
@@ -61,6 +63,20 @@ func (e Exclusion) String() string {
 		return "short of " + e.Detail
 	}
 	return string(e.Kind)
+}
+
+// State says in words, after "the node is", what keeps a pod off it: "cordoned", "tainted a=b:NoSchedule", "short of nvidia.com/gpu (4 of
+// 8)".
+func (e Exclusion) State() string {
+	switch e.Kind {
+	case KindTaint:
+		return "tainted " + e.Detail
+	case KindNodeSelector, KindNodeAffinity:
+		return "no longer selected (" + string(e.Kind) + " mismatch)"
+	case KindResource:
+		return fmt.Sprintf("%s (%d of %d)", e.String(), e.Have, e.Need)
+	}
+	return e.String()
 }
 
 // Why describes what keeps a further pod of the shape off a node; false when one fits, or the node is not known.
@@ -198,20 +214,4 @@ var unschedulable = corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: cor
 func (c *Cluster) tolerated(s *Shape, t *corev1.Taint) bool {
 	c.work += uint64(len(s.tolerations))
 	return len(s.tolerations) > 0 && corev1helpers.TolerationsTolerateTaint(klog.Logger{}, s.tolerations, t, false)
-}
-
-// MixedReservations reports whether a domain has reservations of shapes other than the given one (docs/providers.md#gates: then hosts are
-// pinned).
-func (c *Cluster) MixedReservations(t *Tree, d DomainID, s *Shape) bool {
-	if len(c.pending) == 0 || len(c.pending) == 1 && c.pending[s.key] > 0 {
-		return false
-	}
-	return !t.AllNodes(d, func(id NodeID) bool {
-		for _, pod := range c.nodes[id].reserved {
-			if c.pods[pod].shape.key != s.key {
-				return false
-			}
-		}
-		return true
-	})
 }

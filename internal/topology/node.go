@@ -44,6 +44,8 @@ type nodeSpec struct {
 	notReady bool
 	labels   map[string]string
 	taints   []corev1.Taint
+	// soft are the taints that the kube-scheduler avoids without excluding the node (PreferNoSchedule).
+	soft []corev1.Taint
 	// offers are the resources that the node has, by name.
 	offers []Request
 }
@@ -88,6 +90,8 @@ func specOf(n *corev1.Node) nodeSpec {
 	for _, t := range n.Spec.Taints {
 		if t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute {
 			spec.taints = append(spec.taints, corev1.Taint{Key: t.Key, Value: t.Value, Effect: t.Effect})
+		} else if t.Effect == corev1.TaintEffectPreferNoSchedule {
+			spec.soft = append(spec.soft, corev1.Taint{Key: t.Key, Value: t.Value, Effect: t.Effect})
 		}
 	}
 	return spec
@@ -95,7 +99,8 @@ func specOf(n *corev1.Node) nodeSpec {
 
 func (s *nodeSpec) equal(o *nodeSpec) bool {
 	return s.present == o.present && s.cordoned == o.cordoned && s.notReady == o.notReady &&
-		maps.Equal(s.labels, o.labels) && equality.Semantic.DeepEqual(s.taints, o.taints) && slices.Equal(s.offers, o.offers)
+		maps.Equal(s.labels, o.labels) && equality.Semantic.DeepEqual(s.taints, o.taints) && equality.Semantic.DeepEqual(s.soft, o.soft) &&
+		slices.Equal(s.offers, o.offers)
 }
 
 // available is what is left of a resource; negative when more is bound than the node has now.

@@ -20,9 +20,8 @@ func PodID(pod *corev1.Pod) string {
 // SetPod counts a pod on its node until it is deleted or finished; a terminating pod still runs and counts. A pod without a node is not
 // counted, but keeps a reservation it has.
 //
-// A bound pod takes the place of its reservation. When the scheduler bound it elsewhere in its domain, onto a host where an interchangeable
-// pod had its reservation, that reservation moves to the host that became free: both are the same to the scheduler, and without the swap
-// one host would be counted twice and the other not at all.
+// A bound pod replaces its reservation. A pod that is pinned by labels alone ([Cluster.Loosen]) may be bound to a host where another
+// such pod has its reservation. If both are interchangeable, that reservation moves to the host that became free.
 func (c *Cluster) SetPod(pod *corev1.Pod) {
 	id := PodID(pod)
 	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
@@ -44,7 +43,7 @@ func (c *Cluster) SetPod(pod *corev1.Pod) {
 	n := c.ensure(pod.Spec.NodeName)
 	r.node = n
 	c.putPod(id, r)
-	if known && old.shape != nil && old.node != n {
+	if known && old.shape != nil && old.loose && old.node != n {
 		c.swap(n, old)
 	}
 }
@@ -64,12 +63,12 @@ func affinityOf(pod *corev1.Pod) *corev1.Affinity {
 	return pod.Spec.Affinity
 }
 
-// swap moves one reservation that is interchangeable with the freed one from n to the freed one's host.
+// swap moves one loose reservation that is interchangeable with the freed one from n to the freed one's host.
 func (c *Cluster) swap(n *node, freed *record) {
 	best := ""
 	for _, id := range n.reserved {
 		r := c.pods[id]
-		if r.shape.key == freed.shape.key && (best == "" || id < best) && c.reachable(freed.node.name, r.pin) {
+		if r.loose && r.shape.key == freed.shape.key && (best == "" || id < best) && c.reachable(freed.node.name, r.pin) {
 			best = id
 		}
 	}
@@ -93,6 +92,16 @@ func (c *Cluster) Assume(id, node string, s *Shape) {
 	c.putPod(id, &record{node: c.ensure(node), held: c.intern(&s.load), shape: s})
 }
 
+// Loosen marks the reservation of a released pod that is pinned by labels alone: an earlier version of the operator released it, or its
+// scheduler chooses the host. Its scheduler may bind it to any node with the labels.
+func (c *Cluster) Loosen(id string) {
+	if r, ok := c.pods[id]; ok && r.shape != nil && !r.loose {
+		loose := *r
+		loose.loose = true
+		c.putPod(id, &loose)
+	}
+}
+
 // AssumePinned reserves capacity on a node for a pod that is released but not bound yet. It is pinned to nodes with the given labels: its
 // reservation never moves out of them.
 func (c *Cluster) AssumePinned(id, node string, s *Shape, pin map[string]string) {
@@ -101,8 +110,7 @@ func (c *Cluster) AssumePinned(id, node string, s *Shape, pin map[string]string)
 }
 
 // HandOver gives the reservation of a planned pod to the pod that was created for it, which is pinned by its node selector. It keeps the
-// planned shape, without the pins: by their shapes reservations are compared, and change places. Only a pod that takes something else of
-// its node than planned gets a shape of its own.
+// planned shape, without the pins. Only a pod that takes something else of its node than planned gets a shape of its own.
 func (c *Cluster) HandOver(planned string, pod *corev1.Pod) {
 	r, ok := c.pods[planned]
 	if !ok || r.shape == nil {

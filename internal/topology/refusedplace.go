@@ -39,8 +39,7 @@ func (r Refused) key() string {
 	return b.String()
 }
 
-// Refusing returns the shape of pods that are kept off places. The kube-scheduler does not know that: where a domain has nodes of both
-// kinds ([Cluster.RefusesSome]) such pods are to be pinned to their planned host.
+// Refusing returns the shape of pods that are kept off places.
 func (s *Shape) Refusing(places []Refused) *Shape {
 	if len(places) == 0 {
 		return s
@@ -65,9 +64,4 @@ func (c *Cluster) refuses(s *Shape, n *node) bool {
 		}
 	}
 	return false
-}
-
-// RefusesSome reports whether pods of the shape are kept off any node of a domain because a scheduler refused them there.
-func (c *Cluster) RefusesSome(t *Tree, d DomainID, s *Shape) bool {
-	return len(s.refused) > 0 && !t.AllNodes(d, func(id NodeID) bool { return !c.refuses(s, c.nodes[id]) })
 }

@@ -29,6 +29,8 @@ type Shape struct {
 	// affinityEntries counts the terms, expressions and values of affinity.
 	affinityEntries int
 	tolerations     []corev1.Toleration
+	// preferred are the pod's preferred node affinity terms; nil: none.
+	preferred *nodeaffinity.PreferredSchedulingTerms
 	// binds states that the pod has rules of its own that binders count.
 	binds bool
 	// apart: see Apart.
@@ -50,6 +52,7 @@ func ShapeOf(pod *corev1.Pod) *Shape {
 	s.affinity = nodeaffinity.GetRequiredNodeAffinity(pod)
 	s.hasAffinity = requiredNodeTerms(pod) != nil
 	s.affinityEntries = entriesOf(requiredNodeTerms(pod))
+	s.preferred = preferredTerms(pod)
 	s.binds = bindsOf(pod, len(s.load.exclusive))
 	s.key = shapeKey(pod, s)
 	return s
@@ -60,12 +63,6 @@ func (s *Shape) Key() string { return s.key }
 
 // Requests are what one pod asks for, as the kube-scheduler counts it, in name order, pod slot excluded.
 func (s *Shape) Requests() []Request { return s.load.requests }
-
-// NeedsHost reports whether capacity in a domain is not enough to make the kube-scheduler find the planned packing, because the pods keep
-// each other or their neighbours off a host (docs/providers.md#gates): such pods are pinned to the planned host.
-func (s *Shape) NeedsHost() bool {
-	return len(s.load.ports) > 0 || len(s.load.exclusive) > 0 || s.binds || len(s.avoid) > 0 || len(s.rules) > 0
-}
 
 // load is what a pod takes from its node, whatever let it in there.
 type load struct {

@@ -107,34 +107,30 @@ func TestShapeKey(t *testing.T) {
 		p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{WhenUnsatisfiable: corev1.DoNotSchedule}}
 	}
 	cases := map[string]struct {
-		pod       *corev1.Pod
-		same      bool
-		needsHost bool
+		pod  *corev1.Pod
+		same bool
 	}{
 		"another name":      {pod: makePod("b", "", amounts{gpu: "1"}), same: true},
 		"a zero request":    {pod: makePod("b", "", amounts{gpu: "1", "cpu": "0"}), same: true},
 		"more gpus":         {pod: makePod("b", "", amounts{gpu: "2"})},
 		"a node selector":   {pod: makePod("b", "", amounts{gpu: "1"}, func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"a": "b"} })},
 		"a toleration":      {pod: makePod("b", "", amounts{gpu: "1"}, func(p *corev1.Pod) { p.Spec.Tolerations = []corev1.Toleration{{Key: "a"}} })},
-		"a host port":       {pod: makePod("b", "", amounts{gpu: "1"}, func(p *corev1.Pod) { p.Spec.Containers[0].Ports = []corev1.ContainerPort{{HostPort: 1}} }), needsHost: true},
-		"one per host":      {pod: makePod("b", "", amounts{gpu: "1"}, onePerHost), needsHost: true},
-		"a topology spread": {pod: makePod("b", "", amounts{gpu: "1"}, spread), needsHost: true},
+		"a host port":       {pod: makePod("b", "", amounts{gpu: "1"}, func(p *corev1.Pod) { p.Spec.Containers[0].Ports = []corev1.ContainerPort{{HostPort: 1}} })},
+		"one per host":      {pod: makePod("b", "", amounts{gpu: "1"}, onePerHost)},
+		"a topology spread": {pod: makePod("b", "", amounts{gpu: "1"}, spread)},
 		"affinity to a stranger": {pod: makePod("b", "", amounts{gpu: "1"}, func(p *corev1.Pod) {
 			onePerHost(p)
 			p.Labels = nil
-		}), needsHost: true},
+		})},
 		"a resource claim": {pod: makePod("b", "", amounts{gpu: "1"}, func(p *corev1.Pod) {
 			p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu"}}
-		}), needsHost: true},
+		})},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			s := ShapeOf(tc.pod)
 			if got := s.Key() == base.Key(); got != tc.same {
 				t.Errorf("same key %v, want %v", got, tc.same)
-			}
-			if s.NeedsHost() != tc.needsHost {
-				t.Errorf("needs host %v, want %v", s.NeedsHost(), tc.needsHost)
 			}
 		})
 	}

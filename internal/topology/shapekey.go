@@ -24,6 +24,10 @@ func shapeKey(pod *corev1.Pod, s *Shape) string {
 		b.WriteString("|a:")
 		writeJSON(&b, terms)
 	}
+	if s.preferred != nil {
+		b.WriteString("|w:")
+		writeJSON(&b, pod.Spec.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
+	}
 	if len(s.tolerations) > 0 {
 		b.WriteString("|t:")
 		writeJSON(&b, sortedTolerations(s.tolerations))

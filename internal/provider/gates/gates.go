@@ -22,9 +22,9 @@ func Made(pods []*corev1.Pod) bool {
 	return !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return pod.Annotations[render.AnnotationPodProvider] != "" })
 }
 
-// PinnedTo reports whether a released pod has the pins of a domain, and of a host where one is given: the rest of its gang has other hosts.
-func PinnedTo(pod *corev1.Pod, pin gang.Pin, byName bool) bool {
-	if host := hostOf(pin, byName); host != "" && gang.PinnedHost(pod) != host {
+// PinnedTo reports whether a released pod has the pins of a plan: another leader may have released it to another domain or host.
+func PinnedTo(pod *corev1.Pod, pin gang.Pin) bool {
+	if pin.Node != "" && gang.PinnedHost(pod) != pin.Node {
 		return false
 	}
 	for key, value := range pin.Labels {
@@ -33,14 +33,6 @@ func PinnedTo(pod *corev1.Pod, pin gang.Pin, byName bool) bool {
 		}
 	}
 	return true
-}
-
-// hostOf is the only host that a pin allows; "" where there are several.
-func hostOf(pin gang.Pin, byName bool) string {
-	if pin.Node == "" && byName && len(pin.Nodes) == 1 {
-		return pin.Nodes[0]
-	}
-	return pin.Node
 }
 
 // releasePatch is written out, since finding it by comparing two pods is most of the operator's work for it. It is a strategic merge patch:
@@ -65,12 +57,12 @@ type noGate struct {
 }
 
 // Patch is what releases a pod: pins added, Trellis' gate taken out, gates of others left closed. It carries the resourceVersion that it
-// was made from. With nameNodes the names of nodes are written where the pin gives them.
-func Patch(pod *corev1.Pod, pin gang.Pin, nameNodes bool) ([]byte, error) {
-	return json.Marshal(patchFor(pod, pin, nameNodes))
+// was made from.
+func Patch(pod *corev1.Pod, pin gang.Pin) ([]byte, error) {
+	return json.Marshal(patchFor(pod, pin))
 }
 
-func patchFor(pod *corev1.Pod, pin gang.Pin, byName bool) releasePatch {
+func patchFor(pod *corev1.Pod, pin gang.Pin) releasePatch {
 	var patch releasePatch
 	patch.Metadata.ResourceVersion = pod.ResourceVersion
 	patch.Metadata.Annotations = map[string]string{render.AnnotationGang: pin.Gang}
@@ -81,18 +73,15 @@ func patchFor(pod *corev1.Pod, pin gang.Pin, byName bool) releasePatch {
 	patch.Metadata.Labels = merged(render.TopologyLabels(pod, pin.Labels), pin.PodLabels)
 	patch.Spec.SchedulingGates = []noGate{{Directive: "delete", Name: render.PlacementGate}}
 	patch.Spec.NodeSelector = pin.Labels
-	switch host := hostOf(pin, byName); {
-	case host != "":
-		patch.Spec.Affinity = pinHost(pod.Spec.Affinity, host)
-	case byName && len(pin.Nodes) > 0 && !hasTerms(pod.Spec.Affinity):
-		patch.Spec.Affinity = nameNodes(pod.Spec.Affinity, pin.Nodes)
+	if pin.Node != "" {
+		patch.Spec.Affinity = pinHost(pod.Spec.Affinity, pin.Node)
 	}
 	return patch
 }
 
 // Open gives a pod that is about to be created its place: what [Patch] gives one that exists.
-func Open(pod *corev1.Pod, pin gang.Pin, byName bool) {
-	patch := patchFor(pod, pin, byName)
+func Open(pod *corev1.Pod, pin gang.Pin) {
+	patch := patchFor(pod, pin)
 	for key, value := range patch.Metadata.Annotations {
 		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, key, value)
 	}
@@ -119,37 +108,10 @@ func merged(labels, more map[string]string) map[string]string {
 	return out
 }
 
-// pinHost requires the node by its name, which is unique even where hostname labels are not. Terms of a node affinity are
-// alternatives, so each of them gets the requirement; without any there will be one.
+// pinHost requires the node by its name, which is unique even where hostname labels are not. The terms of a required node affinity are
+// alternatives, so each of them gets the requirement; a pod without any gets a term of its own. An empty term matches no node, and the API
+// server refuses to change it.
 func pinHost(had *corev1.Affinity, node string) *corev1.Affinity {
-	affinity, required := requiring(had)
-	if len(required.NodeSelectorTerms) == 0 {
-		required.NodeSelectorTerms = make([]corev1.NodeSelectorTerm, 1)
-	}
-	for i := range required.NodeSelectorTerms {
-		term := &required.NodeSelectorTerms[i]
-		term.MatchFields = append(term.MatchFields, named(node))
-	}
-	return affinity
-}
-
-// nameNodes requires any one of the nodes: an alternative for each, since a field can be compared with one value only. The kube-scheduler
-// then filters these nodes alone. Terms of the pod's own would have to be multiplied with them, so only a pod without any is served.
-func nameNodes(had *corev1.Affinity, nodes []string) *corev1.Affinity {
-	affinity, required := requiring(had)
-	for _, node := range nodes {
-		required.NodeSelectorTerms = append(required.NodeSelectorTerms, corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{
-			named(node)}})
-	}
-	return affinity
-}
-
-func named(node string) corev1.NodeSelectorRequirement {
-	return corev1.NodeSelectorRequirement{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}
-}
-
-// requiring returns a copy of an affinity, and what it requires of nodes, to be added to.
-func requiring(had *corev1.Affinity) (*corev1.Affinity, *corev1.NodeSelector) {
 	affinity := had.DeepCopy()
 	if affinity == nil {
 		affinity = &corev1.Affinity{}
@@ -157,12 +119,20 @@ func requiring(had *corev1.Affinity) (*corev1.Affinity, *corev1.NodeSelector) {
 	if affinity.NodeAffinity == nil {
 		affinity.NodeAffinity = &corev1.NodeAffinity{}
 	}
-	if affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
-		affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution = &corev1.NodeSelector{}
+	required := affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	if required == nil {
+		required = &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{named(node)}}}}
+		affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution = required
+		return affinity
 	}
-	return affinity, affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	for i := range required.NodeSelectorTerms {
+		if term := &required.NodeSelectorTerms[i]; len(term.MatchExpressions)+len(term.MatchFields) > 0 {
+			term.MatchFields = append(term.MatchFields, named(node))
+		}
+	}
+	return affinity
 }
 
-func hasTerms(affinity *corev1.Affinity) bool {
-	return affinity != nil && affinity.NodeAffinity != nil && affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil
+func named(node string) corev1.NodeSelectorRequirement {
+	return corev1.NodeSelectorRequirement{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}
 }

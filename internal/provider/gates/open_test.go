@@ -19,11 +19,9 @@ import (
 // A pod that is created in its place is what one becomes that is created gated and released to the same place.
 func TestOpenIsWhatAReleaseComesTo(t *testing.T) {
 	pins := map[string]gang.Pin{
-		"by labels":      {Gang: "g", Labels: map[string]string{"zone": "a", "rack": "a1"}},
-		"to its host":    {Gang: "g", Labels: map[string]string{"zone": "a"}, Node: "n"},
-		"to named nodes": {Gang: "g", Labels: map[string]string{"zone": "a"}, Nodes: []string{"n", "m"}},
-		"to one of them": {Gang: "g", Nodes: []string{"n"}},
-		"of a placer":    {Gang: "g", PodLabels: map[string]string{"l": "1"}, PodAnnotations: map[string]string{"a": "2"}},
+		"by labels":   {Gang: "g", Labels: map[string]string{"zone": "a", "rack": "a1"}},
+		"to its host": {Gang: "g", Labels: map[string]string{"zone": "a"}, Node: "n"},
+		"of a placer": {Gang: "g", PodLabels: map[string]string{"l": "1"}, PodAnnotations: map[string]string{"a": "2"}},
 	}
 	pods := map[string]*corev1.Pod{
 		"plain": {}, "with its own": {
@@ -42,12 +40,12 @@ func TestOpenIsWhatAReleaseComesTo(t *testing.T) {
 			t.Run(pin+", "+kind, func(t *testing.T) {
 				gated := pods[kind].DeepCopy()
 				gated.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: render.PlacementGate}, {Name: "other"}}
-				patch, err := Patch(gated, pins[pin], true)
+				patch, err := Patch(gated, pins[pin])
 				if err != nil {
 					t.Fatal(err)
 				}
 				released := patched(t, gated, patch)
-				Open(gated, pins[pin], true)
+				Open(gated, pins[pin])
 				if diff := cmp.Diff(released, gated); diff != "" {
 					t.Errorf("created in place (-released +created):\n%s", diff)
 				}

@@ -143,10 +143,6 @@ func refused(pod *corev1.Pod) string {
 func bound(ctx context.Context, w smallworld.World, plan smallworld.Plan) {
 	GinkgoHelper()
 	By("waiting until all pods are bound")
-	nodes := map[string]*corev1.Node{}
-	for _, n := range w.Nodes {
-		nodes[n.Name] = n
-	}
 	at := map[string]string{}
 	for _, p := range plan.Pods {
 		at[p.ID] = p.Node
@@ -158,12 +154,6 @@ func bound(ctx context.Context, w smallworld.World, plan smallworld.Plan) {
 			g.Expect(pod.Spec.NodeName).NotTo(BeEmpty(), func() string { return refused(pod) })
 		}).Should(Succeed(), planned.Name)
 		Expect(pod.UID).To(Equal(planned.UID), "a pod is recreated")
-		if plan.PinHosts {
-			Expect(pod.Spec.NodeName).To(Equal(at[topology.PodID(planned)]), "%s is planned elsewhere", planned.Name)
-			continue
-		}
-		for key, value := range plan.Demand.Levels.Selector(plan.Domain) {
-			Expect(nodes[pod.Spec.NodeName].Labels).To(HaveKeyWithValue(key, value), "%s is outside of its domain", planned.Name)
-		}
+		Expect(pod.Spec.NodeName).To(Equal(at[topology.PodID(planned)]), "%s is planned elsewhere", planned.Name)
 	}
 }

@@ -225,7 +225,7 @@ func remove(ctx context.Context, o client.Object) error {
 func describe(w *smallworld.World, plan *smallworld.Plan) string {
 	var b strings.Builder
 	if plan.Refusal == nil {
-		fmt.Fprintf(&b, "planned in %q, hosts pinned: %v\n", plan.Domain.String(), plan.PinHosts)
+		fmt.Fprintf(&b, "planned in %q\n", plan.Domain.String())
 		for _, p := range plan.Pods {
 			fmt.Fprintf(&b, "  %s on %s\n", p.Name, p.Node)
 		}

@@ -67,7 +67,7 @@ func (w *World) Check(rt *rapid.T, f Filters) {
 		for _, p := range r.Pods {
 			at[p.Name] = p.Node
 		}
-		if left := w.bind(s, r.Domain, at, r.PinHosts); len(left) > 0 {
+		if left := w.bind(s, r.Domain, at); len(left) > 0 {
 			rt.Fatalf("planned on %v, and the kube-scheduler does not bind %v", r.Pods, left)
 		}
 	case r.Refusal.Code == placement.CodeBudgetExhausted: // neither
@@ -126,7 +126,7 @@ func (w *World) Plan() Plan {
 }
 
 // bind binds the pods where they are planned, whichever comes first, and returns those that are left when none of these is let any more.
-func (w *World) bind(s *scheduler, domain topology.Path, at map[string]string, pinHosts bool) (left []string) {
+func (w *World) bind(s *scheduler, domain topology.Path, at map[string]string) (left []string) {
 	before := s.pods
 	for order := range permutations(len(w.Gang)) {
 		waiting := make([]*corev1.Pod, 0, len(order))
@@ -136,7 +136,7 @@ func (w *World) bind(s *scheduler, domain topology.Path, at map[string]string, p
 		for some := true; some; {
 			count := len(waiting)
 			waiting = slices.DeleteFunc(waiting, func(p *corev1.Pod) bool {
-				lets := s.Lets(pinned(p, domain, at[p.Name], pinHosts), at[p.Name])
+				lets := s.Lets(pinned(p, domain, at[p.Name]), at[p.Name])
 				if lets {
 					s.set(append(s.pods[:len(s.pods):len(s.pods)], boundTo(p, at[p.Name])))
 				}
@@ -207,7 +207,7 @@ func (w *World) extend(s *scheduler, domain topology.Path, at map[string]string,
 		now := s.pods
 		s.set(w.Bound)
 		defer s.set(now)
-		if len(w.bind(s, domain, at, true)) > 0 {
+		if len(w.bind(s, domain, at)) > 0 {
 			return nil // it depends on who comes first
 		}
 		return maps.Clone(at)
@@ -223,7 +223,7 @@ func (w *World) extend(s *scheduler, domain topology.Path, at map[string]string,
 			continue
 		}
 		for _, n := range w.Nodes {
-			if !s.Lets(pinned(p, domain, "", false), n.Name) || !s.Lets(pinned(p, domain, n.Name, true), n.Name) {
+			if !s.Lets(pinned(p, domain, ""), n.Name) || !s.Lets(pinned(p, domain, n.Name), n.Name) {
 				continue
 			}
 			at[p.Name] = n.Name
@@ -251,14 +251,14 @@ func (s *scheduler) set(pods []*corev1.Pod) {
 }
 
 // pinned is a pod as it is released.
-func pinned(p *corev1.Pod, domain topology.Path, host string, toHost bool) *corev1.Pod {
+func pinned(p *corev1.Pod, domain topology.Path, host string) *corev1.Pod {
 	p = p.DeepCopy()
 	p.Spec.NodeSelector = maps.Clone(p.Spec.NodeSelector)
 	if p.Spec.NodeSelector == nil {
 		p.Spec.NodeSelector = map[string]string{}
 	}
 	maps.Copy(p.Spec.NodeSelector, levels.Selector(domain))
-	if toHost {
+	if host != "" {
 		pinHost(p, host)
 	}
 	return p

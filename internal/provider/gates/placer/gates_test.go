@@ -34,13 +34,15 @@ func TestRelease(t *testing.T) {
 		term.MatchFields = []corev1.NodeSelectorRequirement{{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{"host-7"}}}
 		return term
 	}
+	onNodes := func(names ...string) corev1.NodeSelectorTerm {
+		return corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: names}}}
+	}
+	and := func(term corev1.NodeSelectorTerm) corev1.NodeSelectorTerm {
+		term.MatchFields = append(term.MatchFields, hosted(corev1.NodeSelectorTerm{}).MatchFields...)
+		return term
+	}
 	rack := gang.Pin{Gang: "g-1", Labels: map[string]string{"zone-key": "a", "rack-key": "r0"}}
 	host := gang.Pin{Gang: "g-1", Labels: rack.Labels, Node: "host-7"}
-	nodes := gang.Pin{Gang: "g-1", Labels: rack.Labels, Nodes: []string{"host-7", "host-8"}}
-	planned := gang.Pin{Gang: "g-1", Labels: rack.Labels, Nodes: []string{"host-7"}}
-	namedNode := func(name string) corev1.NodeSelectorTerm {
-		return corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{name}}}}
-	}
 	spread := &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{TopologyKey: "host"}}}
 
 	cases := map[string]struct {
@@ -66,31 +68,19 @@ func TestRelease(t *testing.T) {
 		"to a host": {pin: host, want: func(pod *corev1.Pod) {
 			pod.Spec.SchedulingGates, pod.Spec.Affinity = nil, onHost(hosted(corev1.NodeSelectorTerm{}))
 		}},
-		"to the one it is planned on": {pin: planned, want: func(pod *corev1.Pod) {
-			pod.Spec.SchedulingGates, pod.Spec.Affinity = nil, onHost(hosted(corev1.NodeSelectorTerm{}))
-		}},
-		"to the one it is planned on, in each alternative of its affinity": {
-			pin: planned,
-			had: func(pod *corev1.Pod) { pod.Spec.Affinity = onHost(term("x"), term("z")) },
+		"to a host, but for an alternative that allows no node": {
+			pin: host,
+			had: func(pod *corev1.Pod) { pod.Spec.Affinity = onHost(corev1.NodeSelectorTerm{}, term("z")) },
 			want: func(pod *corev1.Pod) {
-				pod.Spec.SchedulingGates, pod.Spec.Affinity = nil, onHost(hosted(term("x")), hosted(term("z")))
+				pod.Spec.SchedulingGates, pod.Spec.Affinity = nil, onHost(corev1.NodeSelectorTerm{}, hosted(term("z")))
 			},
 		},
-		"to one of several hosts": {pin: nodes, want: func(pod *corev1.Pod) {
-			pod.Spec.SchedulingGates, pod.Spec.Affinity = nil, onHost(namedNode("host-7"), namedNode("host-8"))
-		}},
-		"to one of several hosts, beside other affinity": {
-			pin: nodes,
-			had: func(pod *corev1.Pod) { pod.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: spread} },
+		"to one of the hosts that it names itself": {
+			pin: host,
+			had: func(pod *corev1.Pod) { pod.Spec.Affinity = onHost(onNodes("host-1", "host-7"), onNodes("host-9")) },
 			want: func(pod *corev1.Pod) {
-				pod.Spec.SchedulingGates, pod.Spec.Affinity = nil, onHost(namedNode("host-7"), namedNode("host-8"))
-				pod.Spec.Affinity.PodAntiAffinity = spread
+				pod.Spec.SchedulingGates, pod.Spec.Affinity = nil, onHost(and(onNodes("host-1", "host-7")), and(onNodes("host-9")))
 			},
-		},
-		"what it requires of nodes itself stays as it is": {
-			pin:  nodes,
-			had:  func(pod *corev1.Pod) { pod.Spec.Affinity = onHost(term("x"), term("z")) },
-			want: func(pod *corev1.Pod) { pod.Spec.SchedulingGates = nil },
 		},
 		"to a host, in each alternative of its affinity": {
 			pin: host,
@@ -123,7 +113,7 @@ func TestRelease(t *testing.T) {
 				return got
 			}
 			want := read()
-			if err := (Placer{Client: api, Live: api, NameNodes: true}).Release(t.Context(), read(), c.pin); err != nil {
+			if err := (Placer{Client: api, Live: api}).Release(t.Context(), read(), c.pin); err != nil {
 				t.Fatal(err)
 			}
 			got := read()
@@ -138,11 +128,7 @@ func TestRelease(t *testing.T) {
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			only := c.pin.Node
-			if len(c.pin.Nodes) == 1 {
-				only = c.pin.Nodes[0]
-			}
-			if host := gang.PinnedHost(got); host != only {
+			if host := gang.PinnedHost(got); host != c.pin.Node {
 				t.Errorf("it reads as pinned to %q", host)
 			}
 		})
@@ -162,23 +148,19 @@ func TestReleasedBefore(t *testing.T) {
 	api := fake.NewClientBuilder().WithObjects(pod).Build()
 	cases := map[string]struct {
 		rack, node string
-		nodes      []string
 		want       error
 	}{
-		"there":                    {rack: "r0"},
-		"to another rack":          {rack: "r1", want: provider.ErrElsewhere},
-		"to this host":             {rack: "r0", node: "h0"},
-		"to this named host":       {rack: "r0", nodes: []string{"h0"}},
-		"to another host":          {rack: "r0", node: "h1", want: provider.ErrElsewhere},
-		"to another named host":    {rack: "r0", nodes: []string{"h1"}, want: provider.ErrElsewhere},
-		"to one of several by now": {rack: "r0", nodes: []string{"h0", "h1"}},
+		"there":           {rack: "r0"},
+		"to another rack": {rack: "r1", want: provider.ErrElsewhere},
+		"to this host":    {rack: "r0", node: "h0"},
+		"to another host": {rack: "r0", node: "h1", want: provider.ErrElsewhere},
 	}
 	for name, c := range cases {
 		gated := pod.DeepCopy() // as a stale cache has it
 		gated.Spec.NodeSelector, gated.Spec.Affinity, gated.ResourceVersion = nil, nil, "1"
 		gated.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: render.PlacementGate}}
-		pin := gang.Pin{Gang: "g-1", Labels: map[string]string{"zone-key": "a", "rack-key": c.rack}, Node: c.node, Nodes: c.nodes}
-		if err := (Placer{Client: api, Live: api, NameNodes: true}).Release(t.Context(), gated, pin); !errors.Is(err, c.want) {
+		pin := gang.Pin{Gang: "g-1", Labels: map[string]string{"zone-key": "a", "rack-key": c.rack}, Node: c.node}
+		if err := (Placer{Client: api, Live: api}).Release(t.Context(), gated, pin); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
 		got := &corev1.Pod{}

@@ -29,9 +29,6 @@ type Placer struct {
 	Client client.Client
 	// Live reads past every cache.
 	Live client.Reader
-	// NameNodes writes the names of nodes into pods, where the planner gives them: the kube-scheduler goes through nodes by name instead of
-	// going through all of them.
-	NameNodes bool
 }
 
 var (
@@ -55,7 +52,7 @@ func (Placer) Watches() []provider.Watch { return nil }
 func (Placer) Prepare(*trellisv1alpha1.ScalingGroup, int32, []*corev1.Pod, []*corev1.Pod) {}
 
 // Pin implements provider.Pinner.
-func (p Placer) Pin(pod *corev1.Pod, pin gang.Pin) { gates.Open(pod, pin, p.NameNodes) }
+func (Placer) Pin(pod *corev1.Pod, pin gang.Pin) { gates.Open(pod, pin) }
 
 // Kept implements provider.Placer. A pod made for another provider would wait for what only that provider makes.
 func (Placer) Kept(pods []*corev1.Pod) bool {
@@ -77,7 +74,7 @@ func (p Placer) Release(ctx context.Context, pod *corev1.Pod, pin gang.Pin) erro
 	current := pod
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		if !render.GateClosed(current) {
-			if !gates.PinnedTo(current, pin, p.NameNodes) {
+			if !gates.PinnedTo(current, pin) {
 				return provider.ErrElsewhere
 			}
 			return nil
@@ -112,9 +109,17 @@ func (p Placer) reread(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error
 	return live, nil
 }
 
-// Evict deletes exactly this pod.
+// Evict deletes exactly this pod: of the name, the one with its UID, and, when it is not bound, in the state in which it was read, so that
+// a pod that is bound meanwhile stays.
 func (p Placer) Evict(ctx context.Context, pod *corev1.Pod) error {
-	err := p.Client.Delete(ctx, pod, client.Preconditions{UID: &pod.UID})
+	only := client.Preconditions{UID: &pod.UID}
+	if pod.Spec.NodeName == "" && pod.ResourceVersion != "" {
+		only.ResourceVersion = &pod.ResourceVersion
+	}
+	err := p.Client.Delete(ctx, pod, only)
+	if apierrors.IsConflict(err) && only.ResourceVersion != nil {
+		return provider.ErrPodChanged
+	}
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("evicting pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
@@ -122,7 +127,7 @@ func (p Placer) Evict(ctx context.Context, pod *corev1.Pod) error {
 }
 
 func (p Placer) release(ctx context.Context, pod *corev1.Pod, pin gang.Pin) error {
-	patch, err := gates.Patch(pod, pin, p.NameNodes)
+	patch, err := gates.Patch(pod, pin)
 	if err != nil {
 		return err
 	}

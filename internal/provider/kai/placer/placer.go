@@ -143,7 +143,7 @@ func (Placer) Kept(pods []*corev1.Pod) bool {
 // its leaf. KAI is not told which pods are to be apart, so those keep their hosts.
 func (p Placer) Release(ctx context.Context, pod *corev1.Pod, pin gang.Pin) error {
 	if pin.Preempts && !pin.Apart {
-		pin.Labels, pin.Node, pin.Nodes = pin.Wide, "", nil
+		pin.Labels, pin.Node = pin.Wide, ""
 	}
 	pin.PodLabels, pin.PodAnnotations = kai.Membership(pin.Graph, pod)
 	return p.Placer.Release(ctx, pod, pin)

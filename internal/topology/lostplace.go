@@ -1,0 +1,101 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	corev1 "k8s.io/api/core/v1"
+)
+
+// ReservedOn lists the pods that have reservations on a node, without capacity that is held for pods which do not exist.
+func (c *Cluster) ReservedOn(node string) []*corev1.Pod {
+	n, ok := c.byName[node]
+	if !ok {
+		return nil
+	}
+	var pods []*corev1.Pod
+	for _, id := range n.reserved {
+		if pod := c.pods[id].pod; pod != nil {
+			pods = append(pods, pod)
+		}
+	}
+	return pods
+}
+
+// LostPlace reports why the kube-scheduler cannot bind a released pod to the node that is reserved for it: the node is gone, closed or
+// does not suit the pod any more. false: it can, or the pod has no reservation. selector is the pod's own, with its pins.
+func (c *Cluster) LostPlace(id string, selector map[string]string) (Exclusion, bool) {
+	r, ok := c.pods[id]
+	if !ok || r.shape == nil {
+		return Exclusion{}, false
+	}
+	n := r.node
+	switch {
+	case !n.spec.present:
+		return Exclusion{Kind: KindGone}, true
+	case n.spec.cordoned && !c.tolerated(r.shape, &unschedulable):
+		return Exclusion{Kind: KindCordoned}, true
+	case n.spec.notReady:
+		return Exclusion{Kind: KindNotReady}, true
+	case !matches(selector, n.spec.labels):
+		return Exclusion{Kind: KindNodeSelector}, true
+	}
+	return c.mismatch(n, r.shape)
+}
+
+// LostCapacity reports of which resource a node has too little left for a released pod that is reserved there, because others use it.
+// false: it has enough. released reports whether another pod with a reservation on the node may be bound there now. Of released pods those
+// of a higher priority come first, then those with the lower ID: the capacity is lost for the others.
+func (c *Cluster) LostCapacity(id string, released func(id string) bool) (Exclusion, bool) {
+	r, ok := c.pods[id]
+	if !ok || r.shape == nil {
+		return Exclusion{}, false
+	}
+	for i := range r.held.wants {
+		w := &r.held.wants[i]
+		if !r.node.counts(w) {
+			continue
+		}
+		have := r.node.available(w.resource)
+		if have >= 0 && w.resource != notOffered {
+			continue
+		}
+		for _, other := range r.node.reserved {
+			if other != id && (!released(other) || c.before(id, other)) {
+				have += c.pods[other].held.amountOf(w.resource)
+			}
+		}
+		if w.resource == notOffered {
+			return Exclusion{Kind: KindResource, Detail: w.name, Need: w.amount}, true
+		}
+		if have < 0 {
+			return Exclusion{Kind: KindResource, Detail: w.name, Have: max(have+w.amount, 0), Need: w.amount}, true
+		}
+	}
+	return Exclusion{}, false
+}
+
+// before reports whether the first of two pods with reservations has the higher priority, or the lower ID.
+func (c *Cluster) before(id, other string) bool {
+	if a, b := c.priorityOf(id), c.priorityOf(other); a != b {
+		return a > b
+	}
+	return id < other
+}
+
+func (c *Cluster) priorityOf(id string) int32 {
+	if pod := c.pods[id].pod; pod != nil {
+		return PriorityOf(pod)
+	}
+	return 0
+}
+
+// amountOf is what a load takes of one resource.
+func (h *held) amountOf(resource int) int64 {
+	for i := range h.wants {
+		if h.wants[i].resource == resource {
+			return h.wants[i].amount
+		}
+	}
+	return 0
+}
