@@ -118,7 +118,8 @@ func (n *ignoredFields) preferences(dgd *nvidiav1beta1.DynamoGraphDeployment, c 
 	const preferred = "preferredDuringSchedulingIgnoredDuringExecution"
 	if a := c.PodTemplate.Spec.Affinity; a != nil {
 		near, away := a.PodAffinity, a.PodAntiAffinity
-		n.addOfProvider(near != nil && len(near.PreferredDuringSchedulingIgnoredDuringExecution) > 0, path.Child("affinity", "podAffinity", preferred))
+		n.addOfProvider(near != nil && len(near.PreferredDuringSchedulingIgnoredDuringExecution) > 0,
+			path.Child("affinity", "podAffinity", preferred))
 		n.addOfProvider(away != nil && len(away.PreferredDuringSchedulingIgnoredDuringExecution) > 0,
 			path.Child("affinity", "podAntiAffinity", preferred))
 	}

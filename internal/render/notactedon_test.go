@@ -131,6 +131,47 @@ spec:
 	}
 }
 
+// TestPreferredRulesAreNotActedOn: a pod that Trellis places is pinned to its host, so preferred rules about other pods decide nothing. Those of other
+// pods do, and so do required rules.
+func TestPreferredRulesAreNotActedOn(t *testing.T) {
+	const text = `
+metadata: {annotations: {trellis.dev/provider: PROVIDER}}
+spec:
+  services:
+    gang: {multinode: {nodeCount: 2}, extraPodSpec: RULES}
+    rack: {topologyConstraint: {packDomain: rack}, extraPodSpec: RULES}
+    plain: {extraPodSpec: RULES}
+    required: {multinode: {nodeCount: 2}, extraPodSpec: {topologySpreadConstraints: [{whenUnsatisfiable: DoNotSchedule}],
+      affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: zone}]},
+        nodeAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1}]}}}}
+`
+	const rules = `{topologySpreadConstraints: [{whenUnsatisfiable: ScheduleAnyway}], affinity: {
+      podAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1}]},
+      podAntiAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1}]}}}`
+	var want []string
+	for _, component := range []string{"gang", "rack"} {
+		for _, field := range []string{"affinity.podAffinity.preferredDuringSchedulingIgnoredDuringExecution",
+			"affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution", "topologySpreadConstraints"} {
+			want = append(want, "spec.services["+component+"].extraPodSpec."+field)
+		}
+	}
+	for _, provider := range []string{specs.Gates.Name, specs.PodGroup.Name, specs.KAI.Name, specs.Grove.Name} {
+		dgd := &nvidiav1alpha1.DynamoGraphDeployment{}
+		if err := yaml.UnmarshalStrict([]byte(strings.NewReplacer("PROVIDER", provider, "RULES", rules).Replace(text)), dgd); err != nil {
+			t.Fatal(err)
+		}
+		var of []string
+		if provider != specs.Grove.Name {
+			for _, field := range want {
+				of = append(of, field+"@"+provider)
+			}
+		}
+		if diff := cmp.Diff(of, notActedOn(hub.Of(dgd), "")); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", provider, diff)
+		}
+	}
+}
+
 // TestQueueIsActedOn: the queue of a deployment is KAI's; without KAI, or elsewhere in it, it is no one's.
 func TestQueueIsActedOn(t *testing.T) {
 	const own, spec, component = "metadata.annotations[nvidia.com/kai-scheduler-queue]", "spec.annotations[nvidia.com/kai-scheduler-queue]", "spec.services[A].annotations[nvidia.com/kai-scheduler-queue]"

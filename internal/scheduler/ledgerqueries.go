@@ -64,7 +64,7 @@ func (l *ledger) stuckGangs(o gang.Observation) (gangs map[string]eviction, w wa
 		if gang.Leaving(pod) {
 			continue // it may end late, and others of the graph wait
 		}
-		due, e := l.requeueAt(o, pod)
+		due, e := l.requeueAt(o, pod, now)
 		switch {
 		case e.why == "":
 		case now.Before(due): // those that have to leave may do so before

@@ -17,11 +17,11 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// requeueAt reports when the gang of a pod is requeued, and why; without a reason when nothing is known against the pod. While others have
+// requeueAt reports when the gang of a pod is requeued, and why: now, when its host is lost; without a reason when nothing is known against the pod. While others have
 // to leave for it, that is not before the last of them had its grace period and victimsPatience.
-func (l *ledger) requeueAt(o gang.Observation, pod *corev1.Pod) (time.Time, eviction) {
+func (l *ledger) requeueAt(o gang.Observation, pod *corev1.Pod, now time.Time) (time.Time, eviction) {
 	if why := l.placeLost(pod); why != "" {
-		return l.clock.Now(), eviction{reason: ReasonPlaceLost, why: why}
+		return now, eviction{reason: ReasonPlaceLost, why: why}
 	}
 	since, why := l.stuckSince(o, pod)
 	if why == "" {
@@ -41,12 +41,11 @@ func (l *ledger) requeueAt(o gang.Observation, pod *corev1.Pod) (time.Time, evic
 // placeLost says why a released pod can no longer be bound to the host that it is pinned to; "" when nothing is known against it. While
 // others have to leave for it, their capacity is not lost.
 func (l *ledger) placeLost(pod *corev1.Pod) string {
-	id := topology.PodID(pod)
-	host, reserved := l.cluster.Reserved(id)
-	if !reserved || !gang.WaitsForScheduler(pod) || gang.PinnedHost(pod) != host {
+	id, host := topology.PodID(pod), gang.PinnedHost(pod)
+	if host == "" || !gang.WaitsForScheduler(pod) {
 		return ""
 	}
-	lost, is := l.cluster.LostPlace(id, pod.Spec.NodeSelector)
+	lost, is := l.cluster.LostPlace(pod, host)
 	if !is && !l.preempts(id, pod) {
 		lost, is = l.cluster.LostCapacity(id, func(other string) bool {
 			record := l.pods.byID[other]
@@ -99,8 +98,8 @@ func (l *ledger) evictionReason(pod *corev1.Pod) string {
 }
 
 // toEvict notes that the pods of gangs are requeued, and returns those that are not evicted yet. Those of a base gang and those that show
-// the reason come last, so that the next leader still knows the reason; those that lost their host come first. A pod that is gone meanwhile takes no capacity and has no
-// record, and none is made for it.
+// the reason come last, so that the next leader still knows the reason; those that lost their host come first. A pod that is gone meanwhile
+// takes no capacity and has no record, and none is made for it.
 func (l *ledger) toEvict(pods []*corev1.Pod, gangs map[string]eviction) (evict []*corev1.Pod) {
 	base, turn := gang.BaseGang(pods), map[*corev1.Pod]int{}
 	for _, pod := range pods {

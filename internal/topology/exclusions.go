@@ -17,7 +17,6 @@ type Kind string
 
 // The kinds of exclusion, in the order they are looked at.
 const (
-	KindGone         Kind = "gone"
 	KindCordoned     Kind = "cordoned"
 	KindNotReady     Kind = "not ready"
 	KindReserved     Kind = "reserved"

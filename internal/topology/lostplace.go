@@ -7,6 +7,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
+// kindGone is a node without an object. Plans do not know such nodes.
+const kindGone Kind = "gone"
+
 // ReservedOn lists the pods that have reservations on a node, without capacity that is held for pods which do not exist.
 func (c *Cluster) ReservedOn(node string) []*corev1.Pod {
 	n, ok := c.byName[node]
@@ -22,25 +25,31 @@ func (c *Cluster) ReservedOn(node string) []*corev1.Pod {
 	return pods
 }
 
-// LostPlace reports why the kube-scheduler cannot bind a released pod to the node that is reserved for it: the node is gone, closed or
-// does not suit the pod any more. false: it can, or the pod has no reservation. selector is the pod's own, with its pins.
-func (c *Cluster) LostPlace(id string, selector map[string]string) (Exclusion, bool) {
-	r, ok := c.pods[id]
-	if !ok || r.shape == nil {
-		return Exclusion{}, false
+// LostPlace reports why the kube-scheduler cannot bind a released pod to the host that it is pinned to: the node is gone, closed or does not
+// suit the pod any more.
+func (c *Cluster) LostPlace(pod *corev1.Pod, host string) (Exclusion, bool) {
+	n, known := c.byName[host]
+	if !known || !n.spec.present {
+		return Exclusion{Kind: kindGone}, true
 	}
-	n := r.node
+	s := c.shapeOf(pod)
 	switch {
-	case !n.spec.present:
-		return Exclusion{Kind: KindGone}, true
-	case n.spec.cordoned && !c.tolerated(r.shape, &unschedulable):
+	case n.spec.cordoned && !c.tolerated(s, &unschedulable):
 		return Exclusion{Kind: KindCordoned}, true
 	case n.spec.notReady:
 		return Exclusion{Kind: KindNotReady}, true
-	case !matches(selector, n.spec.labels):
+	case !matches(pod.Spec.NodeSelector, n.spec.labels):
 		return Exclusion{Kind: KindNodeSelector}, true
 	}
-	return c.mismatch(n, r.shape)
+	return c.mismatch(n, s)
+}
+
+// shapeOf is the shape that a pod was planned with, where it has a reservation.
+func (c *Cluster) shapeOf(pod *corev1.Pod) *Shape {
+	if r, ok := c.pods[PodID(pod)]; ok && r.shape != nil {
+		return r.shape
+	}
+	return ShapeOf(pod)
 }
 
 // LostCapacity reports of which resource a node has too little left for a released pod that is reserved there, because others use it.

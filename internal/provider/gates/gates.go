@@ -121,8 +121,8 @@ func pinHost(had *corev1.Affinity, node string) *corev1.Affinity {
 	}
 	required := affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
 	if required == nil {
-		required = &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{named(node)}}}}
-		affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution = required
+		only := []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{named(node)}}}
+		affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution = &corev1.NodeSelector{NodeSelectorTerms: only}
 		return affinity
 	}
 	for i := range required.NodeSelectorTerms {
