@@ -33,7 +33,7 @@ func (l *ledger) endIdleReservations(o gang.Observation, d *decision) {
 		if why == "" || l.pods.of(id).unreserved != "" {
 			continue
 		}
-		l.pods.change(id, func(r *released) { r.unreserved, r.preempting = why, false })
+		l.pods.change(id, func(r *released) { r.unreserved, r.withoutPlace, r.preempting = why, pod, false })
 		l.cluster.Forget(id)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// nodeChanged takes in a node's new state. It returns the pods that are reserved there: the node may not suit them any more.
+// nodeChanged takes in a node's new state. It returns the released pods that are planned there: the node may not suit them any more.
 func (l *ledger) nodeChanged(old, node *corev1.Node) []*corev1.Pod {
 	if old != nil && SameCapacity(old, node) {
 		return nil // a heartbeat
@@ -21,7 +21,7 @@ func (l *ledger) nodeChanged(old, node *corev1.Node) []*corev1.Pod {
 	defer l.mu.Unlock()
 	l.cluster.SetNode(node)
 	l.nodeDiffers(old, node)
-	return l.cluster.ReservedOn(node.Name)
+	return l.plannedOn(node.Name)
 }
 
 // SameCapacity reports whether two states of a node mean the same to the planner.
@@ -31,11 +31,11 @@ func SameCapacity(a, b *corev1.Node) bool {
 		equality.Semantic.DeepEqual(a.Status.Allocatable, b.Status.Allocatable)
 }
 
-// nodeGone forgets a node, and returns the pods that are reserved there.
+// nodeGone forgets a node, and returns the released pods that are planned there.
 func (l *ledger) nodeGone(node *corev1.Node) []*corev1.Pod {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.cluster.DeleteNode(node.Name)
 	l.nodeDiffers(node, nil)
-	return l.cluster.ReservedOn(node.Name)
+	return l.plannedOn(node.Name)
 }

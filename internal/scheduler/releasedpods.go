@@ -38,8 +38,9 @@ type released struct {
 	parted parted
 	// idle: no scheduler has tried to bind it.
 	idle idle
-	// unreserved is why its reservation has ended; "" while it has one.
-	unreserved string
+	// unreserved is why its reservation has ended; "" while it has one. withoutPlace is the pod, while it has none.
+	unreserved   string
+	withoutPlace *corev1.Pod
 	// requeued: its gang is requeued; follows: because the base gang of its graph is. evicted: the pod is evicted for that.
 	requeued, follows, evicted bool
 }
@@ -89,11 +90,11 @@ func (r *released) visible() {
 func (r *released) bound() { r.at, r.preempting = time.Time{}, false }
 
 // notIdle ends that nothing tries to bind the pod: it is to have a reservation again, where there is capacity.
-func (r *released) notIdle() { r.idle, r.unreserved = idle{}, "" }
+func (r *released) notIdle() { r.idle, r.unreserved, r.withoutPlace = idle{}, "", nil }
 
 // consented: its scheduler does not refuse it anywhere any more. It is to have a reservation again, and all of its time.
 func (r *released) consented(now time.Time) {
-	r.anywhere, r.unreserved = time.Time{}, ""
+	r.anywhere, r.unreserved, r.withoutPlace = time.Time{}, "", nil
 	if !r.idle.since.IsZero() {
 		r.idle.since = now
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// requeueAt reports when the gang of a pod is requeued, and why: now, when its host is lost; without a reason when nothing is known against the pod. While others have
-// to leave for it, that is not before the last of them had its grace period and victimsPatience.
+// requeueAt reports when the gang of a pod is requeued, and why: now, when its host is lost; without a reason when nothing is known against
+// the pod. While others have to leave for it, that is not before the last of them had its grace period and victimsPatience.
 func (l *ledger) requeueAt(o gang.Observation, pod *corev1.Pod, now time.Time) (time.Time, eviction) {
 	if why := l.placeLost(pod); why != "" {
 		return now, eviction{reason: ReasonPlaceLost, why: why}
@@ -56,6 +56,17 @@ func (l *ledger) placeLost(pod *corev1.Pod) string {
 		return ""
 	}
 	return fmt.Sprintf("%s could not be bound: its node %s is %s", pod.Name, host, lost.State())
+}
+
+// plannedOn are the pods with a reservation on a node, and those that are pinned to it and have none any more.
+func (l *ledger) plannedOn(node string) []*corev1.Pod {
+	pods := l.cluster.ReservedOn(node)
+	for _, r := range l.pods.byID {
+		if r.withoutPlace != nil && gang.PinnedHost(r.withoutPlace) == node {
+			pods = append(pods, r.withoutPlace)
+		}
+	}
+	return pods
 }
 
 // preempts reports whether others have to leave for a released pod.

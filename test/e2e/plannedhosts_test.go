@@ -63,7 +63,7 @@ var _ = Describe("Planned hosts", func() {
 		}, SpecTimeout(suite.Timeout()))
 	}
 
-	// No scheduler binds the gang, so it stays released until its host is lost.
+	// No scheduler binds the gang, so it stays released until its host is lost, also when its reservation has ended by then.
 	It("are left when they are cordoned before the pods are bound", func(ctx SpecContext) {
 		w := newWorld(ctx, "lost-host", racks(3, 8, "a/r0")...)
 		nobody := worker(1, 2, 8, "rack")
