@@ -41,6 +41,7 @@ var parts = []part{
 	{name: "counted", what: "claims of devices, and rules about other pods", measure: counted},
 	{name: "memory", what: "memory of the tree", measure: memory},
 	{name: "fill-intree", what: "the same through the in-tree scheduler", live: true, measure: fillInTree},
+	{name: "fill-bound", what: "deployments bound until the first refusal", live: true, measure: fillBound},
 	{name: "bind", what: "created to bound in a sandbox", live: true, measure: bind},
 	{name: "create", what: "what writing a deployment costs the API server, against the version that stored v1alpha1", live: true,
 		measure: create},

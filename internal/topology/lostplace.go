@@ -25,8 +25,8 @@ func (c *Cluster) ReservedOn(node string) []*corev1.Pod {
 	return pods
 }
 
-// LostPlace reports why the kube-scheduler cannot bind a released pod to the host that it is pinned to: the node is gone, closed or does not
-// suit the pod any more.
+// LostPlace reports why the kube-scheduler cannot bind a released pod to the host that it is pinned to: the node is gone, closed or does
+// not suit the pod any more.
 func (c *Cluster) LostPlace(pod *corev1.Pod, host string) (Exclusion, bool) {
 	n, known := c.byName[host]
 	if !known || !n.spec.present {

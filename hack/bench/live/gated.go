@@ -75,7 +75,7 @@ func (c *Cluster) createGated(ctx context.Context, gangs [][]client.Object, pins
 
 // release sends what the operator would send.
 func (c *Cluster) release(ctx context.Context, pod *corev1.Pod, pin gang.Pin) error {
-	patch, err := gates.Patch(pod, pin, true)
+	patch, err := gates.Patch(pod, pin)
 	if err != nil {
 		return err
 	}
@@ -88,18 +88,7 @@ func (c *Cluster) release(ctx context.Context, pod *corev1.Pod, pin gang.Pin) er
 
 // pinOf is what a pod was released with. It had no node selector and no node affinity of its own.
 func pinOf(pod *corev1.Pod) gang.Pin {
-	pin := gang.Pin{Gang: pod.Annotations[render.AnnotationGang], Labels: pod.Spec.NodeSelector}
-	if pod.Spec.Affinity == nil || pod.Spec.Affinity.NodeAffinity == nil {
-		return pin
-	}
-	if required := pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution; required != nil {
-		for _, term := range required.NodeSelectorTerms {
-			for _, field := range term.MatchFields {
-				pin.Nodes = append(pin.Nodes, field.Values...)
-			}
-		}
-	}
-	return pin
+	return gang.Pin{Gang: pod.Annotations[render.AnnotationGang], Labels: pod.Spec.NodeSelector, Node: gang.PinnedHost(pod)}
 }
 
 // gatedAs is a pod no one owns with what a released pod was created with. The operator takes no pod for its own that has no owner.

@@ -79,7 +79,7 @@ func text(pod *corev1.Pod) string {
 // patched is a pod after its release.
 func patched(t *testing.T, pod *corev1.Pod, pin gang.Pin) *corev1.Pod {
 	t.Helper()
-	patch, err := gates.Patch(pod, pin, true)
+	patch, err := gates.Patch(pod, pin)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +108,6 @@ func TestGatedAs(t *testing.T) {
 	}{
 		"rack":                        {pin: gang.Pin{Gang: "g-1", Labels: rack}},
 		"planned host":                {pin: gang.Pin{Gang: "g-1", Labels: rack, Node: "host-1"}},
-		"hosts of the rack":           {pin: gang.Pin{Gang: "g-1", Labels: rack, Nodes: []string{"host-1", "host-2"}}},
 		"affinity of its own":         {affinity: apart, pin: gang.Pin{Gang: "g-1", Labels: rack}},
 		"affinity of its own, a host": {affinity: apart, pin: gang.Pin{Gang: "g-1", Labels: rack, Node: "host-1"}},
 	} {
