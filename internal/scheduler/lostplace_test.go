@@ -178,6 +178,24 @@ func TestAPodPinnedByLabelsLosesNoHost(t *testing.T) {
 	}
 }
 
+// A cache may not show a new node yet: the pod that another leader released to it is not evicted.
+func TestAPodOnAnUnknownHostStays(t *testing.T) {
+	p, _, o := releasedGang(t, 1, 0)
+	p.s.ledger.nodeGone(hostOf("a1", "a", 1))
+	if !p.s.requeueStuck(t.Context(), o) {
+		t.Error("the gang of a host that is gone is not evicted")
+	}
+	p, _, o = releasedGang(t, 1, 0)
+	o.Pods[1] = o.Pods[1].DeepCopy()
+	o.Pods[1].Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchFields[0].Values = []string{"new"}
+	p.s.ledger.cluster.DeletePod(string(o.Pods[1].UID))
+	gang.Reserve(p.s.ledger.cluster, o)
+	p.track(o.Pods[1])
+	if p.s.requeueStuck(t.Context(), o) {
+		t.Error("the gang of a host that was never seen is evicted")
+	}
+}
+
 // A pod that preempts waits for the others on its host to leave.
 func TestAPodThatPreemptsLosesNoCapacity(t *testing.T) {
 	p, _, o := releasedGang(t, 1, 0)

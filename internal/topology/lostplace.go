@@ -26,14 +26,16 @@ func (c *Cluster) ReservedOn(node string) []*corev1.Pod {
 }
 
 // LostPlace reports why the kube-scheduler cannot bind a released pod to the host that it is pinned to: the node is gone, closed or does
-// not suit the pod any more.
+// not suit the pod any more. Nothing is known of a node whose object was never seen: it may be new.
 func (c *Cluster) LostPlace(pod *corev1.Pod, host string) (Exclusion, bool) {
 	n, known := c.byName[host]
-	if !known || !n.spec.present {
-		return Exclusion{Kind: kindGone}, true
+	if !known || n.version == 0 {
+		return Exclusion{}, false
 	}
 	s := c.shapeOf(pod)
 	switch {
+	case !n.spec.present:
+		return Exclusion{Kind: kindGone}, true
 	case n.spec.cordoned && !c.tolerated(s, &unschedulable):
 		return Exclusion{Kind: KindCordoned}, true
 	case n.spec.notReady:
