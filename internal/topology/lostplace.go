@@ -59,7 +59,7 @@ func (c *Cluster) shapeOf(pod *corev1.Pod) *Shape {
 // of a higher priority come first, then those with the lower ID: the capacity is lost for the others.
 func (c *Cluster) LostCapacity(id string, released func(id string) bool) (Exclusion, bool) {
 	r, ok := c.pods[id]
-	if !ok || r.shape == nil {
+	if !ok || r.shape == nil || !r.node.spec.present {
 		return Exclusion{}, false
 	}
 	for i := range r.held.wants {
