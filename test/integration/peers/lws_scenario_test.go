@@ -122,15 +122,6 @@ func (w *lwsWorld) pods() []*corev1.Pod {
 	return out
 }
 
-func contains(whole, part map[string]string) bool {
-	for key, value := range part {
-		if whole[key] != value {
-			return false
-		}
-	}
-	return true
-}
-
 // sets are the names of the sets, with their revision; "!" while one is on its way out.
 func (w *lwsWorld) sets() string {
 	var out []string

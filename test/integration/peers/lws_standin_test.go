@@ -143,7 +143,7 @@ func (w *lwsWorld) mustUnlessMoved(err error) {
 	}
 }
 
-// run plays the scheduler, which acts on selectors, and the kubelets, for the pods that were released.
+// run plays the scheduler, which acts on selectors and node affinity, and the kubelets, for the pods that were released.
 func (w *lwsWorld) run() {
 	GinkgoHelper()
 	nodes := &corev1.NodeList{}
@@ -158,7 +158,7 @@ func (w *lwsWorld) run() {
 		}
 		for i := range nodes.Items {
 			node := &nodes.Items[i]
-			if busy[node.Name] || !contains(node.Labels, pod.Spec.NodeSelector) {
+			if busy[node.Name] || !selects(pod, node) {
 				continue
 			}
 			busy[node.Name] = true

@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
@@ -129,15 +130,17 @@ func (w *world) fit(pod *corev1.Pod) (string, error) {
 			}
 		}
 		wanted := gpusOf(pod)
-		fits := free.Cmp(wanted) >= 0 && !node.Spec.Unschedulable
-		for key, value := range pod.Spec.NodeSelector {
-			fits = fits && node.Labels[key] == value
-		}
-		if fits {
+		if free.Cmp(wanted) >= 0 && !node.Spec.Unschedulable && selects(pod, node) {
 			return node.Name, nil
 		}
 	}
 	return "", fmt.Errorf("no node has capacity for it with the pins %v", pod.Spec.NodeSelector)
+}
+
+// selects reports whether the node selector and the required node affinity of a pod, its pins included, let it onto a node.
+func selects(pod *corev1.Pod, node *corev1.Node) bool {
+	matches, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node)
+	return matches && err == nil
 }
 
 // replica are the pods of one replica that are not being deleted.
