@@ -88,10 +88,11 @@ func Ready(n *corev1.Node) bool {
 func specOf(n *corev1.Node) nodeSpec {
 	spec := nodeSpec{present: true, cordoned: n.Spec.Unschedulable, notReady: !Ready(n), labels: n.Labels, offers: offersOf(n)}
 	for _, t := range n.Spec.Taints {
-		if t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute {
-			spec.taints = append(spec.taints, corev1.Taint{Key: t.Key, Value: t.Value, Effect: t.Effect})
-		} else if t.Effect == corev1.TaintEffectPreferNoSchedule {
-			spec.soft = append(spec.soft, corev1.Taint{Key: t.Key, Value: t.Value, Effect: t.Effect})
+		switch taint := (corev1.Taint{Key: t.Key, Value: t.Value, Effect: t.Effect}); t.Effect {
+		case corev1.TaintEffectNoSchedule, corev1.TaintEffectNoExecute:
+			spec.taints = append(spec.taints, taint)
+		case corev1.TaintEffectPreferNoSchedule:
+			spec.soft = append(spec.soft, taint)
 		}
 	}
 	return spec
