@@ -13,6 +13,8 @@ const (
 	CodeProviderNotReady = "ProviderNotReady"
 	// CodeSchedulerRefuses means that the replica is placed and was released, and that the provider's scheduler does not bind it there.
 	CodeSchedulerRefuses = "SchedulerRefuses"
+	// CodeUnschedulable means that the replica is placed and was released, and that the kube-scheduler refuses one of its pods.
+	CodeUnschedulable = "Unschedulable"
 	// CodeSchedulingBlocked means that the replica is released and that nothing tries to bind one of its pods.
 	CodeSchedulingBlocked = "SchedulingBlocked"
 	// CodePreempting means that the replica is placed, and that pods of lower priority have to leave before it can be bound.

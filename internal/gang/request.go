@@ -56,10 +56,11 @@ type Request struct {
 	replacing map[string]bool
 	// gangs of released pods by replica, so that the rest of a release cut short joins the same gang.
 	gangs map[Key]string
-	// failing, objections, idle, preempting and stayed (Observation.Avoid) are as observed.
+	// failing, objections, idle, preempting, unschedulable and stayed (Observation.Avoid) are as observed.
 	failing          string
 	objections       map[types.UID]Objection
 	idle, preempting map[string]string
+	unschedulable    map[string]string
 	notEnding        map[string]string
 	stayed           map[string][]string
 	// left are replicas that do not return to their former domain first, and why.
@@ -89,7 +90,8 @@ func NewRequest(o Observation) *Request {
 		replacing: map[string]bool{}, surplus: map[Key]bool{},
 		halves: map[Key]replicaState{}, rests: map[Key]begunBase{}, left: map[Key]left{}, awaiting: map[Key]string{},
 		held:       map[string]*corev1.Pod{},
-		objections: o.Objections, idle: o.Idle, failing: o.Failing, preempting: o.Preempting, notEnding: o.NotEnding, stayed: o.Avoid,
+		objections: o.Objections, idle: o.Idle, failing: o.Failing, preempting: o.Preempting,
+		unschedulable: o.Unschedulable, notEnding: o.NotEnding, stayed: o.Avoid,
 		Graph: placement.Demand{Name: o.DGD.Name, Required: topology.NoLevel, Preferred: topology.NoLevel, Refused: o.Refused},
 	}
 	r.Creating = MissingGroups(o.DGD, o.Groups)

@@ -40,6 +40,7 @@ var otherCauses = map[string]string{
 	gang.CodeCreating:            "Not all of its pods are created yet.",
 	gang.CodeProviderNotReady:    "The provider that places it is not ready.",
 	gang.CodeSchedulerRefuses:    "It is released, and the provider's scheduler does not bind it.",
+	gang.CodeUnschedulable:       "It is released, and the scheduler refuses one of its pods.",
 	gang.CodeSchedulingBlocked:   "It is released, and nothing tries to bind its pods.",
 	gang.CodePreempting:          "It is released, and pods of lower priority have to leave before it can be bound.",
 	gang.CodePodsNotEnding:       "It waits to be recreated: one of its pods does not terminate.",
