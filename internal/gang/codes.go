@@ -26,6 +26,10 @@ const (
 	CodeWaitingForAdmission = "WaitingForAdmission"
 	// CodeReleaseRefused means that the replica has capacity, and that the API server refuses what its release writes, repeatedly.
 	CodeReleaseRefused = "ReleaseRefused"
+	// CodeOutsideGraphDomain means that pods are outside the domain that the deployment has to be in.
+	CodeOutsideGraphDomain = "OutsideGraphDomain"
+	// CodeOutsideReplicaDomain means that pods of a replica, or of a single-node component, are outside the domain of the others.
+	CodeOutsideReplicaDomain = "OutsideReplicaDomain"
 	// CodeRefusedEverywhere means that domains have capacity for the replica by Trellis' count, and that a scheduler refused it in each of
 	// them.
 	CodeRefusedEverywhere = "RefusedEverywhere"

@@ -21,6 +21,12 @@ func LevelsOf(t *trellisv1alpha1.ResolvedTopology) topology.Levels {
 	return levels
 }
 
+// MovesPods reports whether a change of a node's labels changes the domain of the pods that a group has there.
+func MovesPods(sg *trellisv1alpha1.ScalingGroup, before, now map[string]string) bool {
+	levels := LevelsOf(sg.Spec.Topology)
+	return !levels.PathOf(before).Equal(levels.PathOf(now))
+}
+
 // LevelsOfProfile returns the levels of a ClusterTopology in the planner's terms.
 func LevelsOfProfile(profile *grovev1alpha1.ClusterTopology) topology.Levels {
 	levels := make(topology.Levels, 0, len(profile.Spec.Levels))

@@ -181,10 +181,15 @@ func schedulingCondition(o observed, failure error) *condition {
 		if o.result.Asked != "" {
 			message += "; " + o.result.Asked
 		}
+		if len(o.result.Outside) > 0 {
+			message += "; " + gang.OutsideMessage(o.result.Outside)
+		}
 		return no(kind, gang.LeadingCode(waiting), aboutPlaces(o, message))
 	case o.result.Placed < o.result.Wanted:
 		return no(kind, gang.CodeCreating, fmt.Sprintf("%d of %d replicas are placed; the pods of the rest are being replaced", o.result.Placed,
 			o.result.Wanted))
+	case len(o.result.Outside) > 0:
+		return no(kind, gang.OutsideCode(o.result.Outside), aboutPlaces(o, gang.OutsideMessage(o.result.Outside)))
 	case o.result.Wanted == 0:
 		return yes(kind, nvidiav1beta1.ReasonAllReplicasPlaced, "no replica is packed; the kube-scheduler places each pod on its own")
 	case len(o.result.Domain) > 0:

@@ -33,7 +33,6 @@ import (
 	"github.com/trellis-k8s/trellis/internal/provider"
 	"github.com/trellis-k8s/trellis/internal/rollout"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
-	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
 // Reconciler makes a scaling group's pods.
@@ -79,13 +78,6 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 		return err
 	}
 	r.refusals.first = r.Retries.First
-	nodeChanged := predicate.Funcs{ // or not ready any more, or ready again
-		CreateFunc: func(event.CreateEvent) bool { return false },
-		UpdateFunc: func(e event.UpdateEvent) bool {
-			return topology.Ready(e.ObjectOld.(*corev1.Node)) != topology.Ready(e.ObjectNew.(*corev1.Node))
-		},
-		GenericFunc: func(event.GenericEvent) bool { return false },
-	}
 	controllers := ctrl.NewControllerManagedBy(mgr)
 	if err := r.watchMetadata(ctx, mgr, controllers); err != nil {
 		return err
@@ -100,7 +92,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(groupOf)).
 		Watches(&corev1.ResourceQuota{}, handler.EnqueueRequestsFromMapFunc(r.refusedIn), builder.WithPredicates(blocked.QuotaEased())).
-		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.groupsOnNode), builder.WithPredicates(nodeChanged)).
+		Watches(&corev1.Node{}, r.onNodes()).
 		WatchesRawSource(source.Channel(r.Providers.Changes(), handler.EnqueueRequestsFromMapFunc(r.concernedBy))).
 		WithOptions(blocked.Options(16, r.Retries)). // they wait for the API server most of the time
 		Complete(r)
