@@ -20,20 +20,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	graphcontroller "github.com/trellis-k8s/trellis/internal/controller/dynamographdeployment"
 	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
 
-// cacheOptions keeps the memory of a large cluster small: nothing keeps managed fields, and of the pods of others only what takes capacity
-// on a node is kept. When only some namespaces are managed, whatever has a namespace is read there and nowhere else, but for pods,
+// cacheOptions keeps the memory of a large cluster small: managed fields are kept only of scaling groups that another client has
+// changed, and of the pods of others only what takes capacity on a node. When only some namespaces are managed, whatever has a namespace is read there and nowhere else, but for pods,
 // claims of devices and the capacity of storage.
 func cacheOptions(namespaces []string) cache.Options {
 	o := cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
-			&corev1.Node{}:             {Transform: scheduler.StripNode},
-			&corev1.PersistentVolume{}: {Transform: scheduler.StripVolume}, &corev1.PersistentVolumeClaim{}: {Transform: scheduler.StripVolume},
+			&corev1.Node{}:                  {Transform: scheduler.StripNode},
+			&trellisv1alpha1.ScalingGroup{}: {Transform: render.StripGroup},
+			&corev1.PersistentVolume{}:      {Transform: scheduler.StripVolume}, &corev1.PersistentVolumeClaim{}: {Transform: scheduler.StripVolume},
 			&apiextensionsv1.CustomResourceDefinition{}: {
 				Field: fields.OneTermEqualSelector("metadata.name", graphcontroller.PoolDefinition),
 			},

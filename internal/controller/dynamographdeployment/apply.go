@@ -32,10 +32,12 @@ func (r *Reconciler) apply(ctx context.Context, o observed, wanted *render.Graph
 	for _, sg := range wanted.ScalingGroups() {
 		existing := &trellisv1alpha1.ScalingGroup{}
 		err := r.applyChild(ctx, o.dgd, sg, existing, func() bool {
-			return equality.Semantic.DeepEqual(sg.Spec, existing.Spec)
+			return render.EditOf(existing) == nil && equality.Semantic.DeepEqual(sg.Spec, existing.Spec)
 		})
 		if err != nil {
 			err = &groupFailure{err}
+		} else {
+			r.reportEdit(o, existing)
 		}
 		failures = append(failures, err)
 	}

@@ -31,6 +31,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/controller/statuspatch"
 	"github.com/trellis-k8s/trellis/internal/frontend"
 	"github.com/trellis-k8s/trellis/internal/provider"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/rollout"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
@@ -204,9 +205,13 @@ type decision struct {
 	steps   steps
 }
 
-// decide plans the rollout, leaves out the replicas that are recreated later, and turns the rest into steps.
+// decide plans the rollout, leaves out the replicas that are recreated later, and turns the rest into steps. By a spec that another client
+// has changed it creates and deletes no pod: the graph controller applies the spec again.
 func (r *Reconciler) decide(ctx context.Context, o observed) decision {
 	d := decision{next: plan(o.sg, o.replicas), failing: backOffOf(o.sg, o.replicas, r.refusals.clock())}
+	if render.EditOf(o.sg) != nil {
+		return d
+	}
 	d.steps = r.stepsFor(ctx, o, d.failing.without(d.next))
 	d.steps.waitFor(o.pods.earlier, o.pods.orphans)
 	return d
