@@ -5,7 +5,6 @@ package gang
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -213,8 +212,7 @@ func (r *Request) addReplica(g *groupView, component *placement.Component, state
 	if level := g.lost.blocks(r.Graph.Anchor != nil, component.Anchor != nil || len(state.open) > 0, len(state.open) > 0); level != "" {
 		r.Blocked = append(r.Blocked, Waiting{
 			Component: component.Name, Ordinal: state.ordinal, Code: placement.CodeLevelGone,
-			Message: fmt.Sprintf("level '%s' is not available in ClusterTopology %q; nothing is placed without it, so it waits until the level "+
-				"is back", level, g.sg.Spec.Topology.Profile),
+			Message: unavailable(g.sg.Spec.Topology, g.profile, level),
 		})
 		return
 	}

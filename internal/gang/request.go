@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/newpod"
@@ -219,7 +220,8 @@ func (r *Request) addComponent(sg *trellisv1alpha1.ScalingGroup, states []replic
 		}
 	}
 	about := &groupView{
-		sg: sg, hints: hintsOf(sg), last: lastHostsOf(sg), lost: lostLevel(sg.Spec.Topology, o.Profile), states: states, admission: &o.Admission,
+		sg: sg, hints: hintsOf(sg), last: lastHostsOf(sg), profile: o.Profile, lost: lostLevel(sg.Spec.Topology, o.Profile),
+		states: states, admission: &o.Admission,
 		wanted: map[string]*topology.Shape{}, ahead: lookAhead,
 	}
 	for _, state := range states {
@@ -236,11 +238,13 @@ func (r *Request) addComponent(sg *trellisv1alpha1.ScalingGroup, states []replic
 
 // groupView is what all replicas of one scaling group have in common.
 type groupView struct {
-	sg     *trellisv1alpha1.ScalingGroup
-	hints  map[int32]topology.Path
-	last   map[int32][]string
-	lost   lostLevels
-	states []replicaState
+	sg    *trellisv1alpha1.ScalingGroup
+	hints map[int32]topology.Path
+	last  map[int32][]string
+	// profile is the ClusterTopology as it is now, and lost what the group requires of it and it does not offer.
+	profile *grovev1alpha1.ClusterTopology
+	lost    lostLevels
+	states  []replicaState
 	// admission is what pods that are still to be made go through.
 	admission *newpod.Objects
 	// wanted are the shapes of pods that are still to be made, by role.

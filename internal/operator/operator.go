@@ -93,7 +93,7 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 		withOwnWrites(mgr, o, func(own client.Client) error {
 			return (&graphcontroller.Reconciler{
 				Client: writer, Deployments: own, Live: mgr.GetAPIReader(), Recorder: record.Bounded(mgr.GetEventRecorder("trellis")), Results: results,
-				Changed:   changed,
+				Changed: changed, MayRefresh: loop.MayRefresh,
 				Providers: providers, Provider: o.Provider, Platform: o.Platform, MaxPods: o.MaxPodsPerGraph, Retries: o.retries,
 				ChecksDenied: checks.Denied,
 			}).SetupWithManager(ctx, mgr)

@@ -24,6 +24,7 @@ import (
 func (l *ledger) decide(ctx context.Context, o gang.Observation) decision {
 	d := decision{graph: client.ObjectKeyFromObject(o.DGD)}
 	l.takeCreations(&o, &d)
+	l.awaitConstraint(&o, d.graph)
 	l.decideAbout(ctx, &o, &d)
 	l.settleCreations(&o, &d)
 	return d

@@ -6,6 +6,7 @@ package dynamographdeployment
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -91,10 +92,10 @@ func topologyCondition(o observed) *condition {
 		return yes(kind, nvidiav1beta1.ReasonAllTopologyLevelsAvailable, "All required topology levels are available in the cluster topology")
 	case 1:
 		return no(kind, nvidiav1beta1.ReasonTopologyLevelsUnavailable,
-			fmt.Sprintf("Topology level '%s' is no longer available in the cluster topology", lost[0]))
+			fmt.Sprintf("Topology level '%s' is no longer available in the cluster topology%s", lost[0], otherKeys(o, lost)))
 	default:
 		return no(kind, nvidiav1beta1.ReasonTopologyLevelsUnavailable,
-			fmt.Sprintf("Topology levels '%s' are no longer available in the cluster topology", strings.Join(lost, "', '")))
+			fmt.Sprintf("Topology levels '%s' are no longer available in the cluster topology%s", strings.Join(lost, "', '"), otherKeys(o, lost)))
 	}
 }
 
@@ -150,6 +151,23 @@ func lostLevels(o observed) []string {
 	}
 	slices.Sort(lost)
 	return slices.Compact(lost)
+}
+
+// otherKeys names the keys of lost levels that have another one now; "" for none.
+func otherKeys(o observed, lost []string) string {
+	keys := map[string]string{}
+	for _, sg := range o.groups {
+		for _, domain := range lost {
+			if was, now, differ := gang.OtherKey(sg.Spec.Topology, o.profile, domain); differ {
+				keys[domain] = fmt.Sprintf("; '%s' had the key %s when the constraint was resolved, and has the key %s now", domain, was, now)
+			}
+		}
+	}
+	var out strings.Builder
+	for _, domain := range slices.Sorted(maps.Keys(keys)) {
+		out.WriteString(keys[domain])
+	}
+	return out.String()
 }
 
 // placedCondition reports whether every replica is placed, and if not, why. While the scheduler has not looked at the graph since the
