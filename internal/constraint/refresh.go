@@ -64,7 +64,9 @@ func Mixed(groups []*trellisv1alpha1.ScalingGroup) bool {
 
 // keepsOrder reports whether the levels that a constraint uses exist in other levels, in the same order.
 func keepsOrder(t, other *trellisv1alpha1.ResolvedTopology) bool {
-	used := []string{t.GraphPackDomain, t.GraphPreferredPackDomain, t.PackDomain, t.PreferredPackDomain, t.SpreadDomain, t.PreferredSpreadDomain}
+	used := []string{
+		t.GraphPackDomain, t.GraphPreferredPackDomain, t.PackDomain, t.PreferredPackDomain, t.SpreadDomain, t.PreferredSpreadDomain,
+	}
 	last := -1
 	for _, level := range t.Levels {
 		if !slices.Contains(used, level.Domain) {

@@ -38,8 +38,8 @@ const (
 // BeingCreated is the message of [CodeCreating].
 const BeingCreated = "its pods are being created"
 
-// ConstraintRefreshed is the message of [CodeCreating] while the scaling groups of a graph are given the levels of their ClusterTopology as it
-// is now.
+// ConstraintRefreshed is the message of [CodeCreating] while the scaling groups of a graph are given the levels of their ClusterTopology as
+// it is now.
 const ConstraintRefreshed = "its constraint is resolved anew, because the ClusterTopology has changed and no pod is placed yet"
 
 // FollowsFirst is the message of [CodeCreating] of a replica that follows the first one of its component.

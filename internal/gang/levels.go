@@ -78,7 +78,8 @@ func lostLevel(frozen *trellisv1alpha1.ResolvedTopology, profile *grovev1alpha1.
 }
 
 // OtherKey returns the node label keys of a frozen level, as it was resolved and as the ClusterTopology has it now, where they differ.
-func OtherKey(frozen *trellisv1alpha1.ResolvedTopology, profile *grovev1alpha1.ClusterTopology, domain string) (was, now string, differ bool) {
+func OtherKey(frozen *trellisv1alpha1.ResolvedTopology, profile *grovev1alpha1.ClusterTopology, domain string) (was, now string,
+	differ bool) {
 	if frozen == nil || profile == nil || profile.DeletionTimestamp != nil {
 		return "", "", false
 	}

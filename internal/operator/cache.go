@@ -26,9 +26,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
 
-// cacheOptions keeps the memory of a large cluster small: managed fields are kept only of scaling groups that another client has
-// changed, and of the pods of others only what takes capacity on a node. When only some namespaces are managed, whatever has a namespace is read there and nowhere else, but for pods,
-// claims of devices and the capacity of storage.
+// cacheOptions keeps the memory of a large cluster small: managed fields are kept only of scaling groups that another client has changed,
+// and of the pods of others only what takes capacity on a node. When only some namespaces are managed, whatever has a namespace is read
+// there and nowhere else, but for pods, claims of devices and the capacity of storage.
 func cacheOptions(namespaces []string) cache.Options {
 	o := cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),

@@ -49,8 +49,8 @@ func (w *Workload) whyInactive() string {
 		"changes or its spec.active is set to true", cause, limit.Text(message, maxKueueMessage/2))
 }
 
-// abandoned reports whether a Workload that Kueue has deactivated, and whose quota is free again, was created for other templates than those
-// of today: they get a new Workload. The old one would stay inactive, whatever its pods became.
+// abandoned reports whether a Workload that Kueue has deactivated, and whose quota is free again, was created for other templates than
+// those of today: they get a new Workload. The old one would stay inactive, whatever its pods became.
 func (o *Observation) abandoned(w *Workload, a asks) bool {
 	before := w.Annotations[annotationMadeFrom]
 	if cause, _ := w.deactivationByKueue(); cause == "" || before == "" || w.holdsQuota() {

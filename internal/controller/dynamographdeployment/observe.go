@@ -34,7 +34,8 @@ type observed struct {
 	stated constraint.Statement
 	// profile is the ClusterTopology the deployment is packed by, nil when there is none.
 	profile *grovev1alpha1.ClusterTopology
-	// refreshed are the constraints that the groups get, by component, with the levels of the profile as it is now; nil where they keep theirs.
+	// refreshed are the constraints that the groups get, by component, with the levels of the profile as it is now; nil where they keep
+	// theirs.
 	refreshed map[string]*trellisv1alpha1.ResolvedTopology
 	// defaults are the default topologies, for a new deployment without a constraint, and nodes those of the cluster, where several count.
 	defaults []*grovev1alpha1.ClusterTopology

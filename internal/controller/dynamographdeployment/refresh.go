@@ -12,9 +12,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// refresh resolves the constraint of a deployment anew when its ClusterTopology has changed and no pod of it is placed; nil where the frozen
-// one stays. All groups get the same levels. Where the operator ends before all are written, the scheduler releases nothing until the next
-// one has written the rest.
+// refresh resolves the constraint of a deployment anew when its ClusterTopology has changed and no pod of it is placed; nil where the
+// frozen one stays. All groups get the same levels. Where the operator ends before all are written, the scheduler releases nothing until
+// the next one has written the rest.
 func (r *Reconciler) refresh(ctx context.Context, o observed) map[string]*trellisv1alpha1.ResolvedTopology {
 	if r.MayRefresh == nil || o.profile == nil || len(o.groups) == 0 || !specs.Named(o.provider.Name).Planned || o.provider.workload != "" {
 		return nil
