@@ -34,6 +34,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/controller/scalingadapter"
 	"github.com/trellis-k8s/trellis/internal/controller/scalinggroup"
 	"github.com/trellis-k8s/trellis/internal/controller/storageversion"
+	"github.com/trellis-k8s/trellis/internal/leader"
 	"github.com/trellis-k8s/trellis/internal/preflight"
 	"github.com/trellis-k8s/trellis/internal/provider"
 	quotas "github.com/trellis-k8s/trellis/internal/quota"
@@ -69,7 +70,8 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 	restConfig = rest.CopyConfig(restConfig)
 	restConfig.QPS, restConfig.Burst = o.QPS, o.Burst
 	certificate := &webhook.Certificate{}
-	mgr, err := newManager(ctx, restConfig, o, certificate)
+	fence := leader.NewFence(leader.LeaseDuration, cmp.Or[clock.PassiveClock](o.clock, clock.RealClock{}))
+	mgr, err := newManager(ctx, restConfig, o, certificate, fence)
 	if err != nil {
 		return err
 	}
@@ -122,12 +124,13 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 	if err != nil {
 		return fmt.Errorf("setting up: %w", err)
 	}
-	return front.runBefore(ctx, mgr)
+	return front.runBefore(ctx, leader.Manager{Manager: mgr, Fence: fence})
 }
 
 // newManager connects to the cluster, and checks that its definitions are those of Trellis.
-func newManager(ctx context.Context, restConfig *rest.Config, o Options, certificate *webhook.Certificate) (ctrl.Manager, error) {
-	mgr, err := ctrl.NewManager(restConfig, managerOptions(o, certificate))
+func newManager(ctx context.Context, restConfig *rest.Config, o Options, certificate *webhook.Certificate,
+	fence *leader.Fence) (ctrl.Manager, error) {
+	mgr, err := newFenced(restConfig, o, managerOptions(o, certificate), fence)
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the cluster: %w", err)
 	}
@@ -135,6 +138,26 @@ func newManager(ctx context.Context, restConfig *rest.Config, o Options, certifi
 		return nil, err
 	}
 	return mgr, addIndexes(ctx, mgr.GetFieldIndexer())
+}
+
+// newFenced returns a manager whose writes pass the fence, if one of several replicas leads. Those of the lease do not.
+func newFenced(restConfig *rest.Config, o Options, options ctrl.Options, fence *leader.Fence) (ctrl.Manager, error) {
+	if !o.LeaderElect {
+		return ctrl.NewManager(restConfig, options)
+	}
+	lock, err := leader.NewLock(restConfig, types.NamespacedName{Namespace: o.Namespace, Name: leaderElectionID}, fence)
+	if err != nil {
+		return nil, err
+	}
+	options.LeaderElectionResourceLockInterface = lock
+	restConfig = rest.CopyConfig(restConfig)
+	restConfig.Wrap(fence.Wrap)
+	mgr, err := ctrl.NewManager(restConfig, options)
+	if err != nil {
+		return nil, err
+	}
+	lock.RecordTo(mgr.GetEventRecorderFor(lock.Identity())) //nolint:staticcheck // client-go's election has no recorder of the newer events
+	return mgr, nil
 }
 
 func schedulerOptions(mgr ctrl.Manager, o Options, asker *asker, promises *quotas.Promises,
@@ -232,8 +255,10 @@ func managerOptions(o Options, certificate *webhook.Certificate) ctrl.Options {
 		Metrics:                       metricsOptions(o, certificate),
 		LeaderElection:                o.LeaderElect,
 		LeaderElectionID:              leaderElectionID,
-		LeaderElectionNamespace:       o.Namespace,
 		LeaderElectionReleaseOnCancel: true,
+		LeaseDuration:                 ptr.To(leader.LeaseDuration),
+		RenewDeadline:                 ptr.To(leader.RenewDeadline),
+		RetryPeriod:                   ptr.To(leader.RetryPeriod),
 		Controller:                    ctrlconfig.Controller{SkipNameValidation: ptr.To(o.NewClient != nil)},
 	}
 }
