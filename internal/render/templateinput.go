@@ -107,7 +107,7 @@ func withoutRollout(annotations map[string]string) map[string]string {
 }
 
 // aboutRollout are the annotations that say how pods are replaced, wherever they are written.
-var aboutRollout = slices.Concat(rollout.Annotations, rollout.SharedAnnotations, []string{AnnotationGenerations})
+var aboutRollout = slices.Concat(rollout.Annotations, rollout.SharedAnnotations, rollout.FormerAnnotations, []string{AnnotationGenerations})
 
 // keepsRoles reports whether a group's stored roles stay as they are: nothing they are made from has changed, or it is not known whether
 // it has, because another version of the operator stored no hash or one of another form. Then what is there is adopted: an upgrade of the

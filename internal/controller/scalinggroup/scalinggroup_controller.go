@@ -29,7 +29,6 @@ import (
 	"github.com/trellis-k8s/trellis/internal/controller/blocked"
 	"github.com/trellis-k8s/trellis/internal/controller/pace"
 	"github.com/trellis-k8s/trellis/internal/controller/statuspatch"
-	"github.com/trellis-k8s/trellis/internal/frontend"
 	"github.com/trellis-k8s/trellis/internal/provider"
 	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/rollout"
@@ -58,12 +57,10 @@ type Reconciler struct {
 	// Retries after failures.
 	Retries blocked.Retries
 
-	refusals  refusals
-	domains   domains
-	kinds     kinds
-	written   pace.Writes
-	frontends frontend.Asker
-	published frontend.Publications
+	refusals refusals
+	domains  domains
+	kinds    kinds
+	written  pace.Writes
 }
 
 // +kubebuilder:rbac:groups=trellis.dev,resources=scalinggroups,verbs=get;list;watch
@@ -71,7 +68,7 @@ type Reconciler struct {
 // +kubebuilder:rbac:groups="",resources=pods,verbs=create;delete;get;list;patch;watch
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=resourcequotas,verbs=list;watch
-// +kubebuilder:rbac:groups=nvidia.com,resources=dynamoworkermetadatas,verbs=get;list;watch
+// +kubebuilder:rbac:groups=nvidia.com,resources=dynamoworkermetadatas,verbs=list;watch
 
 // SetupWithManager registers the controller.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
@@ -151,7 +148,6 @@ func (r *Reconciler) find(ctx context.Context, name types.NamespacedName) (*trel
 		r.forgetCreations(name)
 		r.written.Forget(name)
 		r.domains.forget(name)
-		r.published.Keep(name, nil)
 	}
 	if sg.DeletionTimestamp != nil {
 		r.forgetCreations(name)
@@ -175,8 +171,6 @@ type observed struct {
 	queue    queue
 	// ends is the time until another pod that was deleted has not ended in time; 0 for never.
 	ends time.Duration
-	// asks is the time until frontends are asked again; 0 for never.
-	asks time.Duration
 }
 
 // observe sorts the pods into replicas and adds what else there is of these.
@@ -186,12 +180,13 @@ func (r *Reconciler) observe(ctx context.Context, sg *trellisv1alpha1.ScalingGro
 	if err := r.lookForSets(ctx, sg, o.replicas); err != nil {
 		return o, err
 	}
-	var err error
-	if o.queue, err = r.queueOf(ctx, sg); err != nil {
+	queue, err := r.queueOf(ctx, sg)
+	if err != nil {
 		return o, err
 	}
+	o.queue = queue
 	o.queue.judge(sg, pods.own, o.replicas)
-	if o.asks, err = r.lookForMetadata(ctx, sg, o.replicas); err != nil {
+	if err := r.lookForMetadata(ctx, sg, o.replicas); err != nil {
 		return o, err
 	}
 	o.ends = r.lookForEnds(ctx, o.replicas)
@@ -223,7 +218,7 @@ const seenBy = 30 * time.Second
 
 // finish reports what has come of a reconcile, and reports when the next is due.
 func (r *Reconciler) finish(ctx context.Context, o observed, d decision, allowed allowance, failure error) (ctrl.Result, error) {
-	result := ctrl.Result{RequeueAfter: earliest(earliest(o.ends, o.asks), earliest(allowed.again, d.failing.again))}
+	result := ctrl.Result{RequeueAfter: earliest(o.ends, earliest(allowed.again, d.failing.again))}
 	if d.steps.unseen || d.steps.overLimit {
 		result.RequeueAfter = earliest(result.RequeueAfter, seenBy)
 	}
