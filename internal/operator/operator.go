@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
@@ -82,14 +83,15 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 	if err != nil {
 		return fmt.Errorf("connecting to the cluster: %w", err)
 	}
-	providers, topologies, err := newProviders(mgr, writer, o)
+	served, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
 		return fmt.Errorf("connecting to the cluster: %w", err)
 	}
+	providers, topologies := newProviders(mgr, writer, served, o)
 	creations, placed := newCreations(o)
 	asker := newAsker(mgr, writer, o, results, checks.Promises)
 	loop := scheduler.New(mgr.GetCache(), providers, record.Bounded(mgr.GetEventRecorder("trellis-scheduler")), results,
-		schedulerOptions(mgr, o, asker, checks.Promises, creations))
+		schedulerOptions(mgr, o, served, asker, checks.Promises, creations))
 	for _, add := range []func() error{
 		func() error { return errors.Join(mgr.Add(loop), mgr.Add(providers)) },
 		withOwnWrites(mgr, o, func(own client.Client) error {
@@ -160,14 +162,14 @@ func newFenced(restConfig *rest.Config, o Options, options ctrl.Options, fence *
 	return mgr, nil
 }
 
-func schedulerOptions(mgr ctrl.Manager, o Options, asker *asker, promises *quotas.Promises,
-	creations *scheduler.Creations) scheduler.Options {
+func schedulerOptions(mgr ctrl.Manager, o Options, server discovery.ServerVersionInterfaceWithContext, asker *asker,
+	promises *quotas.Promises, creations *scheduler.Creations) scheduler.Options {
 	return scheduler.Options{
 		RequeueAfter: o.RequeueAfter, HoldFor: o.HoldFor, ReserveDomainAfter: o.ReserveDomainAfter, ReserveDomainFor: o.ReserveDomainFor,
 		ReserveShare:    o.ReserveShare,
 		MetricResources: o.MetricResources, MetricGraphs: o.GraphMetrics, IgnoredResources: o.IgnoredResources, Mapper: mgr.GetRESTMapper(),
-		Namespace: o.Namespace,
-		Clear:     asker.clear(), Promises: promises, Creations: creations,
+		Server: server, Namespace: o.Namespace,
+		Clear: asker.clear(), Promises: promises, Creations: creations,
 	}
 }
 

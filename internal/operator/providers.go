@@ -24,18 +24,15 @@ import (
 )
 
 // newProviders returns every provider there is, and those that have a topology object of their own.
-func newProviders(mgr ctrl.Manager, writer client.Client, o Options) (*provider.Registry, []clustertopology.ProviderTopology, error) {
-	served, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
-	if err != nil {
-		return nil, nil, err
-	}
+func newProviders(mgr ctrl.Manager, writer client.Client, served discovery.DiscoveryInterface,
+	o Options) (*provider.Registry, []clustertopology.ProviderTopology) {
 	var providers *provider.Registry
 	ready := func(ctx context.Context, name string) bool { return providers.State(ctx, name).Ready }
 	all, topologies := allProviders(writer, mgr.GetAPIReader(), served, o.Namespace, ready)
 	cluster := addon.Cluster{Served: served, Live: mgr.GetAPIReader(), Namespaces: o.WatchNamespaces}
 	all.Others = []provider.Provider{quota.Kueue(cluster), capacitycontroller.Autoscaler(cluster)}
 	providers = provider.New(provider.Options{Open: ownCache(mgr, o), LookEvery: o.LookEvery}, all)
-	return providers, topologies, nil
+	return providers, topologies
 }
 
 // allProviders constructs what package specs describes. A new provider is a line here and one there. ready reports whether a provider

@@ -103,8 +103,8 @@ func stripOurs(pod *corev1.Pod) *corev1.Pod {
 	out.ManagedFields = nil
 	out.Labels, out.Annotations, out.Spec.NodeSelector = shared(pod.Labels), shared(pod.Annotations), shared(pod.Spec.NodeSelector)
 	out.Spec.Containers, out.Spec.InitContainers = stripContainers(pod.Spec.Containers), stripContainers(pod.Spec.InitContainers)
-	out.Spec.EphemeralContainers, out.Spec.ImagePullSecrets, out.Spec.HostAliases, out.Spec.SecurityContext, out.Spec.DNSConfig = nil, nil,
-		nil, nil, nil
+	out.Spec.EphemeralContainers = stripEphemeral(pod.Spec.EphemeralContainers)
+	out.Spec.ImagePullSecrets, out.Spec.HostAliases, out.Spec.SecurityContext, out.Spec.DNSConfig = nil, nil, nil, nil
 	out.Spec.Volumes = claimed(pod)
 	// decoded slices have room for twice as many
 	out.Status.Conditions = slices.Clone(pod.Status.Conditions)
@@ -191,7 +191,10 @@ func stripContainers(containers []corev1.Container) []corev1.Container {
 	out := make([]corev1.Container, 0, len(containers))
 	for i := range containers {
 		c := &containers[i]
-		stripped := corev1.Container{Name: c.Name, Resources: c.Resources, RestartPolicy: c.RestartPolicy}
+		stripped := corev1.Container{
+			Name: c.Name, Resources: c.Resources, RestartPolicy: c.RestartPolicy,
+			RestartPolicyRules: restartRules(c), VolumeMounts: mountOptions(c.VolumeMounts),
+		}
 		for _, port := range c.Ports {
 			if port.HostPort != 0 {
 				stripped.Ports = append(stripped.Ports, port)
@@ -200,6 +203,35 @@ func stripContainers(containers []corev1.Container) []corev1.Container {
 		out = append(out, stripped)
 	}
 	return out
+}
+
+// restartRules is a rule that restarts all containers of a pod, if a container has one: such pods go to nodes that declare the feature.
+func restartRules(c *corev1.Container) []corev1.ContainerRestartRule {
+	const all = corev1.ContainerRestartRuleActionRestartAllContainers
+	if slices.ContainsFunc(c.RestartPolicyRules, func(r corev1.ContainerRestartRule) bool { return r.Action == all }) {
+		return []corev1.ContainerRestartRule{{Action: all}}
+	}
+	return nil
+}
+
+// mountOptions is one option of a mount, if there is any: such pods go to nodes that declare the feature.
+func mountOptions(mounts []corev1.VolumeMount) []corev1.VolumeMount {
+	for i := range mounts {
+		if options := mounts[i].BindMountOptions; len(options) > 0 {
+			return []corev1.VolumeMount{{BindMountOptions: options[:1:1]}}
+		}
+	}
+	return nil
+}
+
+// stripEphemeral keeps one mount option of ephemeral containers.
+func stripEphemeral(containers []corev1.EphemeralContainer) []corev1.EphemeralContainer {
+	for i := range containers {
+		if mounts := mountOptions(containers[i].VolumeMounts); mounts != nil {
+			return []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{VolumeMounts: mounts}}}
+		}
+	}
+	return nil
 }
 
 // StripNode is a cache transform: images alone are most of a node object's size.

@@ -14,6 +14,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/component-helpers/nodedeclaredfeatures"
 	"sigs.k8s.io/randfill"
 
 	"github.com/trellis-k8s/trellis/internal/gang"
@@ -53,13 +55,37 @@ func TestStrippedPodsCountTheSame(t *testing.T) {
 			}
 		}
 		for _, c := range append(stripped.Spec.Containers, stripped.Spec.InitContainers...) {
-			if c.Env != nil || c.Command != nil || c.Args != nil || c.VolumeMounts != nil || c.LivenessProbe != nil {
+			if c.Env != nil || c.Command != nil || c.Args != nil || c.LivenessProbe != nil ||
+				slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name != "" || len(m.BindMountOptions) != 1 }) {
 				t.Fatalf("seed %d: container %s is kept whole", seed, c.Name)
 			}
 		}
 	}
 	if !differ {
 		t.Error("all pods are of one shape")
+	}
+}
+
+// Some pods use features of the kubelet, so that TestStrippedPodsCountTheSame compares them, too.
+func TestRandomPodsUseFeatures(t *testing.T) {
+	using := map[string]int{}
+	for seed := range int64(300) {
+		spec := randomPod(seed).Spec
+		used, err := nodedeclaredfeatures.DefaultFramework.InferForPodScheduling(&nodedeclaredfeatures.PodInfo{Spec: &spec},
+			version.MajorMinor(1, 37))
+		if err != nil {
+			t.Fatal(err)
+		}
+		names, err := nodedeclaredfeatures.DefaultFramework.Unmap(used)
+		if err != nil {
+			t.Fatal(err)
+		}
+		using[strings.Join(names, " ")]++
+	}
+	for _, names := range []string{"", "RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport", "VolumeBindMountOptions"} {
+		if using[names] == 0 {
+			t.Errorf("no pod uses just %q: %v", names, using)
+		}
 	}
 }
 
@@ -121,6 +147,12 @@ func randomPod(seed int64) *corev1.Pod {
 			*q = *resource.NewQuantity(int64(c.Intn(100)), resource.DecimalSI)
 		},
 		func(at *metav1.Time, c randfill.Continue) { *at = metav1.Unix(int64(c.Intn(1<<30)), 0) },
+		func(a *corev1.ContainerRestartRuleAction, c randfill.Continue) {
+			*a = corev1.ContainerRestartRuleActionRestart
+			if c.Intn(8) == 0 {
+				*a = corev1.ContainerRestartRuleActionRestartAllContainers
+			}
+		},
 		func(f *metav1.FieldsV1, _ randfill.Continue) { f.SetRawString("{}") },
 	).Fill(pod)
 	if pod.Labels == nil {

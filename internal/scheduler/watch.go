@@ -58,6 +58,9 @@ func (s *Scheduler) watch(ctx context.Context) error {
 	if err := s.watchBinders(ctx); err != nil {
 		return err
 	}
+	version := &serverVersion{server: s.options.Server, clock: s.options.Clock,
+		set: func(version string) { s.queue.wakeUp(s.ledger.versionIs(version)) }}
+	version.watch(ctx)
 	devices := &devices{
 		cache: s.cache, reader: s.objects.reader, mapper: s.options.Mapper, clock: s.options.Clock,
 		serve: func(resources []string) { s.queue.wakeUp(s.ledger.devicesServed(resources)) },

@@ -20,6 +20,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
@@ -109,6 +110,12 @@ func (s *Snapshot) Lacks(kind string) bool { return slices.Contains(s.Denied, "l
 func Read(ctx context.Context, c client.Reader, only ...string) (*Snapshot, error) {
 	s := &Snapshot{}
 	s.AllVolumes, s.AllClaims, s.Allocator = len(only) == 0, len(only) == 0, allocator.New()
+	if server, is := c.(discovery.ServerVersionInterfaceWithContext); is && len(only) == 0 {
+		var err error
+		if s.Version, err = serverVersion(ctx, server); err != nil {
+			return nil, err
+		}
+	}
 	for _, kind := range s.kinds() {
 		if len(only) > 0 && !slices.Contains(only, kind.name) {
 			continue
@@ -129,6 +136,18 @@ func Read(ctx context.Context, c client.Reader, only ...string) (*Snapshot, erro
 		}
 	}
 	return s, nil
+}
+
+// serverVersion asks for the version of the API server; "" for a user who may not know it.
+func serverVersion(ctx context.Context, server discovery.ServerVersionInterfaceWithContext) (string, error) {
+	info, err := server.ServerVersionWithContext(ctx)
+	switch {
+	case apierrors.IsForbidden(err):
+		return "", nil
+	case err != nil:
+		return "", cli.Explain(err, "asking for the version of the API server")
+	}
+	return info.GitVersion, nil
 }
 
 // Narrow lists, in one namespace, those of these kinds that could not be listed in the entire cluster.
