@@ -12,8 +12,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/bools"
 )
 
-// turnEvery is how many gangs are asked for until one is chosen by its namespace's turn alone. Without it, a namespace that always has a new
-// gang of a high priority would keep the others from asking.
+// turnEvery is how many gangs are asked for until one is chosen by its namespace's turn alone. Without it, a namespace that always has a
+// new gang of a high priority would keep the others from asking.
 const turnEvery = 4
 
 // served remembers when each namespace was last asked for, as a running number.

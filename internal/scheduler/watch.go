@@ -75,8 +75,8 @@ func (s *Scheduler) nodeGone(node *corev1.Node) { s.touchGraphsOf(s.ledger.nodeG
 
 func each[T client.Object](set func(T)) func(old, now T) { return func(_, now T) { set(now) } }
 
-// nodeSet takes in a node's new state. The graphs that are planned there are evaluated again, and those with pods on it when its labels show
-// another domain: their score may change, and pods may be outside their domain.
+// nodeSet takes in a node's new state. The graphs that are planned there are evaluated again, and those with pods on it when its labels
+// show another domain: their score may change, and pods may be outside their domain.
 func (s *Scheduler) nodeSet(ctx context.Context, old, node *corev1.Node) {
 	s.touchGraphsOf(s.ledger.nodeChanged(old, node))
 	if old == nil || maps.Equal(old.Labels, node.Labels) {

@@ -138,18 +138,6 @@ func Read(ctx context.Context, c client.Reader, only ...string) (*Snapshot, erro
 	return s, nil
 }
 
-// serverVersion asks for the version of the API server; "" for a user who may not know it.
-func serverVersion(ctx context.Context, server discovery.ServerVersionInterfaceWithContext) (string, error) {
-	info, err := server.ServerVersionWithContext(ctx)
-	switch {
-	case apierrors.IsForbidden(err):
-		return "", nil
-	case err != nil:
-		return "", cli.Explain(err, "asking for the version of the API server")
-	}
-	return info.GitVersion, nil
-}
-
 // Narrow lists, in one namespace, those of these kinds that could not be listed in the entire cluster.
 func (s *Snapshot) Narrow(ctx context.Context, c client.Reader, namespace string, kinds ...string) error {
 	for _, kind := range s.kinds() {
