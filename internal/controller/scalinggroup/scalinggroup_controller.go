@@ -27,6 +27,7 @@ import (
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/controller/blocked"
+	"github.com/trellis-k8s/trellis/internal/controller/creationturns"
 	"github.com/trellis-k8s/trellis/internal/controller/pace"
 	"github.com/trellis-k8s/trellis/internal/controller/statuspatch"
 	"github.com/trellis-k8s/trellis/internal/provider"
@@ -58,6 +59,8 @@ type Reconciler struct {
 	Retries blocked.Retries
 
 	refusals refusals
+	turns    creationturns.Turns
+	stored   storedPods
 	domains  domains
 	kinds    kinds
 	written  pace.Writes
@@ -89,9 +92,10 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 		Watches(&trellisv1alpha1.ScalingGroup{}, handler.EnqueueRequestsFromMapFunc(r.siblings),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(groupOf)).
-		Watches(&corev1.ResourceQuota{}, handler.EnqueueRequestsFromMapFunc(r.refusedIn), builder.WithPredicates(blocked.QuotaEased())).
+		Watches(&corev1.ResourceQuota{}, handler.EnqueueRequestsFromMapFunc(r.easedBy), builder.WithPredicates(blocked.QuotaEased())).
 		Watches(&corev1.Node{}, r.onNodes()).
 		WatchesRawSource(source.Channel(r.Providers.Changes(), handler.EnqueueRequestsFromMapFunc(r.concernedBy))).
+		WatchesRawSource(source.Channel(r.tellTurns(), &handler.EnqueueRequestForObject{})).
 		WithOptions(blocked.Options(16, r.Retries)). // they wait for the API server most of the time
 		Complete(r)
 }
@@ -119,7 +123,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.remember(ctx, o, d.failing); err != nil {
 		return ctrl.Result{}, err
 	}
-	allowed, err := r.mayMake(ctx, sg, &d.steps)
+	allowed, err := r.allow(ctx, o, &d)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -145,11 +149,13 @@ func (r *Reconciler) find(ctx context.Context, name types.NamespacedName) (*trel
 	gone := apierrors.IsNotFound(err)
 	if gone {
 		r.refusals.forget(name)
+		r.turns.Forget(name)
 		r.forgetCreations(name)
 		r.written.Forget(name)
 		r.domains.forget(name)
 	}
 	if sg.DeletionTimestamp != nil {
+		r.turns.Forget(name)
 		r.forgetCreations(name)
 		return nil, found{}, nil // the garbage collector deletes the pods
 	}
