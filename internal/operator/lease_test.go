@@ -255,7 +255,9 @@ var _ = Describe("A leader", func() {
 			lease.Spec.HolderIdentity, lease.Spec.RenewTime = ptr.To("another"), ptr.To(metav1.NowMicro())
 			return b.c.Update(ctx, lease)
 		})
-		Eventually(ctx, former.ended).Should(Receive(MatchError(ContainSubstring(`leader election lost: the lease is held by "another"`))))
+		var end error
+		Eventually(ctx, former.ended).Should(Receive(&end))
+		Expect(end).To(MatchError(ContainSubstring(`leader election lost: the lease is held by "another"`)))
 		reads, _ := former.seen()
 		Expect(reads).To(Equal(1), "reads of the lease")
 		Expect(b.c.Get(ctx, client.ObjectKeyFromObject(lease), lease)).To(Succeed())
