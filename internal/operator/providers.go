@@ -21,6 +21,7 @@ import (
 	kaiplacer "github.com/trellis-k8s/trellis/internal/provider/kai/placer"
 	lwsmaker "github.com/trellis-k8s/trellis/internal/provider/lws/maker"
 	podgroup "github.com/trellis-k8s/trellis/internal/provider/podgroup/placer"
+	"github.com/trellis-k8s/trellis/internal/strip"
 )
 
 // newProviders returns every provider there is, and those that have a topology object of their own.
@@ -59,7 +60,7 @@ func ownCache(mgr ctrl.Manager, o Options) provider.Opener {
 	return func(watches []provider.Watch) (cache.Cache, error) {
 		options := cache.Options{
 			HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
-			DefaultTransform: cache.TransformStripManagedFields(), ByObject: map[client.Object]cache.ByObject{},
+			DefaultTransform: strip.Object, ByObject: map[client.Object]cache.ByObject{},
 		}
 		for _, w := range watches {
 			if w.Label != nil {

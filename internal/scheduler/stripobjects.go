@@ -4,6 +4,7 @@
 package scheduler
 
 import (
+	"crypto/sha256"
 	"reflect"
 	"slices"
 	"unique"
@@ -14,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/trellis-k8s/trellis/internal/render"
+	"github.com/trellis-k8s/trellis/internal/strip"
 	"github.com/trellis-k8s/trellis/internal/topology"
 	"github.com/trellis-k8s/trellis/internal/volumes"
 )
@@ -25,15 +27,24 @@ func StripPod(obj any) (any, error) {
 	if !ok {
 		return obj, nil
 	}
-	if pod.Labels[render.LabelScalingGroup] != "" {
+	pod.Labels = strip.Labels(pod.Labels)
+	if pod.Labels[render.LabelScalingGroup] != "" && len(pod.OwnerReferences)+len(pod.Finalizers) <= maxOwners {
 		return counted(pod, likeOthers(stripOurs(pod))), nil
 	}
+	delete(pod.Labels, render.LabelScalingGroup)
 	return counted(pod, likeOthers(stripOthers(pod))), nil
 }
 
+// maxOwners bounds the owners and finalizers of a pod of ours. A pod with more is another owner's: Trellis creates none with as many.
+const maxOwners = 64
+
 // lastSpecs and lastAffinities are parts of pods that were seen last: most pods of a role, or of a Deployment, have the same. An entry is
-// about 2 KiB. Affinities count apart, since pods of one role may have hosts of their own.
+// about 2 KiB, and none of more than maxShared is kept, since it outlives its pods. Affinities count apart, since pods of one role may have
+// hosts of their own.
 var lastSpecs, lastAffinities = lru.New(4096), lru.New(4096)
+
+// maxShared bounds a part that pods share, in bytes.
+const maxShared = 4 << 10
 
 // likeOthers has a pod share with others, in memory, what is the same in them. No one may change a pod of the cache.
 func likeOthers(pod *corev1.Pod) *corev1.Pod {
@@ -61,14 +72,15 @@ func likeOthers(pod *corev1.Pod) *corev1.Pod {
 
 // inMemoryOnce is part as it was seen before, if it was among the last.
 func inMemoryOnce[T interface{ Marshal() ([]byte, error) }](last *lru.Cache, part T) T {
-	key, err := part.Marshal()
-	if err != nil { // which is no reason not to know the pod
+	text, err := part.Marshal()
+	if err != nil || len(text) > maxShared { // which is no reason not to know the pod
 		return part
 	}
-	if known, ok := last.Get(string(key)); ok {
+	key := sha256.Sum256(text)
+	if known, ok := last.Get(key); ok {
 		return known.(T)
 	}
-	last.Add(string(key), part)
+	last.Add(key, part)
 	return part
 }
 
@@ -101,7 +113,7 @@ func stripOthers(pod *corev1.Pod) *corev1.Pod {
 func stripOurs(pod *corev1.Pod) *corev1.Pod {
 	out := &corev1.Pod{ObjectMeta: pod.ObjectMeta, Spec: pod.Spec, Status: pod.Status}
 	out.ManagedFields = nil
-	out.Labels, out.Annotations, out.Spec.NodeSelector = shared(pod.Labels), shared(pod.Annotations), shared(pod.Spec.NodeSelector)
+	out.Labels, out.Annotations, out.Spec.NodeSelector = shared(pod.Labels), shared(strip.Annotations(pod.Annotations)), shared(pod.Spec.NodeSelector)
 	out.Spec.Containers, out.Spec.InitContainers = stripContainers(pod.Spec.Containers), stripContainers(pod.Spec.InitContainers)
 	out.Spec.EphemeralContainers = stripEphemeral(pod.Spec.EphemeralContainers)
 	out.Spec.ImagePullSecrets, out.Spec.HostAliases, out.Spec.SecurityContext, out.Spec.DNSConfig = nil, nil, nil, nil
@@ -144,6 +156,9 @@ func sharedLabels(labels map[string]string) map[string]string {
 		return nil
 	}
 	key := metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: labels})
+	if len(key) > maxShared {
+		return labels
+	}
 	if known, ok := lastLabels.Get(key); ok {
 		return known.(map[string]string)
 	}
@@ -252,14 +267,25 @@ func StripNode(obj any) (any, error) {
 func StripVolume(obj any) (any, error) {
 	switch o := obj.(type) {
 	case *corev1.PersistentVolumeClaim:
-		o.ManagedFields, o.Finalizers, o.Annotations = nil, nil, volumeAnnotations(o.Annotations)
+		o.ManagedFields, o.Finalizers, o.OwnerReferences, o.Labels = nil, nil, nil, nil
+		o.Annotations = volumeAnnotations(o.Annotations)
 	case *corev1.PersistentVolume:
 		o.ManagedFields, o.Finalizers, o.Annotations = nil, nil, volumeAnnotations(o.Annotations)
 		if csi := o.Spec.CSI; csi != nil {
 			o.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: csi.Driver, VolumeHandle: csi.VolumeHandle}
 		}
-	case client.Object:
-		o.SetManagedFields(nil)
+	case client.Object: // the metadata of a claim
+		o.SetLabels(strip.Labels(o.GetLabels()))
+		return strip.Object(o)
+	}
+	return obj, nil
+}
+
+// StripNamespace is a cache transform: of a namespace, only the labels are read.
+func StripNamespace(obj any) (any, error) {
+	if o, ok := obj.(*corev1.Namespace); ok {
+		o.ManagedFields, o.Annotations, o.Finalizers, o.OwnerReferences = nil, nil, nil, nil
+		o.Labels = strip.Labels(o.Labels)
 	}
 	return obj, nil
 }

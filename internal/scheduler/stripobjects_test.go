@@ -20,6 +20,7 @@ import (
 
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/render"
+	"github.com/trellis-k8s/trellis/internal/strip"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -29,7 +30,7 @@ func TestStrippedPodsCountTheSame(t *testing.T) {
 	for seed := range int64(300) {
 		pod := randomPod(seed)
 		whole := pod.DeepCopy()
-		stripped := strip(t, pod)
+		stripped := strippedPod(t, pod)
 		if a, b := topology.ShapeOf(whole), topology.ShapeOf(stripped); a.Key() != b.Key() {
 			t.Fatalf("seed %d: the shape is another one: (-whole +stripped):\n%s", seed, cmp.Diff(a.Key(), b.Key()))
 		}
@@ -37,10 +38,11 @@ func TestStrippedPodsCountTheSame(t *testing.T) {
 		for what, said := range map[string]func(*corev1.Pod) any{
 			"metadata": func(p *corev1.Pod) any {
 				m := p.ObjectMeta.DeepCopy()
-				m.ManagedFields = nil
+				m.ManagedFields, m.Annotations = nil, strip.Annotations(m.Annotations)
 				return *m
 			},
 			"gate":        func(p *corev1.Pod) any { return render.GateClosed(p) },
+			"gang":        func(p *corev1.Pod) any { return p.Annotations[render.AnnotationGang] },
 			"leaving":     func(p *corev1.Pod) any { return gang.Leaving(p) },
 			"host":        func(p *corev1.Pod) any { return gang.PinnedHost(p) },
 			"priority":    func(p *corev1.Pod) any { return topology.PriorityOf(p) },
@@ -97,7 +99,7 @@ func TestStrippedPodsOfOthersTakeTheSame(t *testing.T) {
 		delete(pod.Labels, render.LabelScalingGroup)
 		whole, unresized := pod.DeepCopy(), pod.DeepCopy()
 		unresized.Status = corev1.PodStatus{}
-		if stripped := strip(t, pod); !topology.SameRequests(whole, stripped) {
+		if stripped := strippedPod(t, pod); !topology.SameRequests(whole, stripped) {
 			t.Fatalf("seed %d: it takes %v, stripped %v", seed, topology.ShapeOf(whole).Requests(), topology.ShapeOf(stripped).Requests())
 		} else if diff := cmp.Diff(seenByOthers(whole), seenByOthers(stripped), cmpopts.EquateEmpty()); diff != "" {
 			t.Fatalf("seed %d: (-whole +stripped):\n%s", seed, diff)
@@ -121,7 +123,7 @@ func seenByOthers(pod *corev1.Pod) []any {
 	return []any{pod.Namespace, pod.Name, pod.Labels, repels, claims}
 }
 
-func strip(t *testing.T, pod *corev1.Pod) *corev1.Pod {
+func strippedPod(t *testing.T, pod *corev1.Pod) *corev1.Pod {
 	t.Helper()
 	out, err := StripPod(pod)
 	if err != nil {
@@ -159,6 +161,10 @@ func randomPod(seed int64) *corev1.Pod {
 		pod.Labels = map[string]string{}
 	}
 	pod.Labels[render.LabelScalingGroup] = "g-worker"
+	if pod.Annotations == nil {
+		pod.Annotations = map[string]string{}
+	}
+	pod.Annotations[render.AnnotationGang] = fmt.Sprint("gang-", seed%7)
 	return pod
 }
 
@@ -172,7 +178,7 @@ func TestStrippedPodsShareTheirTemplate(t *testing.T) {
 		}}
 	}
 	for kind, labels := range map[string]map[string]string{"own": {render.LabelScalingGroup: "g-worker"}, "others": nil} {
-		a, b, c := strip(t, pod("a", "7", labels)), strip(t, pod("b", "7", labels)), strip(t, pod("c", "8", labels))
+		a, b, c := strippedPod(t, pod("a", "7", labels)), strippedPod(t, pod("b", "7", labels)), strippedPod(t, pod("c", "8", labels))
 		if &a.Spec.Containers[0] != &b.Spec.Containers[0] {
 			t.Errorf("%s: two pods of one template do not share it", kind)
 		}
@@ -181,7 +187,7 @@ func TestStrippedPodsShareTheirTemplate(t *testing.T) {
 			p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
 				NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name", Values: []string{host}}}}},
 			}}}
-			return strip(t, p)
+			return strippedPod(t, p)
 		}
 		d, e := onHost("h0"), onHost("h1")
 		if &d.Spec.Containers[0] != &a.Spec.Containers[0] || &e.Spec.Containers[0] != &a.Spec.Containers[0] {

@@ -35,7 +35,7 @@ import (
 // Not every runtime does that. It is expected where the pods discover each other through Kubernetes and another replica of the component
 // has published its metadata. Outside of updates, Ready is enough.
 //
-// Only the owners of a DynamoWorkerMetadata are read, never its content: see StripMetadata.
+// Only the owners of a DynamoWorkerMetadata are read, never its content: see strip.Owned.
 
 // indexMetadataByPod finds DynamoWorkerMetadatas by the UID of the pod that published them.
 const indexMetadataByPod = "trellis.metadata.pod"
