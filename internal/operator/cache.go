@@ -44,7 +44,8 @@ func cacheOptions(namespaces []string) cache.Options {
 			&nvidiav1beta1.DynamoGraphDeployment{}: {Transform: stripDeployment},
 			&trellisv1alpha1.ScalingGroup{}:        {Transform: render.StripGroup},
 			&nvidiav1alpha1.DynamoWorkerMetadata{}: {Transform: strip.Owned},
-			&corev1.PersistentVolume{}:             {Transform: scheduler.StripVolume}, &corev1.PersistentVolumeClaim{}: {Transform: scheduler.StripVolume},
+			&corev1.PersistentVolume{}:             {Transform: scheduler.StripVolume},
+			&corev1.PersistentVolumeClaim{}:        {Transform: scheduler.StripVolume},
 			&apiextensionsv1.CustomResourceDefinition{}: {
 				Field: fields.OneTermEqualSelector("metadata.name", graphcontroller.PoolDefinition),
 			},
