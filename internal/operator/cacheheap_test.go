@@ -35,7 +35,7 @@ const (
 	// keptBytes is the most that a cache may keep of an object of a tenant that has nothing of use, maps and pointers included.
 	keptBytes = 48 << 10
 	// objects of each kind that are held at the same time.
-	heldObjects = 64
+	heldObjects = 16
 )
 
 // metadata of a tenant's object, as large as the API server takes it.

@@ -10,8 +10,6 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/log"
-
-	"github.com/trellis-k8s/trellis/internal/kubescheduler"
 )
 
 // versionEvery is how often the API server is asked for its version. An upgrade sends no event.
@@ -53,12 +51,4 @@ func (v *serverVersion) ask(ctx context.Context) {
 		return
 	}
 	v.set(version.GitVersion)
-}
-
-// versionIs takes in the version of the API server.
-func (l *ledger) versionIs(version string) wake {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	ignored := !kubescheduler.Of(version).HasPlugin(kubescheduler.NodeDeclaredFeatures)
-	return wake{waiting: l.cluster.IgnoreDeclaredFeatures(ignored)}
 }
