@@ -4,7 +4,6 @@
 package render
 
 import (
-	"bytes"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,14 +25,15 @@ type Edit struct {
 // EditOf returns how another client has changed the spec of a scaling group since Trellis wrote it last; nil for a spec as Trellis wrote
 // it. It goes by the managed fields: whoever changes the value of a field takes it from its former owner, so the result does not depend on
 // the version of the operator that wrote the spec. A group of which Trellis owns no field was created by another client, for example
-// restored from a backup, and is adopted as it is.
+// restored from a backup, and is adopted as it is: what another client wrote before Trellis did is no edit.
 func EditOf(sg *trellisv1alpha1.ScalingGroup) *Edit {
-	ours, theirs := fieldpath.NewSet(), map[string]*fieldpath.Set{}
+	ours, theirs, last := fieldpath.NewSet(), map[string]*fieldpath.Set{}, lastWrite(sg)
 	for i := range sg.ManagedFields {
 		entry := &sg.ManagedFields[i]
 		owned := ownedSpec(entry)
 		switch {
 		case owned.Empty() || entry.Subresource == "status":
+		case entry.Time != nil && last != nil && entry.Time.Before(last): // adopted by a later write of Trellis
 		case entry.Manager == FieldOwner:
 			ours = ours.Union(owned)
 		default:
@@ -64,6 +64,17 @@ func EditOf(sg *trellisv1alpha1.ScalingGroup) *Edit {
 	return edit
 }
 
+// lastWrite is when Trellis wrote the spec last; nil when the managed fields do not tell.
+func lastWrite(sg *trellisv1alpha1.ScalingGroup) (last *metav1.Time) {
+	for i := range sg.ManagedFields {
+		entry := &sg.ManagedFields[i]
+		if entry.Manager == FieldOwner && entry.Subresource != "status" && entry.Time != nil && (last == nil || last.Before(entry.Time)) {
+			last = entry.Time
+		}
+	}
+	return last
+}
+
 // Any reports whether one of some fields was changed; nothing was by a nil Edit.
 func (e *Edit) Any(fields ...string) bool {
 	return e != nil && slices.ContainsFunc(fields, func(field string) bool { return slices.Contains(e.Fields, field) })
@@ -72,7 +83,7 @@ func (e *Edit) Any(fields ...string) bool {
 // ownedSpec is what of the spec an entry owns, with paths that begin below the spec. An entry that cannot be read owns nothing.
 func ownedSpec(entry *metav1.ManagedFieldsEntry) *fieldpath.Set {
 	all := fieldpath.NewSet()
-	if entry.FieldsV1 == nil || all.FromJSON(bytes.NewReader(entry.FieldsV1.Raw)) != nil {
+	if entry.FieldsV1 == nil || all.FromJSON(entry.FieldsV1.GetRawReader()) != nil {
 		return fieldpath.NewSet()
 	}
 	return all.WithPrefix(fieldpath.PathElement{FieldName: ptr.To("spec")}).Leaves()

@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -67,7 +66,7 @@ func TestNodeRelabelled(t *testing.T) {
 			var got []string
 			for queue.Len() > 0 {
 				request, _ := queue.Get()
-				got = append(got, types.NamespacedName(request.NamespacedName).String())
+				got = append(got, request.NamespacedName.String())
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("queued (-want +got):\n%s", diff)

@@ -146,16 +146,8 @@ func (v *view) nameOf(ordinal int32) string {
 
 // addWant adds what a replica lacks to that of its gang.
 func (v *view) addWant(ordinal int32, creatable, removed bool) {
-	one := v.o.replicas[ordinal]
-	key := v.keyOf(ordinal)
-	together := v.base[ordinal] || v.first[ordinal]
-	want := creationturns.Want{Key: key, Name: v.nameOf(ordinal), Ready: creatable}
-	if one != nil {
-		want.Succeeds = one.wasPlaced()
-		want.Exists = !removed && one.there() && !one.released()
-		want.Ready = want.Ready || render.InSets(v.o.sg) && one.set != nil
-	}
-	want.Succeeds = want.Succeeds || v.remembered[ordinal]
+	one, together := v.o.replicas[ordinal], v.base[ordinal] || v.first[ordinal]
+	want := v.wantOf(ordinal, creatable, removed)
 	if want.Missing = v.missing(one, removed); len(want.Missing) == 0 && !together {
 		return
 	}
@@ -163,13 +155,30 @@ func (v *view) addWant(ordinal int32, creatable, removed bool) {
 		return
 	}
 	want.Ready = want.Ready || len(want.Missing) == 0
-	if at := slices.IndexFunc(v.wants, func(of creationturns.Want) bool { return together && of.Key == key }); at >= 0 {
-		of := &v.wants[at]
-		of.Missing, of.Exists = append(of.Missing, want.Missing...), of.Exists || want.Exists
-		of.Ready, of.Succeeds = of.Ready && want.Ready, of.Succeeds || want.Succeeds
+	v.join(want, together)
+}
+
+// wantOf is what a replica wants, without the pods that it lacks.
+func (v *view) wantOf(ordinal int32, creatable, removed bool) creationturns.Want {
+	want := creationturns.Want{Key: v.keyOf(ordinal), Name: v.nameOf(ordinal), Ready: creatable, Succeeds: v.remembered[ordinal]}
+	if one := v.o.replicas[ordinal]; one != nil {
+		want.Succeeds = want.Succeeds || one.wasPlaced()
+		want.Exists = !removed && one.there() && !one.released()
+		want.Ready = want.Ready || render.InSets(v.o.sg) && one.set != nil
+	}
+	return want
+}
+
+// join adds a want, to that of its gang if it has one.
+func (v *view) join(want creationturns.Want, together bool) {
+	at := slices.IndexFunc(v.wants, func(of creationturns.Want) bool { return together && of.Key == want.Key })
+	if at < 0 {
+		v.wants = append(v.wants, want)
 		return
 	}
-	v.wants = append(v.wants, want)
+	of := &v.wants[at]
+	of.Missing, of.Exists = append(of.Missing, want.Missing...), of.Exists || want.Exists
+	of.Ready, of.Succeeds = of.Ready && want.Ready, of.Succeeds || want.Succeeds
 }
 
 // missing are the pods that a replica lacks, by role.
