@@ -42,7 +42,7 @@ func cacheOptions(namespaces []string) cache.Options {
 			&corev1.Service{}:                      {Transform: stripChild},
 			&resourcev1.ResourceClaimTemplate{}:    {Transform: scheduler.StripClaim},
 			&nvidiav1beta1.DynamoGraphDeployment{}: {Transform: stripDeployment},
-			&trellisv1alpha1.ScalingGroup{}:        {Transform: render.StripGroup},
+			&trellisv1alpha1.ScalingGroup{}:        {Transform: stripGroup},
 			&nvidiav1alpha1.DynamoWorkerMetadata{}: {Transform: strip.Owned},
 			&corev1.PersistentVolume{}:             {Transform: scheduler.StripVolume},
 			&corev1.PersistentVolumeClaim{}:        {Transform: scheduler.StripVolume},

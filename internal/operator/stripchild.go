@@ -11,6 +11,7 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/strip"
 )
@@ -78,4 +79,17 @@ func stripDeployment(obj any) (any, error) {
 		o.Annotations = strip.Annotations(o.Annotations, nvidiav1alpha1.AnnotationSpecMemory)
 	}
 	return obj, nil
+}
+
+// stripGroup is a cache transform of scaling groups: it bounds their annotations, and keeps the managed fields that tell of edits.
+func stripGroup(obj any) (any, error) {
+	kept, err := render.StripGroup(obj)
+	sg, is := kept.(*trellisv1alpha1.ScalingGroup)
+	if err != nil || !is {
+		return kept, err
+	}
+	managed := sg.ManagedFields
+	stripped, err := strip.Object(sg)
+	sg.ManagedFields = managed
+	return stripped, err
 }

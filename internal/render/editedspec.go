@@ -11,7 +11,6 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/strip"
 )
 
 // Edit is a change of a scaling group's spec by another client than Trellis.
@@ -96,18 +95,11 @@ func orEmpty(s *fieldpath.Set) *fieldpath.Set {
 	return s
 }
 
-// StripGroup is a cache's transformation of a scaling group: it bounds the annotations, and drops the managed fields, except those of a
-// group that another client has changed, which [EditOf] reads.
+// StripGroup is a cache's transformation of a scaling group: it drops the managed fields, except those of a group that another client has
+// changed, which [EditOf] reads.
 func StripGroup(object any) (any, error) {
-	sg, ok := object.(*trellisv1alpha1.ScalingGroup)
-	if !ok {
-		return object, nil
+	if sg, ok := object.(*trellisv1alpha1.ScalingGroup); ok && EditOf(sg) == nil {
+		sg.ManagedFields = nil
 	}
-	var managed []metav1.ManagedFieldsEntry
-	if EditOf(sg) != nil {
-		managed = sg.ManagedFields
-	}
-	stripped, err := strip.Object(sg)
-	sg.ManagedFields = managed
-	return stripped, err
+	return object, nil
 }

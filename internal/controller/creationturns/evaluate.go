@@ -223,3 +223,20 @@ func (b *balance) take(g *gang) {
 		}
 	}
 }
+
+// decided are the decisions about the gangs of a group, and what it has to do then.
+func (p *part) decided(decisions map[Key]Decision) (own map[Key]Decision, todo told) {
+	own = map[Key]Decision{}
+	for i := range p.Wants {
+		want := &p.Wants[i]
+		d, waits := decisions[want.Key]
+		if !waits {
+			continue
+		}
+		own[want.Key] = d
+		todo.create = todo.create || d.Create && len(want.Missing) > 0
+		todo.giveBack = todo.giveBack || d.GiveBack && want.Exists
+		todo.overdue = todo.overdue || d.Overdue
+	}
+	return own, todo
+}

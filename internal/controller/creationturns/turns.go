@@ -204,23 +204,6 @@ func (s *space) look(asks string, quotas []corev1.ResourceQuota, now time.Time) 
 	return own, tell
 }
 
-// decided are the decisions about the gangs of a group, and what it has to do then.
-func (p *part) decided(decisions map[Key]Decision) (own map[Key]Decision, todo told) {
-	own = map[Key]Decision{}
-	for i := range p.Wants {
-		want := &p.Wants[i]
-		d, waits := decisions[want.Key]
-		if !waits {
-			continue
-		}
-		own[want.Key] = d
-		todo.create = todo.create || d.Create && len(want.Missing) > 0
-		todo.giveBack = todo.giveBack || d.GiveBack && want.Exists
-		todo.overdue = todo.overdue || d.Overdue
-	}
-	return own, todo
-}
-
 // endTurn ends the turn of the holder when its gangs are complete, or its time is over.
 func (s *space) endTurn(now time.Time) {
 	if s.holder == (owner{}) {
