@@ -39,6 +39,9 @@ func TestVolumes(t *testing.T) { compare(t, smallworld.DrawVolumes) }
 // TestClaims: devices that are claimed, or asked for by a resource that a DeviceClass serves.
 func TestClaims(t *testing.T) { compare(t, smallworld.DrawClaims) }
 
+// TestFeatures: features of the kubelet, which only some nodes declare.
+func TestFeatures(t *testing.T) { compare(t, smallworld.DrawFeatures) }
+
 // TestMixed: all of it, and ports and node affinity, in one world.
 func TestMixed(t *testing.T) { compare(t, smallworld.DrawMixed(4, 4)) }
 

@@ -4,34 +4,21 @@
 package filters
 
 import (
-	"context"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
 	internalcache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultbinder"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/interpodaffinity"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodeaffinity"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodeports"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/noderesources"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodevolumelimits"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/podtopologyspread"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/queuesort"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/tainttoleration"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumerestrictions"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumezone"
 	schedulerruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
-	frameworktesting "k8s.io/kubernetes/pkg/scheduler/testing/framework"
 )
 
 // scheduler is the kube-scheduler's filters on a cluster.
@@ -51,49 +38,29 @@ func newScheduler(t testing.TB, nodes []*corev1.Node, claimed []runtime.Object, 
 	factory := informers.NewSharedInformerFactory(client, 0)
 	s := &scheduler{t: t, nodes: nodes, devices: newDevices(claimed)}
 	s.Set(nil)
-	plugins, err := frameworktesting.NewFramework(ctx, registered(), corev1.DefaultSchedulerName,
+	enabled, err := schedulerruntime.NewFramework(ctx, plugins.NewInTreeRegistry(), defaultProfile(t),
 		schedulerruntime.WithSnapshotSharedLister(s), schedulerruntime.WithInformerFactory(factory), schedulerruntime.WithClientSet(client),
 		schedulerruntime.WithSharedDRAManager(s.devices),
 		schedulerruntime.WithSharedCSIManager(nodevolumelimits.NewCSIManager(factory.Storage().V1().CSINodes().Lister())))
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.plugins = plugins
+	s.plugins = enabled
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
 	return s
 }
 
-func registered() []frameworktesting.RegisterPluginFunc {
-	with := func(f func(context.Context, runtime.Object, fwk.Handle, feature.Features) (fwk.Plugin, error), args runtime.Object) schedulerruntime.PluginFactory {
-		return func(ctx context.Context, _ runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
-			return f(ctx, args, h, features)
-		}
+// defaultProfile has the plugins that a kube-scheduler of this version has by default. What its plugins reserve is not kept, but for devices.
+func defaultProfile(t testing.TB) *config.KubeSchedulerProfile {
+	defaults, err := latest.Default()
+	if err != nil {
+		t.Fatal(err)
 	}
-	filter := func(name string, f schedulerruntime.PluginFactory) frameworktesting.RegisterPluginFunc {
-		return frameworktesting.RegisterPluginAsExtensions(name, f, "PreFilter", "Filter")
-	}
-	return []frameworktesting.RegisterPluginFunc{
-		frameworktesting.RegisterQueueSortPlugin(queuesort.Name, queuesort.New),
-		frameworktesting.RegisterBindPlugin(defaultbinder.Name, defaultbinder.New),
-		frameworktesting.RegisterFilterPlugin(tainttoleration.Name, with(tainttoleration.New, nil)),
-		filter(nodeaffinity.Name, with(nodeaffinity.New, &config.NodeAffinityArgs{})),
-		filter(nodeports.Name, with(nodeports.New, nil)),
-		filter(noderesources.Name, with(noderesources.NewFit, &config.NodeResourcesFitArgs{
-			ScoringStrategy: &config.ScoringStrategy{Type: config.LeastAllocated, Resources: []config.ResourceSpec{{Name: "cpu", Weight: 1}}}})),
-		filter(interpodaffinity.Name, with(interpodaffinity.New, &config.InterPodAffinityArgs{})),
-		filter(volumebinding.Name, with(volumebinding.New, &config.VolumeBindingArgs{
-			BindTimeoutSeconds: 1, Shape: []config.UtilizationShapePoint{{Utilization: 0, Score: 0}, {Utilization: 100, Score: 10}}})),
-		filter(volumezone.Name, with(volumezone.New, nil)),
-		filter(volumerestrictions.Name, with(volumerestrictions.New, nil)),
-		filter(nodevolumelimits.CSIName, with(nodevolumelimits.NewCSI, nil)),
-		frameworktesting.RegisterPluginAsExtensions(dynamicresources.Name, with(dynamicresources.New, &config.DynamicResourcesArgs{}), "PreFilter", "Filter", "Reserve"),
-		filter(podtopologyspread.Name, with(podtopologyspread.New, &config.PodTopologySpreadArgs{DefaultingType: config.ListDefaulting})),
-	}
+	profile := &defaults.Profiles[0]
+	profile.Plugins.Reserve = config.PluginSet{Enabled: []config.Plugin{{Name: names.DynamicResources}}, Disabled: []config.Plugin{{Name: "*"}}}
+	return profile
 }
-
-// features are those that a kube-scheduler of this version has by default.
-var features = feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate)
 
 // Set replaces the bound pods.
 func (s *scheduler) Set(pods []*corev1.Pod) {
@@ -104,15 +71,24 @@ func (s *scheduler) Set(pods []*corev1.Pod) {
 }
 
 // Lets reports whether all filters let a pod onto a node.
-func (s *scheduler) Lets(pod *corev1.Pod, node string) bool {
+func (s *scheduler) Lets(pod *corev1.Pod, node string) bool { return s.refusedBy(pod, node) == "" }
+
+// refusedBy names the plugin that keeps a pod off a node; "" for none.
+func (s *scheduler) refusedBy(pod *corev1.Pod, node string) string {
 	ctx, state := s.t.Context(), framework.NewCycleState()
 	only, status, _ := s.plugins.RunPreFilterPlugins(ctx, state, pod)
-	if !status.IsSuccess() || !only.AllNodes() && !only.NodeNames.Has(node) {
-		return false
+	switch {
+	case !status.IsSuccess():
+		return status.Plugin()
+	case !only.AllNodes() && !only.NodeNames.Has(node):
+		return "a PreFilter plugin"
 	}
 	info, err := s.NodeInfos().Get(node)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return s.plugins.RunFilterPlugins(ctx, state, pod, info).IsSuccess()
+	if status := s.plugins.RunFilterPlugins(ctx, state, pod, info); !status.IsSuccess() {
+		return status.Plugin()
+	}
+	return ""
 }

@@ -151,6 +151,25 @@ var _ = Describe("A deployment in a queue of the real Kueue", Serial, func() {
 		t.settle()
 	}, SpecTimeout(suite.Timeout()))
 
+	It("asks again with a new Workload when its template changes after Kueue itself has deactivated the one of before", func(ctx SpecContext) {
+		t := newHall(ctx, 2).newTeam("a", 0)
+		t.create(t.graph("g", workers(1)))
+		t.says("g", reserved, metav1.ConditionFalse, "QuotaPending", "0 of 1 Workloads")
+		former := t.workloads()[0]
+		object := kueueObject("Workload", t.namespace, former.Name, nil)
+		t.answered(func() error { return api.Patch(ctx, object, merge(`{"spec":{"maximumExecutionTimeSeconds":1}}`)) })
+		t.quotaIs(16)
+		t.says("g", reserved, metav1.ConditionFalse, "QuotaPending", "Kueue has deactivated it for MaximumExecutionTimeExceeded")
+		t.settle()
+		Expect(t.running()).To(BeZero())
+
+		By("correcting the image")
+		t.patch("g", `{"spec":{"services":{"Worker":{"extraPodSpec":{"mainContainer":{"image":"example.com/vllm:2"}}}}}}`)
+		t.ready("g")
+		t.settle()
+		Expect(t.workloads()[0].UID).NotTo(Equal(former.UID))
+	}, SpecTimeout(suite.Timeout()))
+
 	It("waits whole for what exceeds the quota, with Kueue's own words", func(ctx SpecContext) {
 		t := newHall(ctx, 3).newTeam("a", 16)
 		t.create(t.graph("g", workers(2)))

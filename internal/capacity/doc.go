@@ -16,7 +16,13 @@
 //
 //	llm: Worker, 2 pods x 8 nvidia.com/gpu in one rack       ask 4f0c9e21d7: 2 pods x 8 nvidia.com/gpu, together in one topology.kubernetes.io/zone
 //
-// A [Planner] bounds what is asked for: so many pods at once, the oldest gang of the highest priority first; each gang for [Patience] at
-// most, and then not again for a while that doubles. What no node shape could hold is never asked for. An ask ends when its gang is placed
-// or gone, or asks for something else: then its name, a hash of all that it asks for, is another one.
+// A [Planner] bounds what is asked for: so many pods at once, each gang for [Patience] at most, and then not again for a while that
+// doubles. Namespaces take turns and share the bound. A gang that was given up is behind those that were not, so gangs that no node
+// comes for keep no others from asking. Every fourth gang is that of the namespace that was asked for longest ago, whatever its
+// priority:
+//
+//	bound 4; team-a has a1, a2, a3 and team-b b1, of 2 pods each; no node comes for a1:     asked for are a1 b1, then a2 a3, then a1
+//
+// What no node shape could hold is never asked for. An ask ends when its gang is placed or gone, or asks for something else: then its
+// name, a hash of all that it asks for, is another one.
 package capacity

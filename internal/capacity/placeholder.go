@@ -101,9 +101,10 @@ func (e existing) missing(g *Gang) (out []Index) {
 	if g.Kind != KindPlaceholders {
 		return nil
 	}
+	name := g.Ask()
 	for set := range g.Sets {
 		for i := range int(g.Sets[set].Count) {
-			if at := (Index{set, i}); !e.names[at.name(g.Ask())] {
+			if at := (Index{set, i}); !e.names[at.name(name)] {
 				out = append(out, at)
 			}
 		}

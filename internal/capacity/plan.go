@@ -82,12 +82,13 @@ type Steps struct {
 	Next time.Time
 }
 
-// Planner remembers for how long each ask stands, and which have ended without success. What it remembers may be lost: then gangs are
-// asked for again without a pause.
+// Planner remembers for how long each ask stands, which have ended without success, and which namespaces were asked for last. What it
+// remembers may be lost: then gangs are asked for again without a pause, and all namespaces are equal.
 type Planner struct {
 	Limits
 	asks map[string]*memory
 	cleared
+	served
 }
 
 // memory of one ask.
@@ -109,20 +110,24 @@ func (m *memory) end() { m.since, m.seen, m.replaced = time.Time{}, false, 0 }
 func (p *Planner) Plan(o Observation, now time.Time) Steps {
 	p.forget(o.Gangs, now)
 	gangs := slices.Clone(o.Gangs)
-	slices.SortStableFunc(gangs, func(a, b Gang) int {
-		return cmp.Or(-cmp.Compare(a.Priority, b.Priority), a.Since.Compare(b.Since), strings.Compare(a.Graph.String(), b.Graph.String()),
-			strings.Compare(a.Name, b.Name))
-	})
-	r := &round{planner: p, now: now, existing: existingOf(o), wanted: map[string]bool{}}
+	slices.SortStableFunc(gangs, func(a, b Gang) int { return inOrder(&a, &b) })
+	r := &round{planner: p, now: now, existing: existingOf(o), wanted: map[string]bool{}, share: map[string]int{}}
 	r.steps.Kept = map[types.UID]bool{}
 	r.keepUnplanned(o)
-	for _, standing := range []bool{true, false} { // what is asked for keeps its share
-		for i := range gangs {
-			if name := gangs[i].Ask(); r.existing[name].exists() == standing {
-				r.look(&gangs[i], name)
-			}
+	var candidates []candidate
+	for i := range gangs {
+		c := candidate{&gangs[i], gangs[i].Ask(), p.memoryOf(gangs[i].Ask())}
+		switch stands := r.existing[c.name].exists() || !c.since.IsZero(); {
+		case !r.due(c):
+		case !stands:
+			candidates = append(candidates, c)
+		case r.pods+c.gang.Pods() > p.MaxPods: // the bound was lowered
+			c.end()
+		default: // what is asked for keeps its share
+			r.ask(c.gang, c.name, c.memory, r.existing[c.name])
 		}
 	}
+	r.begin(candidates)
 	r.deleteRest(o)
 	return r.steps
 }
@@ -130,11 +135,12 @@ func (p *Planner) Plan(o Observation, now time.Time) Steps {
 // forget drops what is remembered of gangs that do not wait any more, but for pauses: a gang that is recreated for a moment has not been
 // placed.
 func (p *Planner) forget(gangs []Gang, now time.Time) {
-	waiting := map[string]bool{}
+	waiting, namespaces := map[string]bool{}, map[string]bool{}
 	for i := range gangs {
-		waiting[gangs[i].Ask()] = true
+		waiting[gangs[i].Ask()], namespaces[gangs[i].Graph.Namespace] = true, true
 	}
 	p.cleared.forget(waiting)
+	p.served.forget(namespaces, now)
 	for name, m := range p.asks {
 		if !waiting[name] && now.After(m.until.Add(LongestPause)) {
 			delete(p.asks, name)
@@ -161,36 +167,35 @@ type round struct {
 	existing map[string]existing
 	wanted   map[string]bool
 	pods     int
-	// full: a gang did not fit the bound any more, so that no later one is asked for.
-	full  bool
+	// share is how many pods are asked for, by namespace.
+	share map[string]int
 	steps Steps
 }
 
-func (r *round) look(g *Gang, name string) {
+// due reports whether a gang is to be asked for now, as far as the gang itself decides.
+func (r *round) due(c candidate) bool {
+	g, m, e := c.gang, c.memory, r.existing[c.name]
 	if why := r.bars(g); why != "" {
 		r.steps.Refused = append(r.steps.Refused, Note{g, why})
-		return
+		return false
 	}
-	m, e := r.planner.memoryOf(name), r.existing[name]
 	if r.now.Before(m.until) { // what still exists of an ask that has ended is deleted below
 		r.at(m.until)
-		return
+		return false
 	}
 	if since := e.since; !since.IsZero() && (m.since.IsZero() || since.Before(m.since)) {
 		m.since = since // an earlier leader asked
 	}
 	if why := r.ended(g, m, e); why != "" {
 		r.giveUp(g, m, why)
-		return
+		return false
 	}
-	switch due := g.Since.Add(cmp.Or(r.planner.Settle, Settle)); {
-	case !e.exists() && r.now.Before(due):
-		r.at(due)
-	case r.full || r.pods+g.Pods() > r.planner.MaxPods:
-		r.full = true // the next gang in order does not overtake it for ever
-	default:
-		r.ask(g, name, m, e)
+	settled := g.Since.Add(cmp.Or(r.planner.Settle, Settle))
+	if !e.exists() && r.now.Before(settled) {
+		r.at(settled)
+		return false
 	}
+	return true
 }
 
 // bars explains why a gang is never asked for as it is.
@@ -243,6 +248,7 @@ func (r *round) ask(g *Gang, name string, m *memory, e existing) {
 		m.since = r.now
 	}
 	r.pods += g.Pods()
+	r.share[g.Graph.Namespace] += g.Pods()
 	r.wanted[name] = true
 	r.steps.Asked = append(r.steps.Asked, g)
 	r.at(m.since.Add(Patience))

@@ -208,6 +208,7 @@ func TestNotAskedFor(t *testing.T) {
 		"barred":                         {func(g *Gang) { g.Bars = "no" }, nil, "refused a: no"},
 		"more than the largest node":     {func(g *Gang) { g.Never = never }, nil, "refused a: no host has 16 nvidia.com/gpu: the largest has 8; name larger nodes that can be added in --node-shapes"},
 		"no node has the resource":       {func(g *Gang) { g.Never = &placement.Never{Resource: "nvidia.com/gpu", Need: 16} }, nil, "+a 1"},
+		"no node has all of it":          {func(g *Gang) { g.Never = &placement.Never{Pods: 1} }, nil, "refused a: no host has all that one of its pods requests: 1 pod x 8 nvidia.com/gpu; name larger nodes that can be added in --node-shapes"},
 		"no domain has as many hosts":    {func(g *Gang) { g.Never = &placement.Never{Level: "rack", Holds: 4} }, nil, "+a 1"},
 		"a node can be added":            {func(g *Gang) { g.Never = never }, []corev1.ResourceList{{"cpu": resource.MustParse("8")}, shape}, "+a 1"},
 		"no node that can be added does": {func(g *Gang) { g.Sets = SetsOf(pods(1, "9"), Where{}) }, []corev1.ResourceList{shape}, "refused a: no node of --node-shapes holds 1 pod x 9 nvidia.com/gpu"},

@@ -38,7 +38,11 @@ func ParseShape(text string) (corev1.ResourceList, error) {
 // may still be to come.
 func (g *Gang) tooLarge(shapes []corev1.ResourceList) string {
 	if len(shapes) == 0 {
-		if n := g.Never; n != nil && n.Level == "" && n.Have > 0 {
+		switch n := g.Never; {
+		case n == nil || n.Level != "":
+		case n.Resource == "":
+			return fmt.Sprintf("no host has all that one of its pods requests: %s; name larger nodes that can be added in --node-shapes", g)
+		case n.Have > 0:
 			return fmt.Sprintf("no host has %s %s: the largest has %s; name larger nodes that can be added in --node-shapes",
 				placement.Amount(n.Resource, n.Need), n.Resource, placement.Amount(n.Resource, n.Have))
 		}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -58,7 +59,11 @@ func NewClient(flags *genericclioptions.ConfigFlags) (c client.Client, namespace
 	if err != nil {
 		return nil, "", fmt.Errorf("connecting to %s: %w", config.Host, err)
 	}
-	return dated{c, clock}, namespace, nil
+	server, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil, "", fmt.Errorf("connecting to %s: %w", config.Host, err)
+	}
+	return dated{c, clock, server}, namespace, nil
 }
 
 // Explain puts an error of the API server into words for someone whose cluster may lack Trellis.

@@ -8,13 +8,16 @@ import (
 	"sync/atomic"
 	"time"
 
+	"k8s.io/client-go/discovery"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// dated is a client that knows how far the clock of the API server is ahead of that of this machine.
+// dated is a client that knows how far the clock of the API server is ahead of that of this machine, and
+// the version of the API server.
 type dated struct {
 	client.Client
 	*ahead
+	discovery.ServerVersionInterfaceWithContext
 }
 
 // ahead reads the clock of the API server from the Date of its answers, in nanoseconds before that of this machine.

@@ -13,6 +13,8 @@ const (
 	CodeProviderNotReady = "ProviderNotReady"
 	// CodeSchedulerRefuses means that the replica is placed and was released, and that the provider's scheduler does not bind it there.
 	CodeSchedulerRefuses = "SchedulerRefuses"
+	// CodeUnschedulable means that the replica is placed and was released, and that the kube-scheduler refuses one of its pods.
+	CodeUnschedulable = "Unschedulable"
 	// CodeSchedulingBlocked means that the replica is released and that nothing tries to bind one of its pods.
 	CodeSchedulingBlocked = "SchedulingBlocked"
 	// CodePreempting means that the replica is placed, and that pods of lower priority have to leave before it can be bound.
@@ -24,6 +26,10 @@ const (
 	CodeWaitingForAdmission = "WaitingForAdmission"
 	// CodeReleaseRefused means that the replica has capacity, and that the API server refuses what its release writes, repeatedly.
 	CodeReleaseRefused = "ReleaseRefused"
+	// CodeOutsideGraphDomain means that pods are outside the domain that the deployment has to be in.
+	CodeOutsideGraphDomain = "OutsideGraphDomain"
+	// CodeOutsideReplicaDomain means that pods of a replica, or of a single-node component, are outside the domain of the others.
+	CodeOutsideReplicaDomain = "OutsideReplicaDomain"
 	// CodeRefusedEverywhere means that domains have capacity for the replica by Trellis' count, and that a scheduler refused it in each of
 	// them.
 	CodeRefusedEverywhere = "RefusedEverywhere"
@@ -31,6 +37,10 @@ const (
 
 // BeingCreated is the message of [CodeCreating].
 const BeingCreated = "its pods are being created"
+
+// ConstraintRefreshed is the message of [CodeCreating] while the scaling groups of a graph are given the levels of their ClusterTopology as
+// it is now.
+const ConstraintRefreshed = "its constraint is resolved anew, because the ClusterTopology has changed and no pod is placed yet"
 
 // FollowsFirst is the message of [CodeCreating] of a replica that follows the first one of its component.
 const FollowsFirst = "it waits for the first replica of its component, which decides the domain of all"

@@ -4,8 +4,11 @@
 package gang
 
 import (
+	"fmt"
+
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/constraint"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -19,6 +22,12 @@ func LevelsOf(t *trellisv1alpha1.ResolvedTopology) topology.Levels {
 		levels = append(levels, topology.Level{Domain: level.Domain, Key: level.Key})
 	}
 	return levels
+}
+
+// MovesPods reports whether a change of a node's labels changes the domain of the pods that a group has there.
+func MovesPods(sg *trellisv1alpha1.ScalingGroup, before, now map[string]string) bool {
+	levels := LevelsOf(sg.Spec.Topology)
+	return !levels.PathOf(before).Equal(levels.PathOf(now))
 }
 
 // LevelsOfProfile returns the levels of a ClusterTopology in the planner's terms.
@@ -66,6 +75,31 @@ func lostLevel(frozen *trellisv1alpha1.ResolvedTopology, profile *grovev1alpha1.
 		lost.spread = frozen.SpreadDomain
 	}
 	return lost
+}
+
+// OtherKey returns the node label keys of a frozen level, as it was resolved and as the ClusterTopology has it now, where they differ.
+func OtherKey(frozen *trellisv1alpha1.ResolvedTopology, profile *grovev1alpha1.ClusterTopology, domain string) (was, now string,
+	differ bool) {
+	if frozen == nil || profile == nil || profile.DeletionTimestamp != nil {
+		return "", "", false
+	}
+	was = constraint.Key(frozen, domain)
+	for _, level := range profile.Spec.Levels {
+		if level.Domain == domain && was != "" {
+			return was, level.Key, was != level.Key
+		}
+	}
+	return "", "", false
+}
+
+// unavailable is why nothing is placed by a level that the ClusterTopology does not offer as it was resolved.
+func unavailable(frozen *trellisv1alpha1.ResolvedTopology, profile *grovev1alpha1.ClusterTopology, level string) string {
+	if was, now, differ := OtherKey(frozen, profile, level); differ {
+		return fmt.Sprintf("level '%s' has the key %s now, and pods are placed by its former key %s: restore it, or recreate the deployment",
+			level, now, was)
+	}
+	return fmt.Sprintf("level '%s' is not available in ClusterTopology %q; nothing is placed without it, so it waits until the level is back",
+		level, frozen.Profile)
 }
 
 // Available reports whether a frozen level still means today what it meant then: it exists, has the same key, and the levels above it

@@ -37,6 +37,8 @@ type Observation struct {
 	Idle map[string]string
 	// Preempting are released pods for which others have to leave, by pod ID, and who.
 	Preempting map[string]string
+	// Unschedulable are released pods that their scheduler refuses, by pod ID, with its words.
+	Unschedulable map[string]string
 	// NotEnding are pods that were deleted and do not end in time, by pod ID, in words; see [NotEnding].
 	NotEnding map[string]string
 	// Avoid are hosts that others have not left in time for a replica, by replica as [Of] names it.

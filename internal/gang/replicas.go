@@ -160,6 +160,20 @@ func (r *Request) notePreempting(component string, state replicaState) bool {
 	return r.notePods(component, state, state.open, r.preempting, CodePreempting)
 }
 
+// noteUnschedulable notes that the scheduler refuses a pod of a replica which is released.
+func (r *Request) noteUnschedulable(component string, state replicaState) bool {
+	for _, pod := range state.open {
+		if said := r.unschedulable[topology.PodID(pod)]; said != "" {
+			r.Refused = append(r.Refused, Waiting{
+				Component: component, Ordinal: state.ordinal, Code: CodeUnschedulable,
+				Message: fmt.Sprintf("the scheduler refuses pod %s, which is released to %s: %s", pod.Name, OrCluster(state.path), said),
+			})
+			return true
+		}
+	}
+	return false
+}
+
 // noteNotEnding notes that a replica cannot be recreated yet, because a pod of it does not end.
 func (r *Request) noteNotEnding(component string, state replicaState) {
 	r.notePods(component, state, state.leaving, r.notEnding, CodePodsNotEnding)
@@ -178,7 +192,7 @@ func (r *Request) notePods(component string, state replicaState, pods []*corev1.
 // noteUnbound notes what keeps a replica that is released from being bound, if anything is known.
 func (r *Request) noteUnbound(component string, state replicaState) bool {
 	return r.noteFailing(component, state) || r.noteObjection(component, state) || r.noteIdle(component, state) ||
-		r.notePreempting(component, state)
+		r.notePreempting(component, state) || r.noteUnschedulable(component, state)
 }
 
 func (r *Request) addReplica(g *groupView, component *placement.Component, state replicaState) {
@@ -199,8 +213,7 @@ func (r *Request) addReplica(g *groupView, component *placement.Component, state
 	if level := g.lost.blocks(r.Graph.Anchor != nil, component.Anchor != nil || len(state.open) > 0, len(state.open) > 0); level != "" {
 		r.Blocked = append(r.Blocked, Waiting{
 			Component: component.Name, Ordinal: state.ordinal, Code: placement.CodeLevelGone,
-			Message: fmt.Sprintf("level '%s' is not available in ClusterTopology %q; nothing is placed without it, so it waits until the level "+
-				"is back", level, g.sg.Spec.Topology.Profile),
+			Message: unavailable(g.sg.Spec.Topology, g.profile, level),
 		})
 		return
 	}

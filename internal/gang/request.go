@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/newpod"
@@ -56,10 +57,11 @@ type Request struct {
 	replacing map[string]bool
 	// gangs of released pods by replica, so that the rest of a release cut short joins the same gang.
 	gangs map[Key]string
-	// failing, objections, idle, preempting and stayed (Observation.Avoid) are as observed.
+	// failing, objections, idle, preempting, unschedulable and stayed (Observation.Avoid) are as observed.
 	failing          string
 	objections       map[types.UID]Objection
 	idle, preempting map[string]string
+	unschedulable    map[string]string
 	notEnding        map[string]string
 	stayed           map[string][]string
 	// left are replicas that do not return to their former domain first, and why.
@@ -89,7 +91,8 @@ func NewRequest(o Observation) *Request {
 		replacing: map[string]bool{}, surplus: map[Key]bool{},
 		halves: map[Key]replicaState{}, rests: map[Key]begunBase{}, left: map[Key]left{}, awaiting: map[Key]string{},
 		held:       map[string]*corev1.Pod{},
-		objections: o.Objections, idle: o.Idle, failing: o.Failing, preempting: o.Preempting, notEnding: o.NotEnding, stayed: o.Avoid,
+		objections: o.Objections, idle: o.Idle, failing: o.Failing, preempting: o.Preempting,
+		unschedulable: o.Unschedulable, notEnding: o.NotEnding, stayed: o.Avoid,
 		Graph: placement.Demand{Name: o.DGD.Name, Required: topology.NoLevel, Preferred: topology.NoLevel, Refused: o.Refused},
 	}
 	r.Creating = MissingGroups(o.DGD, o.Groups)
@@ -217,7 +220,8 @@ func (r *Request) addComponent(sg *trellisv1alpha1.ScalingGroup, states []replic
 		}
 	}
 	about := &groupView{
-		sg: sg, hints: hintsOf(sg), last: lastHostsOf(sg), lost: lostLevel(sg.Spec.Topology, o.Profile), states: states, admission: &o.Admission,
+		sg: sg, hints: hintsOf(sg), last: lastHostsOf(sg), profile: o.Profile, lost: lostLevel(sg.Spec.Topology, o.Profile),
+		states: states, admission: &o.Admission,
 		wanted: map[string]*topology.Shape{}, ahead: lookAhead,
 	}
 	for _, state := range states {
@@ -234,11 +238,13 @@ func (r *Request) addComponent(sg *trellisv1alpha1.ScalingGroup, states []replic
 
 // groupView is what all replicas of one scaling group have in common.
 type groupView struct {
-	sg     *trellisv1alpha1.ScalingGroup
-	hints  map[int32]topology.Path
-	last   map[int32][]string
-	lost   lostLevels
-	states []replicaState
+	sg    *trellisv1alpha1.ScalingGroup
+	hints map[int32]topology.Path
+	last  map[int32][]string
+	// profile is the ClusterTopology as it is now, and lost what the group requires of it and it does not offer.
+	profile *grovev1alpha1.ClusterTopology
+	lost    lostLevels
+	states  []replicaState
 	// admission is what pods that are still to be made go through.
 	admission *newpod.Objects
 	// wanted are the shapes of pods that are still to be made, by role.

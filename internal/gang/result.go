@@ -70,6 +70,8 @@ type Result struct {
 	UncountedClaims, UncountedVolumes map[string]string
 	// Waiting replicas, in component and ordinal order.
 	Waiting []Waiting
+	// Outside are replicas with pods outside the domain that they have to be in.
+	Outside []Outside
 	// Checked are the Workloads of Kueue whose place was looked for before their pods may run.
 	Checked map[string]Checked
 	// Surplus replicas without capacity: an update would like them, beyond what is wanted permanently.

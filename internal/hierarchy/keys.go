@@ -4,6 +4,7 @@
 package hierarchy
 
 import (
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -74,12 +75,34 @@ var known = []Key{
 	{"network.topology.nvidia.com/spine", "spine", block, true, "Topograph"},
 	{"network.topology.nvidia.com/block", "block", block + 1, true, "Topograph"},
 	{"network.topology.nvidia.com/leaf", "leaf", subblock, true, "Topograph"},
-	{"fabric.topograph.run/tier-2", "core", superblock, true, "Topograph"},
-	{"fabric.topograph.run/tier-1", "spine", block, true, "Topograph"},
-	{"fabric.topograph.run/tier-0", "leaf", subblock, true, "Topograph"},
 	{corev1.LabelTopologyRegion, "region", region, true, "Kubernetes"},
 	{corev1.LabelFailureDomainBetaZone, "zone", zone, true, "Kubernetes, before 1.17"},
 	{corev1.LabelFailureDomainBetaRegion, "region", region, true, "Kubernetes, before 1.17"},
+}
+
+// tierPrefixes begin the labels with which Topograph numbers the tiers of a fabric, as many as there are; tier 0 is next to the node.
+var tierPrefixes = []string{"fabric.topograph.run/tier-", "network.topology.nvidia.com/tier-"}
+
+// lookTier describes a label of a numbered tier. The lowest three have names.
+func lookTier(name string) (Key, bool) {
+	for _, prefix := range tierPrefixes {
+		number, is := strings.CutPrefix(name, prefix)
+		tier, err := strconv.ParseUint(number, 10, 8)
+		if !is || err != nil {
+			continue
+		}
+		key := Key{Name: name, Domain: "tier-" + number, Rank: max(superblock+2-Rank(tier), fabric+2), Unique: true, From: "Topograph"}
+		switch tier {
+		case 0:
+			key.Domain, key.Rank = "leaf", subblock
+		case 1:
+			key.Domain, key.Rank = "spine", block
+		case 2:
+			key.Domain = "core"
+		}
+		return key, true
+	}
+	return Key{}, false
 }
 
 // words are what keys of one's own end in, as topology.example.com/rack.
@@ -97,6 +120,9 @@ func Look(name string) (Key, bool) {
 			return k, true
 		}
 	}
+	if key, ok := lookTier(name); ok {
+		return key, true
+	}
 	word := name[strings.LastIndexByte(name, '/')+1:]
 	if rank := words[word]; rank != Unknown {
 		return Key{Name: name, Domain: word, Rank: rank, From: "named so"}, true
@@ -104,12 +130,15 @@ func Look(name string) (Key, bool) {
 	return Key{Name: name}, false
 }
 
-// preference is the place of a key in the list of known ones; keys of one's own come after the ones that are unique.
+// preference is the place of a key in the list of known ones; numbered tiers come after those, and then keys of one's own.
 func preference(name string) int {
 	for i, k := range known {
 		if k.Name == name {
 			return i
 		}
 	}
-	return len(known)
+	if _, ok := lookTier(name); ok {
+		return len(known)
+	}
+	return len(known) + 1
 }

@@ -94,7 +94,7 @@ func (p *proposer) choose(nodes []Node) {
 	}
 }
 
-// collect makes a column of every label whose place is known, in the order of preference.
+// collect makes a column of every label whose place is known, in the order of preference. Other labels of the network are noted.
 func (p *proposer) collect() {
 	names := map[string]bool{}
 	for _, labels := range p.labels {
@@ -102,26 +102,36 @@ func (p *proposer) collect() {
 			names[name] = true
 		}
 	}
+	var unknown []*column
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		key, ok := Look(name)
-		if !ok {
+		if !ok && !ofNetwork(name) {
 			continue
 		}
-		c := &column{Key: key, values: make([]string, len(p.nodes))}
-		seen := map[string]bool{}
-		for i, labels := range p.labels {
-			if c.values[i] = labels[name]; c.values[i] != "" {
-				c.count++
-				seen[c.values[i]] = true
-			}
-		}
-		if c.distinct = len(seen); c.count > 0 {
+		switch c := p.column(key); {
+		case ok && c.count > 0:
 			p.columns = append(p.columns, c)
+		case !ok && c.distinct > 1 && c.distinct < c.count:
+			unknown = append(unknown, c)
 		}
 	}
+	p.noteUnknown(unknown)
 	slices.SortStableFunc(p.columns, func(a, b *column) int {
 		return cmp.Or(cmp.Compare(preference(a.Name), preference(b.Name)), cmp.Compare(a.Rank, b.Rank))
 	})
+}
+
+// column reads one label of all nodes.
+func (p *proposer) column(key Key) *column {
+	c, seen := &column{Key: key, values: make([]string, len(p.nodes))}, map[string]bool{}
+	for i, labels := range p.labels {
+		if c.values[i] = labels[key.Name]; c.values[i] != "" {
+			c.count++
+			seen[c.values[i]] = true
+		}
+	}
+	c.distinct = len(seen)
+	return c
 }
 
 func (p *proposer) dropSparse() {

@@ -100,6 +100,27 @@ func TestPropose(t *testing.T) {
 			nodes: fleet("fabric.topograph.run/tier-1", "fabric.topograph.run/tier-0", "accelerator.topograph.run/domain", "accelerator.topograph.run/sub-domain", "x"),
 			want:  "spine 2, leaf 4, accelerator 8, nvlink-partition 16, host 32",
 		},
+		"Topograph with four tiers": {
+			nodes: fleet("network.topology.nvidia.com/tier-3", "network.topology.nvidia.com/tier-2", "network.topology.nvidia.com/tier-1",
+				"network.topology.nvidia.com/tier-0", "network.topology.nvidia.com/accelerator", "x"),
+			want: "tier-3 2, core 4, spine 8, leaf 16, accelerator 32, host 64",
+		},
+		"Topograph, NVLink domains of several leaves": {
+			nodes: fleet("fabric.topograph.run/tier-1", "network.topology.nvidia.com/accelerator", "fabric.topograph.run/tier-0", "x"),
+			want:  "spine 2, accelerator 4, leaf 8, host 16",
+			notes: []string{"label network.topology.nvidia.com/accelerator is placed above fabric.topograph.run/tier-0, because each value of the latter lies in one of the former"},
+		},
+		"families whose place is not known": {
+			nodes: with(fleet(zoneKey, "net.example.com/layer-1", "net.example.com/layer-2", "x"), func(_ int, n *Node) {
+				n.Labels["example.com/switch.id"], n.Labels["example.com/network"] = n.Labels["net.example.com/layer-2"], "flat"
+				n.Labels["example.com/fabric-port"] = n.Name
+			}),
+			want: "zone 2, host 16",
+			notes: []string{
+				"label example.com/switch.id is left out: its place in the network is not known",
+				"labels net.example.com/layer-N (2 labels; values: 4, 8) are left out: their place in the network is not known",
+			},
+		},
 		"one zone, one rack": {
 			nodes: with(fleet("x"), func(_ int, n *Node) {
 				n.Labels[zoneKey], n.Labels["failure-domain.beta.kubernetes.io/zone"], n.Labels[cliqueKey] = "z", "z", "uuid.1"

@@ -20,20 +20,32 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	graphcontroller "github.com/trellis-k8s/trellis/internal/controller/dynamographdeployment"
 	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
+	"github.com/trellis-k8s/trellis/internal/strip"
 )
 
-// cacheOptions keeps the memory of a large cluster small: nothing keeps managed fields, and of the pods of others only what takes capacity
-// on a node is kept. When only some namespaces are managed, whatever has a namespace is read there and nowhere else, but for pods,
-// claims of devices and the capacity of storage.
+// cacheOptions keeps the memory of a large cluster small, whatever tenants write: the annotations of all objects are bounded, managed
+// fields, except those of scaling groups that another client has changed, and contents that are not read are left out, and of the pods of
+// others only what takes capacity on a node is kept. When only some namespaces are managed, whatever has a namespace is read there and
+// nowhere else, but for pods, claims of devices and the capacity of storage.
 func cacheOptions(namespaces []string) cache.Options {
 	o := cache.Options{
-		DefaultTransform: cache.TransformStripManagedFields(),
+		DefaultTransform: strip.Object,
 		ByObject: map[client.Object]cache.ByObject{
-			&corev1.Node{}:             {Transform: scheduler.StripNode},
-			&corev1.PersistentVolume{}: {Transform: scheduler.StripVolume}, &corev1.PersistentVolumeClaim{}: {Transform: scheduler.StripVolume},
+			&corev1.Node{}:                         {Transform: scheduler.StripNode},
+			&corev1.Namespace{}:                    {Transform: scheduler.StripNamespace},
+			&corev1.Service{}:                      {Transform: stripChild},
+			&resourcev1.ResourceClaimTemplate{}:    {Transform: scheduler.StripClaim},
+			&nvidiav1beta1.DynamoGraphDeployment{}: {Transform: stripDeployment},
+			&trellisv1alpha1.ScalingGroup{}:        {Transform: stripGroup},
+			&nvidiav1alpha1.DynamoWorkerMetadata{}: {Transform: strip.Owned},
+			&corev1.PersistentVolume{}:             {Transform: scheduler.StripVolume},
+			&corev1.PersistentVolumeClaim{}:        {Transform: scheduler.StripVolume},
 			&apiextensionsv1.CustomResourceDefinition{}: {
 				Field: fields.OneTermEqualSelector("metadata.name", graphcontroller.PoolDefinition),
 			},
@@ -41,8 +53,9 @@ func cacheOptions(namespaces []string) cache.Options {
 	}
 	ours := labels.SelectorFromSet(labels.Set{render.LabelManagedBy: render.ManagedBy})
 	for _, object := range extras() {
-		o.ByObject[object] = cache.ByObject{Label: ours}
+		o.ByObject[object] = cache.ByObject{Label: ours, Transform: stripChild}
 	}
+	o.ByObject[&appsv1.ControllerRevision{}] = cache.ByObject{Label: ours} // read whole, and written by the operator alone
 	if len(namespaces) == 0 {
 		o.ByObject[&corev1.Pod{}] = cache.ByObject{Transform: scheduler.StripPod}
 		o.ByObject[&resourcev1.ResourceClaim{}] = cache.ByObject{Transform: scheduler.StripClaim}
@@ -64,7 +77,6 @@ func cacheOptions(namespaces []string) cache.Options {
 func extras() []client.Object {
 	return []client.Object{
 		&corev1.ServiceAccount{}, &corev1.ConfigMap{}, &rbacv1.Role{}, &rbacv1.RoleBinding{}, &networkingv1.Ingress{},
-		&appsv1.ControllerRevision{},
 	}
 }
 
@@ -88,18 +100,31 @@ func newCache(config *rest.Config, o cache.Options) (cache.Cache, error) {
 	return cache.New(config, o)
 }
 
-// optionalKinds knows ResourceClaims in the version that Trellis reads, which Kubernetes serves from 1.34 on. A cache that has options for
-// a kind cannot be made otherwise. Nothing asks it for them before they are served.
+// optionalKinds knows namespaced kinds that the cluster may not serve, in the version that Trellis reads: Kubernetes serves ResourceClaims
+// from 1.34 on, and whether Trellis' own definitions are installed is checked later. A cache that has options for a kind cannot be made
+// otherwise. Nothing asks it for them before they are served.
 type optionalKinds struct{ meta.RESTMapper }
+
+// optional are the kinds of optionalKinds by their resources.
+var optional = map[schema.GroupVersionKind]string{
+	resourcev1.SchemeGroupVersion.WithKind("ResourceClaim"):         "resourceclaims",
+	resourcev1.SchemeGroupVersion.WithKind("ResourceClaimTemplate"): "resourceclaimtemplates",
+	nvidiav1beta1.GroupVersion.WithKind("DynamoGraphDeployment"):    "dynamographdeployments",
+	nvidiav1alpha1.GroupVersion.WithKind("DynamoWorkerMetadata"):    "dynamoworkermetadatas",
+}
 
 // RESTMapping implements [meta.RESTMapper].
 func (m optionalKinds) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
-	claims := resourcev1.SchemeGroupVersion.WithKind("ResourceClaim")
 	mapping, err := m.RESTMapper.RESTMapping(kind, versions...)
-	if meta.IsNoMatchError(err) && kind == claims.GroupKind() {
-		return &meta.RESTMapping{
-			Resource: resourcev1.SchemeGroupVersion.WithResource("resourceclaims"), GroupVersionKind: claims, Scope: meta.RESTScopeNamespace,
-		}, nil
+	if !meta.IsNoMatchError(err) {
+		return mapping, err
+	}
+	for of, resource := range optional {
+		if of.GroupKind() == kind {
+			return &meta.RESTMapping{
+				Resource: of.GroupVersion().WithResource(resource), GroupVersionKind: of, Scope: meta.RESTScopeNamespace,
+			}, nil
+		}
 	}
 	return mapping, err
 }

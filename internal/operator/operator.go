@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
@@ -34,6 +35,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/controller/scalingadapter"
 	"github.com/trellis-k8s/trellis/internal/controller/scalinggroup"
 	"github.com/trellis-k8s/trellis/internal/controller/storageversion"
+	"github.com/trellis-k8s/trellis/internal/leader"
 	"github.com/trellis-k8s/trellis/internal/preflight"
 	"github.com/trellis-k8s/trellis/internal/provider"
 	quotas "github.com/trellis-k8s/trellis/internal/quota"
@@ -69,7 +71,8 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 	restConfig = rest.CopyConfig(restConfig)
 	restConfig.QPS, restConfig.Burst = o.QPS, o.Burst
 	certificate := &webhook.Certificate{}
-	mgr, err := newManager(ctx, restConfig, o, certificate)
+	fence := leader.NewFence(leader.LeaseDuration, cmp.Or[clock.PassiveClock](o.clock, clock.RealClock{}))
+	mgr, err := newManager(ctx, restConfig, o, certificate, fence)
 	if err != nil {
 		return err
 	}
@@ -80,20 +83,21 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 	if err != nil {
 		return fmt.Errorf("connecting to the cluster: %w", err)
 	}
-	providers, topologies, err := newProviders(mgr, writer, o)
+	served, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
 		return fmt.Errorf("connecting to the cluster: %w", err)
 	}
+	providers, topologies := newProviders(mgr, writer, served, o)
 	creations, placed := newCreations(o)
 	asker := newAsker(mgr, writer, o, results, checks.Promises)
 	loop := scheduler.New(mgr.GetCache(), providers, record.Bounded(mgr.GetEventRecorder("trellis-scheduler")), results,
-		schedulerOptions(mgr, o, asker, checks.Promises, creations))
+		schedulerOptions(mgr, o, served, asker, checks.Promises, creations))
 	for _, add := range []func() error{
 		func() error { return errors.Join(mgr.Add(loop), mgr.Add(providers)) },
 		withOwnWrites(mgr, o, func(own client.Client) error {
 			return (&graphcontroller.Reconciler{
 				Client: writer, Deployments: own, Live: mgr.GetAPIReader(), Recorder: record.Bounded(mgr.GetEventRecorder("trellis")), Results: results,
-				Changed:   changed,
+				Changed: changed, MayRefresh: loop.MayRefresh,
 				Providers: providers, Provider: o.Provider, Platform: o.Platform, MaxPods: o.MaxPodsPerGraph, Retries: o.retries,
 				ChecksDenied: checks.Denied,
 			}).SetupWithManager(ctx, mgr)
@@ -122,12 +126,13 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 	if err != nil {
 		return fmt.Errorf("setting up: %w", err)
 	}
-	return front.runBefore(ctx, mgr)
+	return front.runBefore(ctx, leader.Manager{Manager: mgr, Fence: fence})
 }
 
 // newManager connects to the cluster, and checks that its definitions are those of Trellis.
-func newManager(ctx context.Context, restConfig *rest.Config, o Options, certificate *webhook.Certificate) (ctrl.Manager, error) {
-	mgr, err := ctrl.NewManager(restConfig, managerOptions(o, certificate))
+func newManager(ctx context.Context, restConfig *rest.Config, o Options, certificate *webhook.Certificate,
+	fence *leader.Fence) (ctrl.Manager, error) {
+	mgr, err := newFenced(restConfig, o, managerOptions(o, certificate), fence)
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the cluster: %w", err)
 	}
@@ -137,14 +142,34 @@ func newManager(ctx context.Context, restConfig *rest.Config, o Options, certifi
 	return mgr, addIndexes(ctx, mgr.GetFieldIndexer())
 }
 
-func schedulerOptions(mgr ctrl.Manager, o Options, asker *asker, promises *quotas.Promises,
-	creations *scheduler.Creations) scheduler.Options {
+// newFenced returns a manager whose writes pass the fence, if one of several replicas leads. Those of the lease do not.
+func newFenced(restConfig *rest.Config, o Options, options ctrl.Options, fence *leader.Fence) (ctrl.Manager, error) {
+	if !o.LeaderElect {
+		return ctrl.NewManager(restConfig, options)
+	}
+	lock, err := leader.NewLock(restConfig, types.NamespacedName{Namespace: o.Namespace, Name: leaderElectionID}, fence)
+	if err != nil {
+		return nil, err
+	}
+	options.LeaderElectionResourceLockInterface = lock
+	restConfig = rest.CopyConfig(restConfig)
+	restConfig.Wrap(fence.Wrap)
+	mgr, err := ctrl.NewManager(restConfig, options)
+	if err != nil {
+		return nil, err
+	}
+	lock.RecordTo(mgr.GetEventRecorderFor(lock.Identity())) //nolint:staticcheck // client-go's election has no recorder of the newer events
+	return mgr, nil
+}
+
+func schedulerOptions(mgr ctrl.Manager, o Options, server discovery.ServerVersionInterfaceWithContext, asker *asker,
+	promises *quotas.Promises, creations *scheduler.Creations) scheduler.Options {
 	return scheduler.Options{
 		RequeueAfter: o.RequeueAfter, HoldFor: o.HoldFor, ReserveDomainAfter: o.ReserveDomainAfter, ReserveDomainFor: o.ReserveDomainFor,
 		ReserveShare:    o.ReserveShare,
 		MetricResources: o.MetricResources, MetricGraphs: o.GraphMetrics, IgnoredResources: o.IgnoredResources, Mapper: mgr.GetRESTMapper(),
-		Namespace: o.Namespace,
-		Clear:     asker.clear(), Promises: promises, Creations: creations,
+		Server: server, Namespace: o.Namespace,
+		Clear: asker.clear(), Promises: promises, Creations: creations,
 	}
 }
 
@@ -232,8 +257,10 @@ func managerOptions(o Options, certificate *webhook.Certificate) ctrl.Options {
 		Metrics:                       metricsOptions(o, certificate),
 		LeaderElection:                o.LeaderElect,
 		LeaderElectionID:              leaderElectionID,
-		LeaderElectionNamespace:       o.Namespace,
 		LeaderElectionReleaseOnCancel: true,
+		LeaseDuration:                 ptr.To(leader.LeaseDuration),
+		RenewDeadline:                 ptr.To(leader.RenewDeadline),
+		RetryPeriod:                   ptr.To(leader.RetryPeriod),
 		Controller:                    ctrlconfig.Controller{SkipNameValidation: ptr.To(o.NewClient != nil)},
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/pflag"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/trellis-k8s/trellis/internal/controller/blocked"
@@ -86,6 +87,8 @@ type Options struct {
 	answerWithin time.Duration
 	// ownWritesWithin replaces the constant of that name, for tests; 0 in production.
 	ownWritesWithin time.Duration
+	// clock by which the lease expires, for tests; nil in production.
+	clock clock.PassiveClock
 	// retries of the controllers, for tests; zero in production.
 	retries blocked.Retries
 }

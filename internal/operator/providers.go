@@ -21,21 +21,19 @@ import (
 	kaiplacer "github.com/trellis-k8s/trellis/internal/provider/kai/placer"
 	lwsmaker "github.com/trellis-k8s/trellis/internal/provider/lws/maker"
 	podgroup "github.com/trellis-k8s/trellis/internal/provider/podgroup/placer"
+	"github.com/trellis-k8s/trellis/internal/strip"
 )
 
 // newProviders returns every provider there is, and those that have a topology object of their own.
-func newProviders(mgr ctrl.Manager, writer client.Client, o Options) (*provider.Registry, []clustertopology.ProviderTopology, error) {
-	served, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
-	if err != nil {
-		return nil, nil, err
-	}
+func newProviders(mgr ctrl.Manager, writer client.Client, served discovery.DiscoveryInterface,
+	o Options) (*provider.Registry, []clustertopology.ProviderTopology) {
 	var providers *provider.Registry
 	ready := func(ctx context.Context, name string) bool { return providers.State(ctx, name).Ready }
 	all, topologies := allProviders(writer, mgr.GetAPIReader(), served, o.Namespace, ready)
 	cluster := addon.Cluster{Served: served, Live: mgr.GetAPIReader(), Namespaces: o.WatchNamespaces}
 	all.Others = []provider.Provider{quota.Kueue(cluster), capacitycontroller.Autoscaler(cluster)}
 	providers = provider.New(provider.Options{Open: ownCache(mgr, o), LookEvery: o.LookEvery}, all)
-	return providers, topologies, nil
+	return providers, topologies
 }
 
 // allProviders constructs what package specs describes. A new provider is a line here and one there. ready reports whether a provider
@@ -62,7 +60,7 @@ func ownCache(mgr ctrl.Manager, o Options) provider.Opener {
 	return func(watches []provider.Watch) (cache.Cache, error) {
 		options := cache.Options{
 			HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
-			DefaultTransform: cache.TransformStripManagedFields(), ByObject: map[client.Object]cache.ByObject{},
+			DefaultTransform: strip.Object, ByObject: map[client.Object]cache.ByObject{},
 		}
 		for _, w := range watches {
 			if w.Label != nil {

@@ -71,7 +71,7 @@ func Plan(o Observation) Steps {
 	kept, awaited := o.kept(a), o.awaited(a)
 	for _, w := range o.Workloads {
 		if w.DeletionTimestamp == nil {
-			used := (len(members[w.Name]) > 0 || kept[w.Name]) && !o.outdated(w, a.base)
+			used := (len(members[w.Name]) > 0 || kept[w.Name]) && !o.outdated(w, a)
 			s.change(w, used, follows(w.Name, awaited), o.Now)
 		}
 	}
@@ -84,8 +84,13 @@ func Plan(o Observation) Steps {
 
 // outdated reports whether a Workload is a base for which Kueue has no quota, and which asks for something else than its pods need now: for
 // example because requests were lowered since. Kueue does not allow its podsets to be changed. While pods are being recreated, what they
-// need is not known. One that another client has deactivated stays as it is: a new one would be active.
-func (o *Observation) outdated(w *Workload, base Base) bool {
+// need is not known. One that another client has deactivated stays as it is: a new one would be active. One that Kueue has deactivated is
+// outdated when the templates of its pods change, whether it is a base or not.
+func (o *Observation) outdated(w *Workload, a asks) bool {
+	if o.abandoned(w, a) {
+		return true
+	}
+	base := a.base
 	if w.Name != base.Name || len(base.PodSets) == 0 || w.deactivated() || w.holdsQuota() || w.undecided() || o.suits(base) {
 		return false
 	}
@@ -113,6 +118,7 @@ func (s *Steps) create(o Observation, a asks, awaited map[string]bool, members m
 				continue
 			}
 			w := o.workload(name, sets, members[name])
+			w.Annotations[annotationMadeFrom] = madeFrom(o.groupsIn(name, a))
 			if follow {
 				if until := s.undecided(o, a, awaited, members[name]); until.After(o.Now) {
 					s.LookAt(until)

@@ -76,7 +76,13 @@ const (
 	workloadReserved = "QuotaReserved"
 	workloadEvicted  = "Evicted"
 	workloadFinished = "Finished"
+
+	workloadDeactivationTarget = "DeactivationTarget"
 )
 
-// reasonDeactivated is how the reasons begin for which Kueue evicts a Workload that is not active.
-const reasonDeactivated = "Deactivated"
+// reasonDeactivated is how the reasons begin for which Kueue evicts a Workload that is not active. After reasonDeactivatedBy they have the
+// cause for which Kueue itself has deactivated it: RequeuingLimitExceeded, AdmissionCheck, MaximumExecutionTimeExceeded.
+const (
+	reasonDeactivated   = "Deactivated"
+	reasonDeactivatedBy = reasonDeactivated + "DueTo"
+)

@@ -31,10 +31,15 @@ func hashed(name string, about corev1.PodTemplateSpec) string {
 }
 
 func withHash(name, identity string) string {
-	sum := sha256.Sum256([]byte(identity))
-	hash := hex.EncodeToString(sum[:4])
+	hash := shortHash(identity)
 	keep := min(len(name), maxName-len(hash)-1)
 	return strings.TrimRight(name[:keep], "-.") + "-" + hash
+}
+
+// shortHash is the 8 hex digits that tell identities apart.
+func shortHash(identity string) string {
+	sum := sha256.Sum256([]byte(identity))
+	return hex.EncodeToString(sum[:4])
 }
 
 // baseName is the name of the Workload of the first replicas; "" where there is no group.

@@ -94,7 +94,7 @@ func (w *Workload) why() string {
 		return pause.String()
 	}
 	if !w.active() {
-		return "it is deactivated; set its spec.active to true to request quota"
+		return w.whyInactive()
 	}
 	for _, kind := range []string{workloadFinished, workloadEvicted, workloadReserved, workloadAdmitted} {
 		c := meta.FindStatusCondition(w.Status.Conditions, kind)
@@ -110,7 +110,7 @@ func (w *Workload) why() string {
 
 func (w *Workload) active() bool { return ptr.Deref(w.Spec.Active, true) }
 
-// deactivated reports whether another client has a Workload ask for no quota.
+// deactivated reports whether another client, Kueue included, has a Workload ask for no quota.
 func (w *Workload) deactivated() bool {
 	_, paused := w.paused()
 	return !w.active() && !w.Follows() && !paused

@@ -265,6 +265,7 @@ func TestGroupsWrittenWithoutGenerations(t *testing.T) {
 func TestHowWorkersRollIsNotAboutTheirPods(t *testing.T) {
 	annotations := map[string]string{
 		"trellis.dev/rolling-update-max-surge": "1", "trellis.dev/rolling-update-max-unavailable": "1", AnnotationGenerations: "false",
+		"trellis.dev/rollout-ask-frontends": "true",
 	}
 	groups := stored(t, disaggregated(), nil)
 	for place, write := range map[string]func(*nvidiav1beta1.DynamoGraphDeployment){

@@ -132,7 +132,7 @@ func (n *ignoredFields) preferences(dgd *nvidiav1beta1.DynamoGraphDeployment, c 
 func (n *ignoredFields) annotations(path *field.Path, annotations map[string]string) {
 	own := path == ownAnnotations
 	has := func(key string) bool { _, set := annotations[key]; return set }
-	for _, key := range annotationsNotActedOn {
+	for _, key := range slices.Concat(annotationsNotActedOn, rollout.FormerAnnotations) {
 		n.add(has(key) && (!own || !n.actsOn(key)), path.Key(key))
 	}
 	for _, key := range append([]string{AnnotationDistinctHosts}, rollout.Annotations...) { // who makes the pods places and replaces them

@@ -22,7 +22,7 @@ func TestNotActedOn(t *testing.T) {
 	dgd := &nvidiav1alpha1.DynamoGraphDeployment{}
 	const text = `
 metadata:
-  annotations: {nvidia.com/kai-scheduler-queue: q, nvidia.com/enable-metrics: "false"}
+  annotations: {nvidia.com/kai-scheduler-queue: q, nvidia.com/enable-metrics: "false", trellis.dev/rollout-ask-frontends: "true"}
 spec:
   annotations: {nvidia.com/volcano-queue: q}
   pvcs: [{name: a}, {name: b, create: true}]
@@ -56,7 +56,7 @@ spec:
 		t.Fatal(err)
 	}
 	want := []string{
-		"metadata.annotations[nvidia.com/kai-scheduler-queue]",
+		"metadata.annotations[nvidia.com/kai-scheduler-queue]", "metadata.annotations[trellis.dev/rollout-ask-frontends]",
 		"spec.annotations[nvidia.com/volcano-queue]",
 		"spec.providerOverride", "spec.experimental",
 		"spec.services[front].ingress.useVirtualService",

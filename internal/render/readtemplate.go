@@ -24,21 +24,6 @@ func RuntimeNamespace(sg *trellisv1alpha1.ScalingGroup) string {
 	return namespace + "-" + suffix
 }
 
-// FrontendPort is where the pods of a frontend serve its API; false for groups of other components.
-func FrontendPort(sg *trellisv1alpha1.ScalingGroup) (port int32, serves bool) {
-	if len(sg.Spec.Roles) == 0 || sg.Spec.Roles[0].Template.Labels[LabelComponentType] != typeFrontend {
-		return 0, false
-	}
-	for _, c := range sg.Spec.Roles[0].Template.Spec.Containers {
-		for _, p := range c.Ports {
-			if p.Name == portHTTP {
-				return p.ContainerPort, true
-			}
-		}
-	}
-	return httpPort, true
-}
-
 // mainEnv is the value of a variable of the main container.
 func mainEnv(pod *corev1.PodSpec, name string) string {
 	at := slices.IndexFunc(pod.Containers, func(c corev1.Container) bool { return c.Name == mainContainerName })

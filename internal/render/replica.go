@@ -58,6 +58,9 @@ func Outdated(sg *trellisv1alpha1.ScalingGroup, object metav1.Object) bool {
 	if object.GetLabels()[LabelRevision] != LabelValue(sg.Spec.Revision) {
 		return true
 	}
+	if pod, is := object.(*corev1.Pod); is && preparedForOther(pod, sg) {
+		return true
+	}
 	return sg.Spec.Restart != nil && object.GetAnnotations()[AnnotationRestart] != sg.Spec.Restart.ID
 }
 

@@ -107,13 +107,13 @@ func withoutRollout(annotations map[string]string) map[string]string {
 }
 
 // aboutRollout are the annotations that say how pods are replaced, wherever they are written.
-var aboutRollout = slices.Concat(rollout.Annotations, rollout.SharedAnnotations, []string{AnnotationGenerations})
+var aboutRollout = slices.Concat(rollout.Annotations, rollout.SharedAnnotations, rollout.FormerAnnotations, []string{AnnotationGenerations})
 
 // keepsRoles reports whether a group's stored roles stay as they are: nothing they are made from has changed, or it is not known whether
 // it has, because another version of the operator stored no hash or one of another form. Then what is there is adopted: an upgrade of the
-// operator replaces no pod.
+// operator replaces no pod. Roles that another client has changed do not stay.
 func keepsRoles(stored *trellisv1alpha1.ScalingGroup, input *trellisv1alpha1.TemplateInput) bool {
-	if stored == nil || len(stored.Spec.Roles) == 0 {
+	if stored == nil || len(stored.Spec.Roles) == 0 || EditOf(stored).Any("roles", "revision", "input") {
 		return false
 	}
 	return adopts(stored) || *stored.Spec.Input == *input

@@ -50,24 +50,40 @@ func whereaboutsOf(topology *trellisv1alpha1.ResolvedTopology) *whereabouts {
 	if !packs(topology) || len(topology.Levels) == 0 {
 		return nil
 	}
-	levels := map[string]string{}
 	files := &corev1.DownwardAPIVolumeSource{Items: make([]corev1.DownwardAPIVolumeFile, 0, len(topology.Levels))}
 	env := append(make([]corev1.EnvVar, 0, 1+len(topology.Levels)), corev1.EnvVar{Name: envTopologyPath, Value: topologyPath})
 	for _, level := range topology.Levels {
-		levels[level.Domain] = level.Key
 		field := "metadata.labels['" + topologyLabel(level.Domain) + "']"
 		reference := &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: field}
 		files.Items = append(files.Items, corev1.DownwardAPIVolumeFile{Path: level.Domain, FieldRef: reference})
 		env = append(env, fieldEnv(envTopologyLevel+envName(level.Domain), field))
 	}
+	return &whereabouts{levels: LevelKeys(topology), files: files, env: env}
+}
+
+// LevelKeys is the node label of each level of a constraint, as AnnotationLevels has them.
+func LevelKeys(topology *trellisv1alpha1.ResolvedTopology) string {
+	levels := map[string]string{}
+	if topology != nil {
+		for _, level := range topology.Levels {
+			levels[level.Domain] = level.Key
+		}
+	}
 	raw, err := json.Marshal(levels)
 	if err != nil {
 		panic("a map of texts does not marshal: " + err.Error()) // cannot happen
 	}
-	return &whereabouts{levels: string(raw), files: files, env: env}
+	return string(raw)
 }
 
-// locate prepares a packed pod for its topology labels. The levels of a scaling group never change, so this is no part of the revision.
+// preparedForOther reports whether a pod that was never released is prepared for other levels than its group has now.
+func preparedForOther(pod *corev1.Pod, sg *trellisv1alpha1.ScalingGroup) bool {
+	levels := pod.Annotations[AnnotationLevels]
+	return levels != "" && GateClosed(pod) && packs(sg.Spec.Topology) && levels != LevelKeys(sg.Spec.Topology)
+}
+
+// locate prepares a packed pod for its topology labels. The levels of a scaling group change only while no
+// pod is released, so this is no part of the revision.
 func locate(pod *corev1.Pod, w *whereabouts) {
 	if w == nil {
 		return

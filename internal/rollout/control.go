@@ -23,9 +23,11 @@ const (
 	AnnotationPartition = "trellis.dev/rollout-partition"
 	// AnnotationProgressDeadline is how long an update may take from one replica that becomes available to the next, before it is reported.
 	AnnotationProgressDeadline = "trellis.dev/rollout-progress-deadline"
-	// AnnotationAskFrontends is "true" where a new worker counts as available only when the frontends have discovered it.
-	AnnotationAskFrontends = "trellis.dev/rollout-ask-frontends"
 )
+
+// FormerAnnotations have no effect. They had one in earlier versions, and are not part of what the pods are made from, so that pods of
+// deployments that have them stay.
+var FormerAnnotations = []string{"trellis.dev/rollout-ask-frontends"}
 
 // MinProgressDeadline is the least that AnnotationProgressDeadline may say: pods need some seconds to start.
 const MinProgressDeadline = 10 * time.Second
@@ -39,8 +41,6 @@ type Control struct {
 	Partition *intstr.IntOrString
 	// ProgressDeadline; 0 for none.
 	ProgressDeadline time.Duration
-	// AskFrontends whether they have discovered a new worker.
-	AskFrontends bool
 }
 
 var generationName = regexp.MustCompile("^[0-9a-f]{8}$")
@@ -52,14 +52,12 @@ func ControlOf(dgd *nvidiav1beta1.DynamoGraphDeployment) (Control, []Problem) {
 	problem := func(key, message string) {
 		problems = append(problems, Problem{key, dgd.Annotations[key], message})
 	}
-	truth := func(key string) bool {
-		value := dgd.Annotations[key]
-		if value != "" && value != "true" && value != "false" {
-			problem(key, `must be "true" or "false"`)
-		}
-		return value == "true"
+	switch value := dgd.Annotations[AnnotationPaused]; value {
+	case "", "true", "false":
+		c.Paused = value == "true"
+	default:
+		problem(AnnotationPaused, `must be "true" or "false"`)
 	}
-	c.Paused = truth(AnnotationPaused)
 	if value, set := dgd.Annotations[AnnotationAborted]; set {
 		if c.Aborted = value; !generationName.MatchString(value) {
 			c.Aborted = ""
@@ -80,6 +78,5 @@ func ControlOf(dgd *nvidiav1beta1.DynamoGraphDeployment) (Control, []Problem) {
 			problem(AnnotationProgressDeadline, fmt.Sprintf(`must be a duration of at least %s, like "30m"`, MinProgressDeadline))
 		}
 	}
-	c.AskFrontends = truth(AnnotationAskFrontends)
 	return c, problems
 }

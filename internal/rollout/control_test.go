@@ -23,13 +23,13 @@ func TestControlOf(t *testing.T) {
 	}{
 		"nothing": {},
 		"all": {
-			map[string]string{AnnotationPaused: "true", AnnotationAborted: "0123abcd", AnnotationPartition: "25%", AnnotationProgressDeadline: "30m", AnnotationAskFrontends: "true"},
-			Control{Paused: true, Aborted: "0123abcd", Partition: ptr.To(intstr.FromString("25%")), ProgressDeadline: 30 * time.Minute, AskFrontends: true}, nil,
+			map[string]string{AnnotationPaused: "true", AnnotationAborted: "0123abcd", AnnotationPartition: "25%", AnnotationProgressDeadline: "30m"},
+			Control{Paused: true, Aborted: "0123abcd", Partition: ptr.To(intstr.FromString("25%")), ProgressDeadline: 30 * time.Minute}, nil,
 		},
 		"not paused": {map[string]string{AnnotationPaused: "false"}, Control{}, nil},
 		"wrong values count as none": {
-			map[string]string{AnnotationPaused: "yes", AnnotationAborted: "latest", AnnotationPartition: "-1", AnnotationProgressDeadline: "600", AnnotationAskFrontends: "health"},
-			Control{}, []string{AnnotationPaused, AnnotationAborted, AnnotationPartition, AnnotationProgressDeadline, AnnotationAskFrontends},
+			map[string]string{AnnotationPaused: "yes", AnnotationAborted: "latest", AnnotationPartition: "-1", AnnotationProgressDeadline: "600"},
+			Control{}, []string{AnnotationPaused, AnnotationAborted, AnnotationPartition, AnnotationProgressDeadline},
 		},
 		"a deadline that no pod can keep": {map[string]string{AnnotationProgressDeadline: "1s"}, Control{}, []string{AnnotationProgressDeadline}},
 	}

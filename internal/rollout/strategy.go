@@ -33,7 +33,6 @@ const (
 var SharedAnnotations = []string{
 	AnnotationSharedMaxSurge, AnnotationSharedMaxUnavailable, AnnotationPaused, AnnotationAborted, AnnotationPartition,
 	AnnotationProgressDeadline,
-	AnnotationAskFrontends,
 }
 
 // Values of AnnotationStrategy.

@@ -132,7 +132,7 @@ func versionOf(sg *trellisv1alpha1.ScalingGroup) string {
 	if sg.Spec.Restart != nil {
 		restart = sg.Spec.Restart.ID
 	}
-	return fmt.Sprintf("%s/%s/%d", sg.Spec.Revision, restart, render.PodsPerReplica(sg))
+	return fmt.Sprintf("%s/%s/%d/%s", sg.Spec.Revision, restart, render.PodsPerReplica(sg), render.LevelKeys(sg.Spec.Topology))
 }
 
 // ask answers for one replica. Called with the lock held.

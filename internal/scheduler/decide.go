@@ -24,6 +24,7 @@ import (
 func (l *ledger) decide(ctx context.Context, o gang.Observation) decision {
 	d := decision{graph: client.ObjectKeyFromObject(o.DGD)}
 	l.takeCreations(&o, &d)
+	l.awaitConstraint(&o, d.graph)
 	l.decideAbout(ctx, &o, &d)
 	l.settleCreations(&o, &d)
 	return d
@@ -68,6 +69,7 @@ func (l *ledger) request(o *gang.Observation, d *decision) (*gang.Request, backo
 	o.Releasing, o.Idle = l.pods.observed(o.Pods)
 	o.Failing = l.failures[d.graph].why()
 	o.Preempting, o.NotEnding, o.Avoid = l.preemptingOf(o.Pods), l.notEnding(o.Pods, d), l.avoided.of(d.graph, l.cluster)
+	o.Unschedulable = l.unschedulable(o, d)
 	o.Refused = l.refusals.of(d.graph, l.clock.Now())
 	r := gang.NewRequest(*o)
 	return r, l.failureOf(*o, r)

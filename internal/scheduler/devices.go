@@ -11,12 +11,14 @@ import (
 
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/trellis-k8s/trellis/internal/strip"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -167,14 +169,21 @@ func (d *devices) classesChanged(ctx context.Context) {
 }
 
 // StripClaim is a cache transform: of a claim it keeps what the claim asks for while it has no devices, then which ones it has and where
-// they can be used; of other objects it keeps which devices there are.
+// they can be used; of a template, what its claims ask for; of other objects, which devices there are.
 func StripClaim(obj any) (any, error) {
-	if o, is := obj.(client.Object); is {
-		o.SetManagedFields(nil)
+	if t, is := obj.(*resourcev1.ResourceClaimTemplate); is {
+		t.ManagedFields, t.Annotations, t.Labels, t.Finalizers, t.OwnerReferences = nil, nil, nil, nil, nil
+		t.Spec.ObjectMeta, t.Spec.Spec.Devices.Config = metav1.ObjectMeta{}, nil
+		return t, nil
 	}
 	c, is := obj.(*resourcev1.ResourceClaim)
 	if !is {
-		return obj, nil
+		return strip.Object(obj)
+	}
+	c.ManagedFields = nil
+	controller := metav1.GetControllerOf(c)
+	if c.OwnerReferences = nil; controller != nil {
+		c.OwnerReferences = []metav1.OwnerReference{*controller}
 	}
 	c.Annotations, c.Labels, c.Finalizers, c.Status.ReservedFor, c.Status.Devices, c.Spec.Devices.Config = nil, nil, nil, nil, nil, nil
 	a := c.Status.Allocation

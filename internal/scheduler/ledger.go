@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
@@ -62,6 +63,8 @@ type ledger struct {
 	failures failures
 	// deciding are the graphs of which pods are being released that decide domains.
 	deciding map[types.NamespacedName]*deciding
+	// refreshing are the graphs whose groups are given the levels of their ClusterTopology as it is now.
+	refreshing map[types.NamespacedName]*trellisv1alpha1.ResolvedTopology
 	// waits are the gangs that wait, for the metrics.
 	waits waits
 }
@@ -74,6 +77,7 @@ func newLedger(o Options, wakeLoop func(), followed func(*corev1.Pod) (types.Nam
 		own: map[types.NamespacedName]*corev1.Pod{}, past: map[string]bool{}, avoided: avoided{},
 		backoffs: backoffs{}, failures: failures{}, waits: waits{}, refusals: refusals{}, refusalsEnded: map[types.NamespacedName]bool{},
 		baseEvictions: map[types.NamespacedName]baseEviction{}, deciding: map[types.NamespacedName]*deciding{},
+		refreshing: map[types.NamespacedName]*trellisv1alpha1.ResolvedTopology{},
 	}
 	l.reserver = newDomainReserver(o, l.cluster)
 	l.cluster.OnFreed = wakeLoop

@@ -18,6 +18,7 @@ func (l *ledger) graphGone(name types.NamespacedName) wake {
 	delete(l.failures, name)
 	delete(l.avoided, name)
 	delete(l.refusals, name)
+	delete(l.refreshing, name)
 	delete(l.baseEvictions, name)
 	l.forgetEnded(name, true)
 	l.holds.drop(l.cluster, name)

@@ -5,6 +5,7 @@ package scheduler
 
 import (
 	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -28,7 +29,8 @@ func (l *ledger) nodeChanged(old, node *corev1.Node) []*corev1.Pod {
 func SameCapacity(a, b *corev1.Node) bool {
 	return a.Spec.Unschedulable == b.Spec.Unschedulable && topology.Ready(a) == topology.Ready(b) &&
 		maps.Equal(a.Labels, b.Labels) && equality.Semantic.DeepEqual(a.Spec.Taints, b.Spec.Taints) &&
-		equality.Semantic.DeepEqual(a.Status.Allocatable, b.Status.Allocatable)
+		equality.Semantic.DeepEqual(a.Status.Allocatable, b.Status.Allocatable) &&
+		slices.Equal(a.Status.DeclaredFeatures, b.Status.DeclaredFeatures)
 }
 
 // nodeGone forgets a node, and returns the released pods that are planned there.

@@ -28,6 +28,8 @@ import (
 const (
 	// IndexPodsByGraph finds the pods of a graph by the value of their graph label.
 	IndexPodsByGraph = "trellis.graph"
+	// IndexPodsByNode finds the pods of graphs by the node that they are bound to.
+	IndexPodsByNode = "trellis.node"
 	// IndexGroupsByGraph finds the scaling groups that a graph's UID owns.
 	IndexGroupsByGraph = "trellis.owner"
 )
@@ -41,6 +43,14 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 		return nil
 	}); err != nil {
 		return fmt.Errorf("indexing pods: %w", err)
+	}
+	if err := indexer.IndexField(ctx, &corev1.Pod{}, IndexPodsByNode, func(o client.Object) []string {
+		if pod := o.(*corev1.Pod); pod.Spec.NodeName != "" && pod.Labels[render.LabelGraph] != "" {
+			return []string{pod.Spec.NodeName}
+		}
+		return nil
+	}); err != nil {
+		return fmt.Errorf("indexing pods by node: %w", err)
 	}
 	if err := indexer.IndexField(ctx, &trellisv1alpha1.ScalingGroup{}, IndexGroupsByGraph, func(o client.Object) []string {
 		if owner := metav1.GetControllerOf(o); owner != nil {
@@ -134,6 +144,27 @@ func (c *objects) groupOf(pod *corev1.Pod) *trellisv1alpha1.ScalingGroup {
 		return nil
 	}
 	return sg
+}
+
+// groupsOn are the scaling groups that have pods bound to a node, each once.
+func (c *objects) groupsOn(ctx context.Context, node string) ([]*trellisv1alpha1.ScalingGroup, error) {
+	pods := &corev1.PodList{}
+	if err := c.reader.List(ctx, pods, client.MatchingFields{IndexPodsByNode: node}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing the pods of a node: %w", err)
+	}
+	var groups []*trellisv1alpha1.ScalingGroup
+	seen := map[types.UID]bool{}
+	for i := range pods.Items {
+		_, uid, ok := render.GroupOf(&pods.Items[i])
+		if !ok || seen[uid] {
+			continue
+		}
+		seen[uid] = true
+		if sg := c.groupOf(&pods.Items[i]); sg != nil {
+			groups = append(groups, sg)
+		}
+	}
+	return groups, nil
 }
 
 // followed returns the graph of a pod that is gone when the pod's replica will be recreated.

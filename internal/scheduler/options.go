@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
 	"k8s.io/utils/clock"
 
 	"github.com/trellis-k8s/trellis/internal/capacity"
@@ -44,6 +45,8 @@ type Options struct {
 	IgnoredResources []string
 	// Mapper knows what the API server serves; nil: nothing that it may not serve is looked for.
 	Mapper meta.RESTMapper
+	// Server is asked for its version; nil: filters are those of the kube-scheduler of the newest release that is known.
+	Server discovery.ServerVersionInterfaceWithContext
 	Clock  clock.Clock
 	// Namespace is the operator's own: placeholders there take nothing from anybody (package internal/capacity). "": there are none.
 	Namespace string

@@ -5,6 +5,7 @@ package scheduler
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -32,9 +33,10 @@ func (l *ledger) followWaits(o gang.Observation, result *gang.Result, again bool
 		was, known := before[key]
 		if !known {
 			was.since = l.clock.Now()
-			if again { // else it may have waited before this operator started
-				l.countRequeue(name, groups[w.Component], w.Ordinal)
-			}
+		}
+		// Before this operator started, the gang may have waited already.
+		if again && requeues(known, was.reason, w.Code) {
+			l.countRequeue(name, groups[w.Component], w.Ordinal)
 		}
 		if w.Code != gang.CodeCreating && w.Code != gang.CodeWaitingForAdmission && w.Code != was.reason {
 			replicasRefused.WithLabelValues(w.Code).Inc()
@@ -42,6 +44,18 @@ func (l *ledger) followWaits(o gang.Observation, result *gang.Result, again bool
 		now[key] = was.next(w.Code, created[gang.Key{Component: render.LabelValue(w.Component), Ordinal: w.Ordinal}], l.clock.Now())
 	}
 	l.waits[name] = now
+}
+
+// unbound are the reasons of gangs that are released and not bound.
+var unbound = []string{gang.CodeUnschedulable, gang.CodeSchedulerRefuses, gang.CodeSchedulingBlocked, gang.CodePreempting}
+
+// requeues reports whether a gang that waits for a reason now, and waited for another one before if it is known, was requeued in between.
+// A gang whose pods the scheduler refuses is requeued only when it is evicted.
+func requeues(known bool, before, now string) bool {
+	if !known {
+		return now != gang.CodeUnschedulable
+	}
+	return before == gang.CodeUnschedulable && !slices.Contains(unbound, now)
 }
 
 // createdBy is when the first pod of each replica was created, by component label and ordinal.

@@ -10,8 +10,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/provider"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -126,4 +128,28 @@ func (l *ledger) recovered(observe func() (gang.Observation, error), reserve fun
 		reserve(o)
 	}
 	return err
+}
+
+// mayRefresh decides by what is read under the lock, like a plan: nothing is released in between.
+func (l *ledger) mayRefresh(name types.NamespacedName, to *trellisv1alpha1.ResolvedTopology, observe func() (gang.Observation, error),
+) (bool, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.refreshing, name)
+	if to == nil {
+		return false, nil
+	}
+	o, err := observe()
+	if err != nil || l.deciding[name] != nil || l.options.Creations.underWay(name) {
+		return false, err
+	}
+	releasing, _ := l.pods.observed(o.Pods)
+	if slices.ContainsFunc(o.Pods, func(pod *corev1.Pod) bool {
+		_, onItsWay := releasing[topology.PodID(pod)]
+		return onItsWay || !render.GateClosed(pod) && placedByTrellis(pod, o.Groups)
+	}) {
+		return false, nil
+	}
+	l.refreshing[name] = to
+	return true, nil
 }

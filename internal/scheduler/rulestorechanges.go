@@ -8,6 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/trellis-k8s/trellis/internal/kubescheduler"
 )
 
 // devicesServed takes in the resources that DeviceClasses serve.
@@ -77,4 +79,12 @@ func (l *ledger) bindersKnown(known func() bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.binders.known = known
+}
+
+// versionIs takes in the version of the API server.
+func (l *ledger) versionIs(version string) wake {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	ignored := !kubescheduler.Of(version).HasPlugin(kubescheduler.NodeDeclaredFeatures)
+	return wake{waiting: l.cluster.IgnoreDeclaredFeatures(ignored)}
 }

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/gang"
 )
 
@@ -80,4 +81,16 @@ func (s *Scheduler) decideNow(ctx context.Context, o *gang.Observation) (decisio
 	*o = now
 	s.report(o.DGD, d.events)
 	return d, nil
+}
+
+// MayRefresh reports whether the scaling groups of a graph may get other levels: no pod of it is released, or is being. If so, nothing of
+// it is released until all of its groups have these levels: pods that are placed by two versions of a topology would be in different
+// domains. A constraint that is nil ends a refresh that is not wanted any more.
+func (s *Scheduler) MayRefresh(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, to *trellisv1alpha1.ResolvedTopology) bool {
+	name := client.ObjectKeyFromObject(dgd)
+	may, err := s.ledger.mayRefresh(name, to, func() (gang.Observation, error) { return s.objects.observe(ctx, dgd) })
+	if err != nil {
+		s.notRead(ctx, name, err)
+	}
+	return may
 }

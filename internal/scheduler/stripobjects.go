@@ -4,6 +4,7 @@
 package scheduler
 
 import (
+	"crypto/sha256"
 	"reflect"
 	"slices"
 	"unique"
@@ -11,11 +12,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/lru"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/trellis-k8s/trellis/internal/render"
+	"github.com/trellis-k8s/trellis/internal/strip"
 	"github.com/trellis-k8s/trellis/internal/topology"
-	"github.com/trellis-k8s/trellis/internal/volumes"
 )
 
 // StripPod is a cache transform. Of our own pods it keeps what tells where they may run, what they take there, and how they are; of others
@@ -25,15 +25,24 @@ func StripPod(obj any) (any, error) {
 	if !ok {
 		return obj, nil
 	}
-	if pod.Labels[render.LabelScalingGroup] != "" {
+	pod.Labels = strip.Labels(pod.Labels)
+	if pod.Labels[render.LabelScalingGroup] != "" && len(pod.OwnerReferences)+len(pod.Finalizers) <= maxOwners {
 		return counted(pod, likeOthers(stripOurs(pod))), nil
 	}
+	delete(pod.Labels, render.LabelScalingGroup)
 	return counted(pod, likeOthers(stripOthers(pod))), nil
 }
 
+// maxOwners bounds the owners and finalizers of a pod of ours. A pod with more is another owner's: Trellis creates none with as many.
+const maxOwners = 64
+
 // lastSpecs and lastAffinities are parts of pods that were seen last: most pods of a role, or of a Deployment, have the same. An entry is
-// about 2 KiB. Affinities count apart, since pods of one role may have hosts of their own.
+// about 2 KiB, and none of more than maxShared is kept, since it outlives its pods. Affinities count apart, since pods of one role may have
+// hosts of their own.
 var lastSpecs, lastAffinities = lru.New(4096), lru.New(4096)
+
+// maxShared bounds a part that pods share, in bytes.
+const maxShared = 4 << 10
 
 // likeOthers has a pod share with others, in memory, what is the same in them. No one may change a pod of the cache.
 func likeOthers(pod *corev1.Pod) *corev1.Pod {
@@ -61,14 +70,15 @@ func likeOthers(pod *corev1.Pod) *corev1.Pod {
 
 // inMemoryOnce is part as it was seen before, if it was among the last.
 func inMemoryOnce[T interface{ Marshal() ([]byte, error) }](last *lru.Cache, part T) T {
-	key, err := part.Marshal()
-	if err != nil { // which is no reason not to know the pod
+	text, err := part.Marshal()
+	if err != nil || len(text) > maxShared { // which is no reason not to know the pod
 		return part
 	}
-	if known, ok := last.Get(string(key)); ok {
+	key := sha256.Sum256(text)
+	if known, ok := last.Get(key); ok {
 		return known.(T)
 	}
-	last.Add(string(key), part)
+	last.Add(key, part)
 	return part
 }
 
@@ -101,10 +111,11 @@ func stripOthers(pod *corev1.Pod) *corev1.Pod {
 func stripOurs(pod *corev1.Pod) *corev1.Pod {
 	out := &corev1.Pod{ObjectMeta: pod.ObjectMeta, Spec: pod.Spec, Status: pod.Status}
 	out.ManagedFields = nil
-	out.Labels, out.Annotations, out.Spec.NodeSelector = shared(pod.Labels), shared(pod.Annotations), shared(pod.Spec.NodeSelector)
+	out.Labels, out.Annotations = shared(pod.Labels), shared(strip.Annotations(pod.Annotations))
+	out.Spec.NodeSelector = shared(pod.Spec.NodeSelector)
 	out.Spec.Containers, out.Spec.InitContainers = stripContainers(pod.Spec.Containers), stripContainers(pod.Spec.InitContainers)
-	out.Spec.EphemeralContainers, out.Spec.ImagePullSecrets, out.Spec.HostAliases, out.Spec.SecurityContext, out.Spec.DNSConfig = nil, nil,
-		nil, nil, nil
+	out.Spec.EphemeralContainers = stripEphemeral(pod.Spec.EphemeralContainers)
+	out.Spec.ImagePullSecrets, out.Spec.HostAliases, out.Spec.SecurityContext, out.Spec.DNSConfig = nil, nil, nil, nil
 	out.Spec.Volumes = claimed(pod)
 	// decoded slices have room for twice as many
 	out.Status.Conditions = slices.Clone(pod.Status.Conditions)
@@ -144,6 +155,9 @@ func sharedLabels(labels map[string]string) map[string]string {
 		return nil
 	}
 	key := metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: labels})
+	if len(key) > maxShared {
+		return labels
+	}
 	if known, ok := lastLabels.Get(key); ok {
 		return known.(map[string]string)
 	}
@@ -191,7 +205,10 @@ func stripContainers(containers []corev1.Container) []corev1.Container {
 	out := make([]corev1.Container, 0, len(containers))
 	for i := range containers {
 		c := &containers[i]
-		stripped := corev1.Container{Name: c.Name, Resources: c.Resources, RestartPolicy: c.RestartPolicy}
+		stripped := corev1.Container{
+			Name: c.Name, Resources: c.Resources, RestartPolicy: c.RestartPolicy,
+			RestartPolicyRules: restartRules(c), VolumeMounts: mountOptions(c.VolumeMounts),
+		}
 		for _, port := range c.Ports {
 			if port.HostPort != 0 {
 				stripped.Ports = append(stripped.Ports, port)
@@ -202,43 +219,31 @@ func stripContainers(containers []corev1.Container) []corev1.Container {
 	return out
 }
 
-// StripNode is a cache transform: images alone are most of a node object's size.
-func StripNode(obj any) (any, error) {
-	node, ok := obj.(*corev1.Node)
-	if !ok {
-		return obj, nil
+// restartRules is a rule that restarts all containers of a pod, if a container has one: such pods go to nodes that declare the feature.
+func restartRules(c *corev1.Container) []corev1.ContainerRestartRule {
+	const all = corev1.ContainerRestartRuleActionRestartAllContainers
+	if slices.ContainsFunc(c.RestartPolicyRules, func(r corev1.ContainerRestartRule) bool { return r.Action == all }) {
+		return []corev1.ContainerRestartRule{{Action: all}}
 	}
-	node.ManagedFields = nil
-	node.Annotations = nil
-	node.Labels = shared(node.Labels)
-	node.Status.Images, node.Status.VolumesInUse, node.Status.VolumesAttached = nil, nil, nil
-	node.Status.NodeInfo, node.Status.Addresses = corev1.NodeSystemInfo{}, nil
-	return node, nil
+	return nil
 }
 
-// StripVolume is a cache transform: of volumes and their claims, and of what provides them, it keeps what tells where they can be used.
-func StripVolume(obj any) (any, error) {
-	switch o := obj.(type) {
-	case *corev1.PersistentVolumeClaim:
-		o.ManagedFields, o.Finalizers, o.Annotations = nil, nil, volumeAnnotations(o.Annotations)
-	case *corev1.PersistentVolume:
-		o.ManagedFields, o.Finalizers, o.Annotations = nil, nil, volumeAnnotations(o.Annotations)
-		if csi := o.Spec.CSI; csi != nil {
-			o.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: csi.Driver, VolumeHandle: csi.VolumeHandle}
+// mountOptions is one option of a mount, if there is any: such pods go to nodes that declare the feature.
+func mountOptions(mounts []corev1.VolumeMount) []corev1.VolumeMount {
+	for i := range mounts {
+		if options := mounts[i].BindMountOptions; len(options) > 0 {
+			return []corev1.VolumeMount{{BindMountOptions: options[:1:1]}}
 		}
-	case client.Object:
-		o.SetManagedFields(nil)
 	}
-	return obj, nil
+	return nil
 }
 
-// volumeAnnotations are those that say how a claim and its volume are bound.
-func volumeAnnotations(all map[string]string) map[string]string {
-	out := map[string]string{}
-	for _, key := range []string{volumes.AnnBindCompleted, volumes.AnnSelectedNode, corev1.BetaStorageClassAnnotation} {
-		if value, has := all[key]; has {
-			out[key] = value
+// stripEphemeral keeps one mount option of ephemeral containers.
+func stripEphemeral(containers []corev1.EphemeralContainer) []corev1.EphemeralContainer {
+	for i := range containers {
+		if mounts := mountOptions(containers[i].VolumeMounts); mounts != nil {
+			return []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{VolumeMounts: mounts}}}
 		}
 	}
-	return out
+	return nil
 }

@@ -14,10 +14,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/component-helpers/nodedeclaredfeatures"
 	"sigs.k8s.io/randfill"
 
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/render"
+	"github.com/trellis-k8s/trellis/internal/strip"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -27,7 +30,7 @@ func TestStrippedPodsCountTheSame(t *testing.T) {
 	for seed := range int64(300) {
 		pod := randomPod(seed)
 		whole := pod.DeepCopy()
-		stripped := strip(t, pod)
+		stripped := strippedPod(t, pod)
 		if a, b := topology.ShapeOf(whole), topology.ShapeOf(stripped); a.Key() != b.Key() {
 			t.Fatalf("seed %d: the shape is another one: (-whole +stripped):\n%s", seed, cmp.Diff(a.Key(), b.Key()))
 		}
@@ -35,10 +38,11 @@ func TestStrippedPodsCountTheSame(t *testing.T) {
 		for what, said := range map[string]func(*corev1.Pod) any{
 			"metadata": func(p *corev1.Pod) any {
 				m := p.ObjectMeta.DeepCopy()
-				m.ManagedFields = nil
+				m.ManagedFields, m.Annotations = nil, strip.Annotations(m.Annotations)
 				return *m
 			},
 			"gate":        func(p *corev1.Pod) any { return render.GateClosed(p) },
+			"gang":        func(p *corev1.Pod) any { return p.Annotations[render.AnnotationGang] },
 			"leaving":     func(p *corev1.Pod) any { return gang.Leaving(p) },
 			"host":        func(p *corev1.Pod) any { return gang.PinnedHost(p) },
 			"priority":    func(p *corev1.Pod) any { return topology.PriorityOf(p) },
@@ -53,13 +57,37 @@ func TestStrippedPodsCountTheSame(t *testing.T) {
 			}
 		}
 		for _, c := range append(stripped.Spec.Containers, stripped.Spec.InitContainers...) {
-			if c.Env != nil || c.Command != nil || c.Args != nil || c.VolumeMounts != nil || c.LivenessProbe != nil {
+			if c.Env != nil || c.Command != nil || c.Args != nil || c.LivenessProbe != nil ||
+				slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name != "" || len(m.BindMountOptions) != 1 }) {
 				t.Fatalf("seed %d: container %s is kept whole", seed, c.Name)
 			}
 		}
 	}
 	if !differ {
 		t.Error("all pods are of one shape")
+	}
+}
+
+// Some pods use features of the kubelet, so that TestStrippedPodsCountTheSame compares them, too.
+func TestRandomPodsUseFeatures(t *testing.T) {
+	using := map[string]int{}
+	for seed := range int64(300) {
+		spec := randomPod(seed).Spec
+		used, err := nodedeclaredfeatures.DefaultFramework.InferForPodScheduling(&nodedeclaredfeatures.PodInfo{Spec: &spec},
+			version.MajorMinor(1, 37))
+		if err != nil {
+			t.Fatal(err)
+		}
+		names, err := nodedeclaredfeatures.DefaultFramework.Unmap(used)
+		if err != nil {
+			t.Fatal(err)
+		}
+		using[strings.Join(names, " ")]++
+	}
+	for _, names := range []string{"", "RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport", "VolumeBindMountOptions"} {
+		if using[names] == 0 {
+			t.Errorf("no pod uses just %q: %v", names, using)
+		}
 	}
 }
 
@@ -71,7 +99,7 @@ func TestStrippedPodsOfOthersTakeTheSame(t *testing.T) {
 		delete(pod.Labels, render.LabelScalingGroup)
 		whole, unresized := pod.DeepCopy(), pod.DeepCopy()
 		unresized.Status = corev1.PodStatus{}
-		if stripped := strip(t, pod); !topology.SameRequests(whole, stripped) {
+		if stripped := strippedPod(t, pod); !topology.SameRequests(whole, stripped) {
 			t.Fatalf("seed %d: it takes %v, stripped %v", seed, topology.ShapeOf(whole).Requests(), topology.ShapeOf(stripped).Requests())
 		} else if diff := cmp.Diff(seenByOthers(whole), seenByOthers(stripped), cmpopts.EquateEmpty()); diff != "" {
 			t.Fatalf("seed %d: (-whole +stripped):\n%s", seed, diff)
@@ -95,7 +123,7 @@ func seenByOthers(pod *corev1.Pod) []any {
 	return []any{pod.Namespace, pod.Name, pod.Labels, repels, claims}
 }
 
-func strip(t *testing.T, pod *corev1.Pod) *corev1.Pod {
+func strippedPod(t *testing.T, pod *corev1.Pod) *corev1.Pod {
 	t.Helper()
 	out, err := StripPod(pod)
 	if err != nil {
@@ -121,12 +149,22 @@ func randomPod(seed int64) *corev1.Pod {
 			*q = *resource.NewQuantity(int64(c.Intn(100)), resource.DecimalSI)
 		},
 		func(at *metav1.Time, c randfill.Continue) { *at = metav1.Unix(int64(c.Intn(1<<30)), 0) },
+		func(a *corev1.ContainerRestartRuleAction, c randfill.Continue) {
+			*a = corev1.ContainerRestartRuleActionRestart
+			if c.Intn(8) == 0 {
+				*a = corev1.ContainerRestartRuleActionRestartAllContainers
+			}
+		},
 		func(f *metav1.FieldsV1, _ randfill.Continue) { f.SetRawString("{}") },
 	).Fill(pod)
 	if pod.Labels == nil {
 		pod.Labels = map[string]string{}
 	}
 	pod.Labels[render.LabelScalingGroup] = "g-worker"
+	if pod.Annotations == nil {
+		pod.Annotations = map[string]string{}
+	}
+	pod.Annotations[render.AnnotationGang] = fmt.Sprint("gang-", seed%7)
 	return pod
 }
 
@@ -140,7 +178,7 @@ func TestStrippedPodsShareTheirTemplate(t *testing.T) {
 		}}
 	}
 	for kind, labels := range map[string]map[string]string{"own": {render.LabelScalingGroup: "g-worker"}, "others": nil} {
-		a, b, c := strip(t, pod("a", "7", labels)), strip(t, pod("b", "7", labels)), strip(t, pod("c", "8", labels))
+		a, b, c := strippedPod(t, pod("a", "7", labels)), strippedPod(t, pod("b", "7", labels)), strippedPod(t, pod("c", "8", labels))
 		if &a.Spec.Containers[0] != &b.Spec.Containers[0] {
 			t.Errorf("%s: two pods of one template do not share it", kind)
 		}
@@ -149,7 +187,7 @@ func TestStrippedPodsShareTheirTemplate(t *testing.T) {
 			p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
 				NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name", Values: []string{host}}}}},
 			}}}
-			return strip(t, p)
+			return strippedPod(t, p)
 		}
 		d, e := onHost("h0"), onHost("h1")
 		if &d.Spec.Containers[0] != &a.Spec.Containers[0] || &e.Spec.Containers[0] != &a.Spec.Containers[0] {

@@ -21,6 +21,7 @@ import (
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -30,7 +31,7 @@ func (s *Scheduler) watch(ctx context.Context) error {
 		object  client.Object
 		handler toolscache.ResourceEventHandler
 	}{
-		{&corev1.Node{}, handle(s.nodeSet, s.nodeGone)},
+		{&corev1.Node{}, handle(func(old, now *corev1.Node) { s.nodeSet(ctx, old, now) }, s.nodeGone)},
 		{&corev1.Pod{}, handle(s.podSet, s.podGone)},
 		{&trellisv1alpha1.ScalingGroup{}, handle(each(s.queue.addGroup), s.queue.addGroup)},
 		{&nvidiav1beta1.DynamoGraphDeployment{}, handle(each(s.queue.addGraph), s.queue.addGraph)},
@@ -57,6 +58,9 @@ func (s *Scheduler) watch(ctx context.Context) error {
 	if err := s.watchBinders(ctx); err != nil {
 		return err
 	}
+	version := &serverVersion{server: s.options.Server, clock: s.options.Clock,
+		set: func(version string) { s.queue.wakeUp(s.ledger.versionIs(version)) }}
+	version.watch(ctx)
 	devices := &devices{
 		cache: s.cache, reader: s.objects.reader, mapper: s.options.Mapper, clock: s.options.Clock,
 		serve: func(resources []string) { s.queue.wakeUp(s.ledger.devicesServed(resources)) },
@@ -67,11 +71,28 @@ func (s *Scheduler) watch(ctx context.Context) error {
 	return devices.watch(ctx)
 }
 
-func (s *Scheduler) nodeSet(old, node *corev1.Node) { s.touchGraphsOf(s.ledger.nodeChanged(old, node)) }
-
 func (s *Scheduler) nodeGone(node *corev1.Node) { s.touchGraphsOf(s.ledger.nodeGone(node)) }
 
 func each[T client.Object](set func(T)) func(old, now T) { return func(_, now T) { set(now) } }
+
+// nodeSet takes in a node's new state. The graphs that are planned there are evaluated again, and those with pods on it when its labels
+// show another domain: their score may change, and pods may be outside their domain.
+func (s *Scheduler) nodeSet(ctx context.Context, old, node *corev1.Node) {
+	s.touchGraphsOf(s.ledger.nodeChanged(old, node))
+	if old == nil || maps.Equal(old.Labels, node.Labels) {
+		return
+	}
+	groups, err := s.objects.groupsOn(ctx, node.Name)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "looking for the graphs on a node whose labels have changed", "node", node.Name)
+		return
+	}
+	for _, sg := range groups {
+		if gang.MovesPods(sg, old.Labels, node.Labels) {
+			s.queue.addGroup(sg)
+		}
+	}
+}
 
 // podSet takes in a pod's new state. Its own event has its graph looked at.
 func (s *Scheduler) podSet(old, pod *corev1.Pod) {

@@ -18,6 +18,8 @@ type Cluster struct {
 	// ignored are resources that count nowhere, served those that count on the nodes that offer them only.
 	ignored Ignored
 	served  map[string]bool
+	// ignoresFeatures: see IgnoreDeclaredFeatures.
+	ignoresFeatures bool
 
 	nodes  []*node
 	byName map[string]*node

@@ -6,6 +6,7 @@ package topology
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
@@ -25,6 +26,7 @@ const (
 	KindTaint        Kind = "taint"
 	KindNodeSelector Kind = "node selector"
 	KindNodeAffinity Kind = "node affinity"
+	KindFeature      Kind = "feature"
 	KindHostPort     Kind = "host port"
 	KindOnePerHost   Kind = "one per host"
 	KindResource     Kind = "resource"
@@ -35,7 +37,7 @@ const (
 type Exclusion struct {
 	Kind Kind
 	// Detail is the taint ("key=value:NoSchedule"), for whom the node is reserved, the resource that is short ("pods": no pod slot left), the
-	// host port ("8080/TCP"), or what a rule says of the node ([Rule]).
+	// host port ("8080/TCP"), the features that are not declared ("A, B"), or what a rule says of the node ([Rule]).
 	Detail string
 	// Have and Need are the free and the requested amount of the resource.
 	Have, Need int64
@@ -50,6 +52,10 @@ func (e Exclusion) String() string {
 		return "reserved for " + e.Detail
 	case e.Kind == KindRule:
 		return e.Detail
+	case e.Kind == KindFeature && strings.Contains(e.Detail, ", "):
+		return "lacking features " + e.Detail
+	case e.Kind == KindFeature:
+		return "lacking feature " + e.Detail
 	case e.Kind == KindHostPort:
 		return "short of host port " + e.Detail
 	case e.Kind == KindOnePerHost:
@@ -180,7 +186,10 @@ func (c *Cluster) mismatch(n *node, s *Shape) (Exclusion, bool) {
 	if e, tainted := c.tainted(n, s); tainted {
 		return e, true
 	}
-	return c.labelsMismatch(n, s)
+	if e, mismatch := c.labelsMismatch(n, s); mismatch {
+		return e, true
+	}
+	return c.lacksFeatures(n, s)
 }
 
 // tainted finds a taint of the node that the pods do not tolerate.

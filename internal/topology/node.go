@@ -48,6 +48,8 @@ type nodeSpec struct {
 	soft []corev1.Taint
 	// offers are the resources that the node has, by name.
 	offers []Request
+	// features are those that the node declares.
+	features featureSet
 }
 
 // held is a load in the terms of one Cluster: resources by index.
@@ -86,7 +88,8 @@ func Ready(n *corev1.Node) bool {
 }
 
 func specOf(n *corev1.Node) nodeSpec {
-	spec := nodeSpec{present: true, cordoned: n.Spec.Unschedulable, notReady: !Ready(n), labels: n.Labels, offers: offersOf(n)}
+	spec := nodeSpec{present: true, cordoned: n.Spec.Unschedulable, notReady: !Ready(n), labels: n.Labels, offers: offersOf(n),
+		features: declaredBy(n)}
 	for _, t := range n.Spec.Taints {
 		switch taint := (corev1.Taint{Key: t.Key, Value: t.Value, Effect: t.Effect}); t.Effect {
 		case corev1.TaintEffectNoSchedule, corev1.TaintEffectNoExecute:
@@ -101,7 +104,7 @@ func specOf(n *corev1.Node) nodeSpec {
 func (s *nodeSpec) equal(o *nodeSpec) bool {
 	return s.present == o.present && s.cordoned == o.cordoned && s.notReady == o.notReady &&
 		maps.Equal(s.labels, o.labels) && equality.Semantic.DeepEqual(s.taints, o.taints) && equality.Semantic.DeepEqual(s.soft, o.soft) &&
-		slices.Equal(s.offers, o.offers)
+		slices.Equal(s.offers, o.offers) && s.features.Equal(o.features)
 }
 
 // available is what is left of a resource; negative when more is bound than the node has now.

@@ -132,6 +132,9 @@ func drawNode(t *rapid.T, i int) *corev1.Node {
 		if rapid.IntRange(0, 5).Draw(t, "taint") == 0 {
 			n.Spec.Taints = []corev1.Taint{{Key: "k", Value: "v", Effect: corev1.TaintEffectNoExecute}}
 		}
+		if rapid.Bool().Draw(t, "declares") {
+			n.Status.DeclaredFeatures = []string{restartAll}
+		}
 		if rapid.IntRange(0, 5).Draw(t, "down") == 0 {
 			n.Status.Conditions[0].Status = corev1.ConditionUnknown
 		}
@@ -144,7 +147,7 @@ func drawPod(t *rapid.T, i int, node string) *corev1.Pod {
 		a[rare] = "1"
 	}
 	return makePod("p"+strconv.Itoa(i), node, a, func(p *corev1.Pod) {
-		switch rapid.IntRange(0, 7).Draw(t, "special") {
+		switch rapid.IntRange(0, 8).Draw(t, "special") {
 		case 0:
 			p.Spec.Containers[0].Ports = []corev1.ContainerPort{{HostPort: 80}}
 		case 1:
@@ -153,6 +156,8 @@ func drawPod(t *rapid.T, i int, node string) *corev1.Pod {
 			p.Spec.Tolerations = []corev1.Toleration{{Key: "k", Operator: corev1.TolerationOpExists}}
 		case 3:
 			p.Spec.NodeSelector = map[string]string{"pool": "x"}
+		case 4:
+			restartsAll(p)
 		}
 	})
 }
@@ -175,6 +180,7 @@ func TestIncrementalEqualsFresh(t *testing.T) {
 		now := history{map[string]*corev1.Node{}, map[string]*corev1.Pod{}, map[string]held2{}}
 		var saved []history
 		var served []string
+		ignored := false
 		shapes := []*Shape{ShapeOf(drawPod(t, 0, "")), ShapeOf(drawPod(t, 0, "")), ShapeOf(drawPod(t, 0, ""))}
 		node := func() string { return "n" + strconv.Itoa(rapid.IntRange(0, 5).Draw(t, "node")) }
 		pod := func() int { return rapid.IntRange(0, 7).Draw(t, "pod") }
@@ -244,6 +250,10 @@ func TestIncrementalEqualsFresh(t *testing.T) {
 				}
 				c.Serve(served)
 			},
+			"upgrade": func(*rapid.T) {
+				ignored = !ignored
+				c.IgnoreDeclaredFeatures(ignored)
+			},
 			"ask": func(*rapid.T) { shot(c, trees, selectors, shapes) },
 			"": func(t *rapid.T) {
 				if len(saved) > 0 {
@@ -253,6 +263,7 @@ func TestIncrementalEqualsFresh(t *testing.T) {
 				for _, reverse := range []bool{false, true} {
 					fresh := now.fresh(reverse)
 					fresh.Serve(served)
+					fresh.IgnoreDeclaredFeatures(ignored)
 					if diff := cmp.Diff(shot(fresh, trees, selectors, shapes), got); diff != "" {
 						t.Fatalf("fresh tree (-) against incremental tree (+):\n%s", diff)
 					}

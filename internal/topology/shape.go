@@ -31,6 +31,8 @@ type Shape struct {
 	tolerations     []corev1.Toleration
 	// preferred are the pod's preferred node affinity terms; nil: none.
 	preferred *nodeaffinity.PreferredSchedulingTerms
+	// features are those of the kubelet that the pod uses.
+	features featureSet
 	// binds states that the pod has rules of its own that binders count.
 	binds bool
 	// apart: see Apart.
@@ -53,6 +55,7 @@ func ShapeOf(pod *corev1.Pod) *Shape {
 	s.hasAffinity = requiredNodeTerms(pod) != nil
 	s.affinityEntries = entriesOf(requiredNodeTerms(pod))
 	s.preferred = preferredTerms(pod)
+	s.features = featuresOf(pod)
 	s.binds = bindsOf(pod, len(s.load.exclusive))
 	s.key = shapeKey(pod, s)
 	return s

@@ -32,6 +32,7 @@ func shapeKey(pod *corev1.Pod, s *Shape) string {
 		b.WriteString("|t:")
 		writeJSON(&b, sortedTolerations(s.tolerations))
 	}
+	b.WriteString(featureText(s.features))
 	if s.binds { // such pods are interchangeable only with pods of the same rules
 		b.WriteString("|u:" + pod.Namespace)
 		writeJSON(&b, pod.Spec.Affinity)

@@ -36,11 +36,36 @@ func limitOf(node *storagev1.CSINode, driver string) (limit int, limited bool) {
 	return 0, false
 }
 
-// full reports whether one more pod would have a node attach more volumes than its driver does there.
+// requires reports whether pods with volumes of a driver go only to nodes on which the driver is installed
+// (CSIDriver.spec.preventPodSchedulingIfMissing, feature VolumeLimitScaling). The API server stores the field only where the feature is on.
+func (s *Store) requires(driver string) bool {
+	d := s.drivers[driver]
+	return d != nil && d.Spec.PreventPodSchedulingIfMissing != nil && *d.Spec.PreventPodSchedulingIfMissing
+}
+
+// missing describes a required driver of a pod's volumes that a node lacks. In a partial store, a node without a CSINode may have any.
+func (b *binding) missing(of *class, node *storagev1.CSINode) string {
+	if node == nil && b.store.Partial {
+		return ""
+	}
+	for _, c := range of.claims {
+		driver, _ := c.handle()
+		if b.store.requires(driver) && !installed(node, driver) {
+			return "CSI driver " + driver + " not installed"
+		}
+	}
+	return ""
+}
+
+func installed(node *storagev1.CSINode, driver string) bool {
+	return node != nil && slices.ContainsFunc(node.Spec.Drivers, func(d storagev1.CSINodeDriver) bool { return d.Name == driver })
+}
+
+// full describes what keeps one more pod off a node: a driver that is not installed there, or more volumes than a driver attaches there.
 func (b *binding) full(of *class, n topology.NodeID) string {
 	node := b.store.nodes[b.cluster.NodeName(n)]
-	if node == nil {
-		return ""
+	if why := b.missing(of, node); why != "" || node == nil {
+		return why
 	}
 	more := map[string]int{}
 	for i, c := range of.claims {

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package volumes counts what the kube-scheduler asks of the volumes of a pod: where a bound volume can be used, where a class that waits
-// for its first consumer can provide one, how many volumes a node attaches, and who may use a claim. It is a [topology.Binder]. The
-// semantics are those of the plugins VolumeBinding, VolumeZone, VolumeRestrictions and NodeVolumeLimits of Kubernetes 1.37, for volumes
-// that are used through claims.
+// for its first consumer can provide one, where a required driver is installed, how many volumes a node attaches, and who may use a claim.
+// It is a [topology.Binder]. The semantics are those of the plugins VolumeBinding, VolumeZone, VolumeRestrictions and NodeVolumeLimits of
+// Kubernetes 1.37, for volumes that are used through claims.
 //
 // # Idea
 //

@@ -16,7 +16,7 @@ type rule struct {
 	key      string
 	claims   []*claim
 	together bool
-	// full are the nodes on which a driver attaches no further volume.
+	// full are the nodes on which a driver is missing or attaches no further volume, and why.
 	full map[string]string
 	// used is why no other pod may use a claim.
 	used string
@@ -62,8 +62,9 @@ func joined(m map[string]string) string {
 
 // binds reports whether a claim may keep its pods off some node.
 func (b *binding) binds(c *claim) bool {
-	return c.unusable != "" || c.class != nil || b.matters(c) || c.volume != nil && (c.volume.Spec.NodeAffinity != nil ||
-		zoned(c.volume.PersistentVolume))
+	driver, _ := c.handle()
+	return c.unusable != "" || c.class != nil || b.matters(c) || b.store.requires(driver) ||
+		c.volume != nil && (c.volume.Spec.NodeAffinity != nil || zoned(c.volume.PersistentVolume))
 }
 
 // matters reports whether other pods of the plan matter to those with a claim: what they share is to be chosen, one of them may use it, or

@@ -14,7 +14,7 @@ import (
 
 // Store is the volumes of a cluster, as objects that are only looked at.
 type Store struct {
-	// Partial states that a claim may exist which is not in the store: it binds nothing.
+	// Partial states that a claim or a CSINode may exist which is not in the store: it binds nothing.
 	Partial bool
 
 	claims     map[types.NamespacedName]*corev1.PersistentVolumeClaim

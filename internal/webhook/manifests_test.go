@@ -74,8 +74,8 @@ func namesOfConditions(conditions []admissionregistrationv1.MatchCondition) []st
 	return names
 }
 
-// The manifests send to the operator exactly what it serves, and nothing that would bar a deletion or a status. One condition leaves out what has
-// nothing to default, and no validation.
+// The manifests send to the operator exactly what it serves, and nothing that would bar a deletion or a status. One condition leaves out updates of
+// objects that are being deleted, and another one what has nothing to default, and no validation.
 func TestManifests(t *testing.T) {
 	mutating, validating, service, secret, err := shipped()
 	if err != nil {
@@ -101,6 +101,7 @@ func TestManifests(t *testing.T) {
 				APIGroups: []string{group}, APIVersions: versions, Resources: resources, Scope: &scope,
 			}}},
 			Policy: &policy, Match: ptr.To(admissionregistrationv1.Equivalent), Effects: ptr.To(admissionregistrationv1.SideEffectClassNone), Timeout: ptr.To[int32](5),
+			Conditions: []string{"not-being-deleted"},
 		}
 	}
 	const create, update, remove = admissionregistrationv1.Create, admissionregistrationv1.Update, admissionregistrationv1.Delete
@@ -112,7 +113,7 @@ func TestManifests(t *testing.T) {
 		validateTopologyPath: want(validateTopologyPath, "grove.io", []string{"clustertopologies"}, admissionregistrationv1.ClusterScope, admissionregistrationv1.Ignore, create, update, remove),
 	}
 	defaulting := wanted[mutateDeploymentPath]
-	defaulting.Conditions = []string{"something-to-default"}
+	defaulting.Conditions = append(defaulting.Conditions, "something-to-default")
 	wanted[mutateDeploymentPath] = defaulting
 	if diff := cmp.Diff(wanted, got); diff != "" {
 		t.Errorf("entries (-want +got):\n%s", diff)

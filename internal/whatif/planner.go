@@ -56,6 +56,7 @@ func NewPlanner(w World) *Planner {
 	}
 	p.cluster.Ignore(topology.IgnoredResources(w.Ignored))
 	p.cluster.Serve(topology.ServedBy(w.Devices))
+	p.cluster.IgnoreDeclaredFeatures(w.ignoresFeatures())
 	for _, node := range inOrder(w.Nodes, func(a, b *corev1.Node) int { return strings.Compare(a.Name, b.Name) }) {
 		p.cluster.SetNode(node)
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/claims"
 	"github.com/trellis-k8s/trellis/internal/constraint"
 	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/kubescheduler"
 	"github.com/trellis-k8s/trellis/internal/nvlink"
 	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/topology"
@@ -60,6 +61,17 @@ type World struct {
 	Graphs []*nvidiav1beta1.DynamoGraphDeployment
 	// Now is when that was so; unset where it does not matter.
 	Now time.Time
+	// Version is that of the API server, which determines the filters of the kube-scheduler. "": it is not known.
+	Version string
+}
+
+// ignoresFeatures reports whether the kube-scheduler asks for no features that nodes declare. Where the version is not known, it asks for
+// them if some node declares any.
+func (w *World) ignoresFeatures() bool {
+	if w.Version == "" {
+		return !slices.ContainsFunc(w.Nodes, func(n *corev1.Node) bool { return len(n.Status.DeclaredFeatures) > 0 })
+	}
+	return !kubescheduler.Of(w.Version).HasPlugin(kubescheduler.NodeDeclaredFeatures)
 }
 
 // Volumes are what the kube-scheduler looks at for the volumes of pods.

@@ -100,6 +100,12 @@ func TestAuditorNotices(t *testing.T) {
 			p.pods[1].Spec.NodeName, p.pods[1].Status.Conditions = "", nil
 			p.says("True", "False")
 		},
+		"exists in part, 1 pods of 2": func(p *planted) {
+			p.gate()
+			p.observer.see(watch.Deleted, p.pods[1])
+			p.pods = p.pods[:1]
+			p.says("False", "False")
+		},
 		"its status is of an older generation": func(p *planted) { p.dgd.Generation = 1 },
 	} {
 		p := plant()

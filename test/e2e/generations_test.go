@@ -122,16 +122,11 @@ func (w *world) oneGeneration() error {
 // publish writes what Dynamo's runtime does in a worker's pod.
 func (w *world) publish(pod *corev1.Pod) {
 	w.t.Helper()
-	w.publishAs(pod, `{}`)
-}
-
-func (w *world) publishAs(pod *corev1.Pod, data string) {
-	w.t.Helper()
 	metadata := &nvidiav1alpha1.DynamoWorkerMetadata{ObjectMeta: metav1.ObjectMeta{
 		Namespace: pod.Namespace, Name: pod.Name + "-" + string(pod.UID)[:8],
 		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID}},
 	}}
-	metadata.Spec.Data.Raw = []byte(data)
+	metadata.Spec.Data.Raw = []byte(`{}`)
 	if err := w.c.Create(w.t.Context(), metadata); err != nil && !apierrors.IsAlreadyExists(err) {
 		w.t.Fatalf("publishing the metadata of pod %s: %v", pod.Name, err)
 	}

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -37,6 +38,8 @@ type observer struct {
 	hosts map[string]host
 	// also is called with each pod that changed.
 	also func(*corev1.Pod)
+	// parts are the replicas of which some pods exist, none is bound, and others do not exist, and since when.
+	parts map[string]time.Time
 	// own are the world's foreign pods that it deletes itself.
 	own      map[types.UID]bool
 	failures []string
@@ -53,7 +56,7 @@ func (w *world) follow() *observer {
 
 func (w *world) newObserver() *observer {
 	return &observer{
-		w: w, pods: map[types.UID]*corev1.Pod{}, limits: map[string]limits{}, own: map[types.UID]bool{},
+		w: w, pods: map[types.UID]*corev1.Pod{}, limits: map[string]limits{}, parts: map[string]time.Time{}, own: map[types.UID]bool{},
 		graphOf: func(pod *corev1.Pod) string { return pod.Labels[render.LabelGraph] }, also: func(*corev1.Pod) {},
 	}
 }
@@ -144,6 +147,7 @@ func (o *observer) check(changed *corev1.Pod) {
 			replicas[ordinal] = append(replicas[ordinal], pod)
 		}
 	}
+	o.checkParts(changed, replicas, time.Now())
 	serving := 0
 	for ordinal, pods := range replicas {
 		if size, _ := strconv.Atoi(pods[0].Labels[render.LabelReplicaSize]); len(pods) == size && !slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return !serves(p) }) {
@@ -162,6 +166,37 @@ func (o *observer) check(changed *corev1.Pod) {
 	}
 	if len(replicas) > limit.ceiling {
 		o.failures = append(o.failures, fmt.Sprintf("%d replicas of %s live, %d may; %s changed last", len(replicas), service, limit.ceiling, changed.Name))
+	}
+}
+
+// inPartFor is how long a gang may hold quota without being complete.
+const inPartFor = time.Minute
+
+// checkParts looks at the replicas of the component of a pod of which not all pods exist.
+func (o *observer) checkParts(changed *corev1.Pod, replicas map[int32][]*corev1.Pod, now time.Time) {
+	of := fmt.Sprintf("%s (%s) replica ", changed.Labels[render.LabelScalingGroup], ownerOf(changed))
+	inPart := map[string]bool{}
+	for ordinal, pods := range replicas {
+		size, _ := strconv.Atoi(pods[0].Labels[render.LabelReplicaSize])
+		bound := slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return p.Spec.NodeName != "" })
+		inPart[of+strconv.Itoa(int(ordinal))] = len(pods) < size && !bound
+	}
+	for name, since := range o.parts {
+		if !strings.HasPrefix(name, of) {
+			continue
+		}
+		if now.Sub(since) > inPartFor {
+			o.failures = append(o.failures, fmt.Sprintf("%s has existed in part for %s; %s changed last", name, now.Sub(since), changed.Name))
+			delete(o.parts, name)
+		}
+		if !inPart[name] {
+			delete(o.parts, name)
+		}
+	}
+	for name, is := range inPart {
+		if _, known := o.parts[name]; is && !known {
+			o.parts[name] = now
+		}
 	}
 }
 

@@ -123,6 +123,7 @@ func (l *life) step(i int) {
 		{"restart", func() string { return l.restart(nvidiav1alpha1.RestartStrategySequential) }},
 		{"restart all", func() string { l.disturb(); return l.restart(nvidiav1alpha1.RestartStrategyParallel) }},
 		{"kill pods", l.killPods}, {"kill a node", l.killNode}, {"lose a level", l.loseLevel}, {"lose the topology", l.loseTopology},
+		{"lack quota", l.lackQuota},
 		{"restore", l.restore}, {"delete and create", l.recreateIt},
 	}
 	if !l.whole && l.rand.IntN(3) == 0 {

@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -67,6 +69,22 @@ func (l *life) loseTopology() string {
 	return ""
 }
 
+// lackQuota has a quota of the namespace hold no more than 3 pods with GPUs, until it is restored.
+func (l *life) lackQuota() string {
+	l.disturb()
+	if err := l.c.Create(l.t.Context(), l.quota()); err != nil && !apierrors.IsAlreadyExists(err) {
+		l.t.Fatal(err)
+	}
+	l.whole = false
+	return ""
+}
+
+func (l *life) quota() *corev1.ResourceQuota {
+	q := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: l.name, Name: "gpus"}}
+	q.Spec.Hard = corev1.ResourceList{"requests.nvidia.com/gpu": resource.MustParse("24")}
+	return q
+}
+
 // restore brings back what was lost.
 func (l *life) restore() string {
 	if l.whole {
@@ -78,6 +96,9 @@ func (l *life) restore() string {
 	}
 	if !l.setTopology(l.topology()) {
 		l.create(l.topology())
+	}
+	if err := client.IgnoreNotFound(l.c.Delete(l.t.Context(), l.quota())); err != nil {
+		l.t.Fatal(err)
 	}
 	l.whole = true
 	return ""

@@ -20,6 +20,8 @@ var _ = Describe("A gang that the kube-scheduler refuses for a reason that Trell
 		w.outOfSight("a-r0-0")
 		w.outOfSight("a-r1-0")
 		w.create(w.graphOf("g", "", services{"Worker": withPodSpec(worker(1, 2, 8, "rack"), disk(true))}))
+		w.hasCondition("g", placed, metav1.ConditionFalse, gang.CodeUnschedulable, "0 of 1 packed replicas are placed", "the scheduler refuses pod g-worker-0-")
+		w.hasEvent("Pod", "g-worker-0-0", gang.CodeUnschedulable, "nodes are available")
 		w.hasEvent("DynamoGraphDeployment", "g", gang.CodeRequeued, "left out for such pods: ")
 		w.hasCondition("g", placed, metav1.ConditionFalse, gang.CodeRefusedEverywhere, "it has capacity only where a scheduler refused it", "r0", "r1")
 		w.inSight("a-r1-0")

@@ -167,6 +167,11 @@ func TestManagerStaysReachable(t *testing.T) {
 			if len(policy.Spec.PolicyTypes) != 2 {
 				t.Errorf("NetworkPolicy is for %v, want both ways", policy.Spec.PolicyTypes)
 			}
+			for _, rule := range policy.Spec.Egress { // the API server and DNS
+				if len(rule.To) > 0 {
+					t.Errorf("NetworkPolicy lets the manager connect to pods: %v", rule.To)
+				}
+			}
 			ports := map[string]bool{}
 			for _, port := range deployment.Spec.Template.Spec.Containers[0].Ports {
 				ports[port.Name] = true

@@ -12,7 +12,7 @@ import (
 // ScalingGroupSpec is one service of a graph as the operator resolved it: how many replicas, the pods of each, and the frozen constraint.
 // Only the operator writes it.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.topology) == has(oldSelf.topology) && (!has(self.topology) || self.topology == oldSelf.topology)",fieldPath=".topology",reason=FieldValueForbidden,message="topology is immutable and cannot be added, removed, or changed: it is what the graph was created with"
+// +kubebuilder:validation:XValidation:rule="has(self.topology) == has(oldSelf.topology)",fieldPath=".topology",reason=FieldValueForbidden,message="topology is immutable and cannot be added, removed, or changed: it is what the graph was created with"
 // +kubebuilder:validation:XValidation:rule="!has(self.pods) || self.pods == [self.replicas * self.roles.map(r, r.count).sum(), 2147483647].min()",fieldPath=".pods",reason=FieldValueForbidden,message="pods is replicas times the pods of a replica: to scale, change the DynamoGraphDeployment"
 type ScalingGroupSpec struct {
 	// graph is the name of the owning DynamoGraphDeployment. Immutable.
@@ -56,7 +56,8 @@ type ScalingGroupSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",reason=FieldValueForbidden,message="multinode is immutable"
 	// +optional
 	Multinode bool `json:"multinode,omitempty"`
-	// topology is the constraint with the levels as they were when the graph was first reconciled. Immutable; absent without a constraint.
+	// topology is the constraint with the levels as they were when the graph was first reconciled, or when they changed while no pod of it was
+	// placed. Immutable but for levels and nodeSelector; absent without a constraint.
 	// +optional
 	Topology *ResolvedTopology `json:"topology,omitempty"`
 	// revision identifies the content of Roles; pods carry it as a label.
@@ -161,7 +162,10 @@ type Restart struct {
 	Stop bool `json:"stop,omitempty"`
 }
 
-// ResolvedTopology is a topology constraint as frozen at the first reconcile. Domains name entries of Levels.
+// ResolvedTopology is a topology constraint as frozen at the first reconcile, or when the ClusterTopology changed while no pod was placed.
+// Domains name entries of Levels.
+//
+// +kubebuilder:validation:XValidation:rule="self.profile == oldSelf.profile && has(self.graphPackDomain) == has(oldSelf.graphPackDomain) && (!has(self.graphPackDomain) || self.graphPackDomain == oldSelf.graphPackDomain) && has(self.graphPreferredPackDomain) == has(oldSelf.graphPreferredPackDomain) && (!has(self.graphPreferredPackDomain) || self.graphPreferredPackDomain == oldSelf.graphPreferredPackDomain) && has(self.packDomain) == has(oldSelf.packDomain) && (!has(self.packDomain) || self.packDomain == oldSelf.packDomain) && has(self.preferredPackDomain) == has(oldSelf.preferredPackDomain) && (!has(self.preferredPackDomain) || self.preferredPackDomain == oldSelf.preferredPackDomain) && has(self.spreadDomain) == has(oldSelf.spreadDomain) && (!has(self.spreadDomain) || self.spreadDomain == oldSelf.spreadDomain) && has(self.preferredSpreadDomain) == has(oldSelf.preferredSpreadDomain) && (!has(self.preferredSpreadDomain) || self.preferredSpreadDomain == oldSelf.preferredSpreadDomain) && has(self.automatic) == has(oldSelf.automatic) && (!has(self.automatic) || self.automatic == oldSelf.automatic)",reason=FieldValueForbidden,message="topology is immutable and cannot be added, removed, or changed, except for its levels and nodeSelector: it is what the graph was created with"
 type ResolvedTopology struct {
 	// profile is the name of the ClusterTopology the levels were read from.
 	// +kubebuilder:validation:MaxLength=253

@@ -30,11 +30,10 @@ const (
 	estimated = 4096
 )
 
-// features are those that a kube-scheduler of this version has by default.
-var features = structured.Features{
-	AdminAccess: true, ConsumableCapacity: true, DeviceBindingAndStatus: true, DeviceTaints: true, FractionalCapacityRange: true,
-	PartitionableDevices: true,
-	PrioritizedList:      true,
+// Features are those that a kube-scheduler of this version has by default.
+var Features = structured.Features{
+	AdminAccess: true, ConsumableCapacity: true, DeviceBindingAndStatus: true, DeviceTaints: true, PartitionableDevices: true,
+	PrioritizedList: true,
 }
 
 // ofSelectors are those of the features that concern selectors.
@@ -107,7 +106,7 @@ func (a *Allocator) compile(selectors []resourcev1.DeviceSelector) {
 func (a *Allocator) Allocate(q claims.Question) ([]resourcev1.AllocationResult, error) {
 	ctx, cancel := context.WithTimeout(klog.NewContext(context.Background(), klog.Logger{}), within)
 	defer cancel()
-	allocator, err := structured.NewAllocator(ctx, features, stateOf(q.Taken), classes(q.Classes), q.Slices, a.selectors)
+	allocator, err := structured.NewAllocator(ctx, Features, stateOf(q.Taken), classes(q.Classes), q.Slices, a.selectors)
 	if err != nil {
 		return nil, err
 	}

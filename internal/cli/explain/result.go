@@ -36,16 +36,19 @@ func (s *Subject) result(plan whatif.Plan, planned bool) Result {
 
 // otherCauses are the operator's reasons that have nothing to do with capacity, so that no plan shows them.
 var otherCauses = map[string]string{
-	gang.CodeRequeued:            "The gang could not be bound: it was evicted, and is placed again after a pause.",
-	gang.CodeCreating:            "Not all of its pods are created yet.",
-	gang.CodeProviderNotReady:    "The provider that places it is not ready.",
-	gang.CodeSchedulerRefuses:    "It is released, and the provider's scheduler does not bind it.",
-	gang.CodeSchedulingBlocked:   "It is released, and nothing tries to bind its pods.",
-	gang.CodePreempting:          "It is released, and pods of lower priority have to leave before it can be bound.",
-	gang.CodePodsNotEnding:       "It waits to be recreated: one of its pods does not terminate.",
-	gang.CodeWaitingForAdmission: "It waits for another controller to remove a scheduling gate from its pods.",
-	gang.CodeReleaseRefused:      "The API server refuses what its release writes.",
-	gang.CodeRefusedEverywhere:   "A scheduler refused it wherever it has capacity, and these places are left out for a while.",
+	gang.CodeRequeued:             "The gang could not be bound: it was evicted, and is placed again after a pause.",
+	gang.CodeCreating:             "Not all of its pods are created yet.",
+	gang.CodeProviderNotReady:     "The provider that places it is not ready.",
+	gang.CodeSchedulerRefuses:     "It is released, and the provider's scheduler does not bind it.",
+	gang.CodeUnschedulable:        "It is released, and the scheduler refuses one of its pods.",
+	gang.CodeSchedulingBlocked:    "It is released, and nothing tries to bind its pods.",
+	gang.CodePreempting:           "It is released, and pods of lower priority have to leave before it can be bound.",
+	gang.CodePodsNotEnding:        "It waits to be recreated: one of its pods does not terminate.",
+	gang.CodeWaitingForAdmission:  "It waits for another controller to remove a scheduling gate from its pods.",
+	gang.CodeReleaseRefused:       "The API server refuses what its release writes.",
+	gang.CodeOutsideGraphDomain:   "Its pods run, and by the labels that nodes have now some are outside the deployment's domain.",
+	gang.CodeOutsideReplicaDomain: "Its pods run, and by the labels that nodes have now some are outside the domain of their replica.",
+	gang.CodeRefusedEverywhere:    "A scheduler refused it wherever it has capacity, and these places are left out for a while.",
 }
 
 // compare reports whether both come to the same, and what may be behind it when they do not.
@@ -60,6 +63,8 @@ func compare(c *metav1.Condition, plan whatif.Plan) (agrees bool, text string) {
 	case placed:
 		return false, "The operator reports every packed replica as placed; planned again now, some do not fit. It may not have seen the " +
 			"change yet."
+	case len(waits) == 0 && gang.IsOutside(c.Reason):
+		return true, otherCauses[c.Reason]
 	case len(waits) == 0 && otherCauses[c.Reason] != "":
 		return true, "There is capacity for everything. " + otherCauses[c.Reason]
 	case len(waits) == 0:

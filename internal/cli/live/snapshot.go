@@ -20,6 +20,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
@@ -109,26 +110,39 @@ func (s *Snapshot) Lacks(kind string) bool { return slices.Contains(s.Denied, "l
 func Read(ctx context.Context, c client.Reader, only ...string) (*Snapshot, error) {
 	s := &Snapshot{}
 	s.AllVolumes, s.AllClaims, s.Allocator = len(only) == 0, len(only) == 0, allocator.New()
+	if server, is := c.(discovery.ServerVersionInterfaceWithContext); is && len(only) == 0 {
+		var err error
+		if s.Version, err = serverVersion(ctx, server); err != nil {
+			return nil, err
+		}
+	}
 	for _, kind := range s.kinds() {
 		if len(only) > 0 && !slices.Contains(only, kind.name) {
 			continue
 		}
-		err := kind.read(ctx, c, "")
-		switch {
-		case apierrors.IsForbidden(err):
-			s.Denied = append(s.Denied, "list "+kind.name)
-			s.AllVolumes = s.AllVolumes && !slices.Contains(ofVolumes, kind.name)
-			s.AllClaims = s.AllClaims && kind.name != deviceClasses && !slices.Contains(ofClaims, kind.name)
-		// resource.k8s.io/v1 is served since Kubernetes 1.34, its taint rules since 1.37
-		case meta.IsNoMatchError(err) && slices.Contains(optional, kind.name):
-			s.AllClaims = s.AllClaims && (kind.name == deviceTaints || !slices.Contains(ofClaims, kind.name))
-		case meta.IsNoMatchError(err):
-			s.NotInstalled = cmp.Or(s.NotInstalled, cli.Explain(err, "listing "+kind.name))
-		case err != nil:
-			return nil, cli.Explain(err, "listing "+kind.name)
+		if err := s.listed(kind.name, kind.read(ctx, c, "")); err != nil {
+			return nil, err
 		}
 	}
 	return s, nil
+}
+
+// listed notes what is missing when a kind could not be listed. It returns an error that ends the read.
+func (s *Snapshot) listed(kind string, err error) error {
+	switch {
+	case apierrors.IsForbidden(err):
+		s.Denied = append(s.Denied, "list "+kind)
+		s.AllVolumes = s.AllVolumes && !slices.Contains(ofVolumes, kind)
+		s.AllClaims = s.AllClaims && kind != deviceClasses && !slices.Contains(ofClaims, kind)
+	// resource.k8s.io/v1 is served since Kubernetes 1.34, its taint rules since 1.37
+	case meta.IsNoMatchError(err) && slices.Contains(optional, kind):
+		s.AllClaims = s.AllClaims && (kind == deviceTaints || !slices.Contains(ofClaims, kind))
+	case meta.IsNoMatchError(err):
+		s.NotInstalled = cmp.Or(s.NotInstalled, cli.Explain(err, "listing "+kind))
+	case err != nil:
+		return cli.Explain(err, "listing "+kind)
+	}
+	return nil
 }
 
 // Narrow lists, in one namespace, those of these kinds that could not be listed in the entire cluster.

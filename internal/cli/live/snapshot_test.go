@@ -5,6 +5,7 @@ package live
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -18,6 +19,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/version"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
@@ -101,6 +103,36 @@ func TestRead(t *testing.T) {
 	}
 	if s.Pods[1].Labels["ours"] == "" || len(s.Pods[1].Labels) != 2 {
 		t.Errorf("labels of a pod on a later page: %v", s.Pods[1].Labels)
+	}
+}
+
+// versioned is a cluster whose API server tells its version, or forbids it.
+type versioned struct {
+	cluster
+	err error
+}
+
+// ServerVersionWithContext implements discovery.ServerVersionInterfaceWithContext.
+func (v versioned) ServerVersionWithContext(context.Context) (*version.Info, error) {
+	return &version.Info{GitVersion: "v1.36.3"}, v.err
+}
+
+// A plan is for the release of the cluster. Without the right to know it, the release is unknown; other errors are reported.
+func TestReadVersion(t *testing.T) {
+	forbidden := apierrors.NewForbidden(schema.GroupResource{}, "", nil)
+	for name, tc := range map[string]struct {
+		err  error
+		only []string
+		want string
+	}{
+		"all": {want: "v1.36.3"}, "some kinds": {only: []string{Graphs}}, "forbidden": {err: forbidden},
+	} {
+		if s, err := Read(t.Context(), versioned{err: tc.err}, tc.only...); err != nil || s.Version != tc.want {
+			t.Errorf("%s: %v, version %+v", name, err, s)
+		}
+	}
+	if _, err := Read(t.Context(), versioned{err: errors.New("no answer")}); err == nil || !strings.Contains(err.Error(), "no answer") {
+		t.Errorf("an error is not reported: %v", err)
 	}
 }
 

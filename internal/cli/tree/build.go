@@ -16,6 +16,7 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/cli"
 	"github.com/trellis-k8s/trellis/internal/cli/live"
+	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
 	"github.com/trellis-k8s/trellis/internal/render"
 )
@@ -172,6 +173,8 @@ func (g *graphPods) waiting() *Unbound {
 	}
 	placed := live.Placed(g.dgd)
 	switch {
+	case len(w.Pods) == 0 && g.outside() != "": // a note says it
+		return g.missing()
 	case placed != nil && placed.Status == "False":
 		w.Reason, w.Message = placed.Reason, placed.Message
 	case schedulerSays != "":
@@ -182,6 +185,15 @@ func (g *graphPods) waiting() *Unbound {
 		return g.missing()
 	}
 	return w
+}
+
+// outside is what the operator says of pods that run outside the domain that they have to be in; "" for nothing.
+func (g *graphPods) outside() string {
+	placed := live.Placed(g.dgd)
+	if placed == nil || placed.Status != "False" || !gang.IsOutside(placed.Reason) {
+		return ""
+	}
+	return placed.Reason + ": " + placed.Message
 }
 
 // unschedulable is the kube-scheduler's message about a pod; "" if it has none.

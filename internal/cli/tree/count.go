@@ -135,6 +135,9 @@ func (s *Scene) notes(graphs []*graphPods, count counter) []string {
 		if c != nil && c.Status == "False" {
 			notes = append(notes, fmt.Sprintf("%s/%s: %s.", g.dgd.Namespace, g.dgd.Name, c.Message))
 		}
+		if outside := g.outside(); outside != "" {
+			notes = append(notes, fmt.Sprintf("%s/%s: %s.", g.dgd.Namespace, g.dgd.Name, outside))
+		}
 	}
 	noted := map[string]bool{}
 	for _, g := range graphs {

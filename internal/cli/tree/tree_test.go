@@ -68,6 +68,12 @@ func TestText(t *testing.T) {
 			delete(w.node("b-2-0").Labels, "example/rack")
 			w.addNode("stray", nil)
 		},
+		"outside-its-domain": func(w *world) { // the rack of one host is relabelled under a pod
+			dgd := w.addGraph(packed, chatRunning)
+			w.node("b-1-3").Labels["example/rack"] = "r9"
+			setCondition(dgd, nvidiav1beta1.ConditionPlaced, false, "OutsideReplicaDomain",
+				"by the labels of their nodes, VllmWorker-1 has 1 of 4 pods outside rack zone-b/r1, in zone-b/r9; running pods stay")
+		},
 		"level-removed": func(w *world) {
 			dgd := w.addGraph(packed, chatRunning)
 			setCondition(dgd, nvidiav1beta1.ConditionTopologyLevelsAvailable, false, "TopologyLevelsUnavailable",

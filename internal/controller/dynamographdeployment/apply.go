@@ -24,6 +24,7 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/controller/adoption"
 	"github.com/trellis-k8s/trellis/internal/render"
+	"github.com/trellis-k8s/trellis/internal/strip"
 )
 
 // apply brings every child to what is wanted. Children that are right already are not written.
@@ -32,10 +33,12 @@ func (r *Reconciler) apply(ctx context.Context, o observed, wanted *render.Graph
 	for _, sg := range wanted.ScalingGroups() {
 		existing := &trellisv1alpha1.ScalingGroup{}
 		err := r.applyChild(ctx, o.dgd, sg, existing, func() bool {
-			return equality.Semantic.DeepEqual(sg.Spec, existing.Spec)
+			return render.EditOf(existing) == nil && equality.Semantic.DeepEqual(sg.Spec, existing.Spec)
 		})
 		if err != nil {
 			err = &groupFailure{err}
+		} else {
+			r.reportEdit(o, existing)
 		}
 		failures = append(failures, err)
 	}
@@ -104,6 +107,9 @@ func (r *Reconciler) findOrCreate(ctx context.Context, dgd *nvidiav1beta1.Dynamo
 	existing client.Object) (created bool, err error) {
 	key, kind := client.ObjectKeyFromObject(child), child.GetObjectKind().GroupVersionKind().Kind
 	err = r.reader(existing).Get(ctx, key, existing)
+	if err == nil && strip.LeftOut(existing) { // the cache holds a part of it
+		err = r.Live.Get(ctx, key, existing)
+	}
 	switch {
 	case err == nil:
 		r.uncached.remove(dgd, child)

@@ -6,6 +6,7 @@ package dynamographdeployment
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -91,10 +92,10 @@ func topologyCondition(o observed) *condition {
 		return yes(kind, nvidiav1beta1.ReasonAllTopologyLevelsAvailable, "All required topology levels are available in the cluster topology")
 	case 1:
 		return no(kind, nvidiav1beta1.ReasonTopologyLevelsUnavailable,
-			fmt.Sprintf("Topology level '%s' is no longer available in the cluster topology", lost[0]))
+			fmt.Sprintf("Topology level '%s' is no longer available in the cluster topology%s", lost[0], otherKeys(o, lost)))
 	default:
 		return no(kind, nvidiav1beta1.ReasonTopologyLevelsUnavailable,
-			fmt.Sprintf("Topology levels '%s' are no longer available in the cluster topology", strings.Join(lost, "', '")))
+			fmt.Sprintf("Topology levels '%s' are no longer available in the cluster topology%s", strings.Join(lost, "', '"), otherKeys(o, lost)))
 	}
 }
 
@@ -152,6 +153,23 @@ func lostLevels(o observed) []string {
 	return slices.Compact(lost)
 }
 
+// otherKeys names the keys of lost levels that have another one now; "" for none.
+func otherKeys(o observed, lost []string) string {
+	keys := map[string]string{}
+	for _, sg := range o.groups {
+		for _, domain := range lost {
+			if was, now, differ := gang.OtherKey(sg.Spec.Topology, o.profile, domain); differ {
+				keys[domain] = fmt.Sprintf("; '%s' had the key %s when the constraint was resolved, and has the key %s now", domain, was, now)
+			}
+		}
+	}
+	var out strings.Builder
+	for _, domain := range slices.Sorted(maps.Keys(keys)) {
+		out.WriteString(keys[domain])
+	}
+	return out.String()
+}
+
 // placedCondition reports whether every replica is placed, and if not, why. While the scheduler has not looked at the graph since the
 // operator started, the condition stays as it is.
 func placedCondition(o observed, p *problem, failure error) *condition {
@@ -181,10 +199,15 @@ func schedulingCondition(o observed, failure error) *condition {
 		if o.result.Asked != "" {
 			message += "; " + o.result.Asked
 		}
+		if len(o.result.Outside) > 0 {
+			message += "; " + gang.OutsideMessage(o.result.Outside)
+		}
 		return no(kind, gang.LeadingCode(waiting), aboutPlaces(o, message))
 	case o.result.Placed < o.result.Wanted:
 		return no(kind, gang.CodeCreating, fmt.Sprintf("%d of %d replicas are placed; the pods of the rest are being replaced", o.result.Placed,
 			o.result.Wanted))
+	case len(o.result.Outside) > 0:
+		return no(kind, gang.OutsideCode(o.result.Outside), aboutPlaces(o, gang.OutsideMessage(o.result.Outside)))
 	case o.result.Wanted == 0:
 		return yes(kind, nvidiav1beta1.ReasonAllReplicasPlaced, "no replica is packed; the kube-scheduler places each pod on its own")
 	case len(o.result.Domain) > 0:

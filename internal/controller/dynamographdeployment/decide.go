@@ -51,13 +51,12 @@ func decide(o observed, platform render.Platform) (*render.Graph, *problem) {
 	return wanted, nil
 }
 
-// frozen are the constraints that the scaling groups hold.
+// frozen are the constraints that the scaling groups hold, or get now.
 func (o observed) frozen() map[string]*trellisv1alpha1.ResolvedTopology {
-	frozen := map[string]*trellisv1alpha1.ResolvedTopology{}
-	for component, sg := range o.groups {
-		frozen[component] = sg.Spec.Topology
+	if o.refreshed != nil {
+		return o.refreshed
 	}
-	return frozen
+	return constraintsIn(o.groups)
 }
 
 // constrained reports whether the deployment has a constraint of its own: as frozen, or before that as stated.

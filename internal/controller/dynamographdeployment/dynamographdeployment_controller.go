@@ -59,6 +59,9 @@ type Reconciler struct {
 	// Results of the scheduler; Changed delivers an event when one has changed.
 	Results *scheduler.Results
 	Changed <-chan event.GenericEvent
+	// MayRefresh asks the scheduler whether the groups of a deployment may get other levels, because nothing of it is placed; nil for a
+	// constraint ends a refresh. See [scheduler.Scheduler.MayRefresh].
+	MayRefresh func(context.Context, *nvidiav1beta1.DynamoGraphDeployment, *trellisv1alpha1.ResolvedTopology) bool
 	// Providers by name, and Provider, the one for deployments that name none.
 	Providers *provider.Registry
 	Provider  string

@@ -34,6 +34,9 @@ type observed struct {
 	stated constraint.Statement
 	// profile is the ClusterTopology the deployment is packed by, nil when there is none.
 	profile *grovev1alpha1.ClusterTopology
+	// refreshed are the constraints that the groups get, by component, with the levels of the profile as it is now; nil where they keep
+	// theirs.
+	refreshed map[string]*trellisv1alpha1.ResolvedTopology
 	// defaults are the default topologies, for a new deployment without a constraint, and nodes those of the cluster, where several count.
 	defaults []*grovev1alpha1.ClusterTopology
 	nodes    []*corev1.Node
@@ -85,6 +88,7 @@ func (r *Reconciler) observe(ctx context.Context, dgd *nvidiav1beta1.DynamoGraph
 		return o, err
 	}
 	o.provider = r.providerOf(ctx, o)
+	o.refreshed = r.refresh(ctx, o)
 	if o.workload, err = r.observeWorkload(ctx, o); err != nil {
 		return o, err
 	}

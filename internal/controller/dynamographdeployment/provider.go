@@ -75,7 +75,7 @@ func (r *Reconciler) addWorkload(ctx context.Context, o observed, v *providerVie
 // frozenMultinode is a group of a multinode component that has pods or may be making some; nil when there is none.
 func frozenMultinode(groups map[string]*trellisv1alpha1.ScalingGroup) *trellisv1alpha1.ScalingGroup {
 	for _, sg := range groups {
-		if sg.Spec.Multinode && hasPods(sg) {
+		if sg.Spec.Multinode && hasPods(sg) && !render.EditOf(sg).Any("workload") {
 			return sg
 		}
 	}
@@ -90,7 +90,7 @@ func hasPods(sg *trellisv1alpha1.ScalingGroup) bool {
 // frozenProvider is what the groups carry, as long as one of them has pods or may be making some; "" when none has.
 func frozenProvider(groups map[string]*trellisv1alpha1.ScalingGroup) string {
 	for _, sg := range groups {
-		if hasPods(sg) {
+		if hasPods(sg) && !render.EditOf(sg).Any("engine") {
 			return sg.Spec.Provider
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/controller/pace"
 	"github.com/trellis-k8s/trellis/internal/controller/statuspatch"
 	"github.com/trellis-k8s/trellis/internal/gang"
@@ -104,6 +105,20 @@ func (r *Reconciler) reportAdopted(o observed, wanted *render.Graph) {
 			"the deployment was changed while the operator was upgraded. Scaling is applied; a change to the pods of %s is not rolled out. To "+
 				"roll it out, change another field of their pods, for example an annotation",
 			strings.Join(adopted, ", ")), limit.Condition))
+	}
+}
+
+// EventSpecRestored says that another client had changed the spec of a scaling group, and that it was applied again.
+const EventSpecRestored = "SpecRestored"
+
+// reportEdit sends a Warning when the spec of a group was applied again because another client had changed it. existing is the group before
+// that.
+func (r *Reconciler) reportEdit(o observed, existing *trellisv1alpha1.ScalingGroup) {
+	if edit := render.EditOf(existing); edit != nil {
+		r.Recorder.Eventf(o.dgd, nil, corev1.EventTypeWarning, EventSpecRestored, "Apply", "%s", limit.Text(fmt.Sprintf(
+			"ScalingGroup %s: %s changed %s of its spec, which only Trellis writes; the spec is applied again. Change the "+
+				"DynamoGraphDeployment instead",
+			existing.Name, strings.Join(edit.Managers, ", "), strings.Join(edit.Fields, ", ")), limit.Condition))
 	}
 }
 

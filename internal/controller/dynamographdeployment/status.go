@@ -111,8 +111,12 @@ func placementOf(o observed) *nvidiav1beta1.PlacementStatus {
 		p.Score = o.dgd.Status.Placement.Score
 	}
 	p.Domain = graphDomain(o)
-	if p.Domain == "" && o.judged {
+	switch {
+	case p.Domain != "":
+	case o.judged:
 		p.Domain = o.result.Domain.String()
+	case o.dgd.Status.Placement != nil:
+		p.Domain = o.dgd.Status.Placement.Domain
 	}
 	if p.Domain == "" && p.Score == nil {
 		return nil
@@ -132,7 +136,10 @@ func placementState(o observed, score *float64) string {
 	return nvidiav1beta1.PlacementReported
 }
 
+// graphDomain is the domain of the graph's level that all bound replicas are in, by the labels that nodes have now; "" when they are in
+// several.
 func graphDomain(o observed) string {
+	found := ""
 	for _, name := range sortedNames(o) {
 		sg := o.groups[name]
 		if sg == nil || sg.Spec.Topology == nil {
@@ -143,12 +150,18 @@ func graphDomain(o observed) string {
 			return ""
 		}
 		for _, p := range gang.Placements(&sg.Status) {
-			if path := strings.Split(p.Domain, "/"); p.Bound && len(path) > level {
-				return strings.Join(path[:level+1], "/")
+			if !p.Bound {
+				continue
 			}
+			path := strings.Split(p.Domain, "/")
+			domain := strings.Join(path[:min(len(path), level+1)], "/")
+			if len(path) <= level || found != "" && found != domain {
+				return ""
+			}
+			found = domain
 		}
 	}
-	return ""
+	return found
 }
 
 func sortedNames(o observed) []string {

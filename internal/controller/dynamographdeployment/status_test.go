@@ -122,6 +122,22 @@ func TestConditions(t *testing.T) {
 			want:    []string{levels, placed, "Ready=False/pods_not_ready", "state pending"},
 			message: "Resources not ready: scalinggroup/g-work: desired=2, updated=1: replica 1 failed, " + strings.Repeat("long ", 55) + "long...",
 		},
+		"pods are outside their domain": {
+			change: func(o *observed) {
+				o.result.Outside = []gang.Outside{{Code: gang.CodeOutsideReplicaDomain, Message: "work-0 has 1 of 2 pods outside rack a/r1, in a/r9"}}
+			},
+			want:    []string{levels, "Placed=False/OutsideReplicaDomain", ready, "state successful"},
+			message: "All resources are ready",
+		},
+		"pods are outside their domain, and others wait": {
+			change: func(o *observed) {
+				o.result.Outside = []gang.Outside{{Code: gang.CodeOutsideGraphDomain, Message: "work-0 has 1 of 2 pods outside the deployment's zone a, in b"}}
+				o.result.Placed, o.result.Waiting = 1, []gang.Waiting{{Component: "work", Ordinal: 1, Code: placement.CodeDomainGone, Message: "no node is in a"}}
+				status(*o).ReadyReplicas, status(*o).ScheduledReplicas = 1, 1
+			},
+			want:    []string{levels, "Placed=False/DomainGone", "Ready=False/some_resources_are_not_ready", "state pending"},
+			message: "Resources not ready: scalinggroup/g-work: desired=2, ready=1",
+		},
 		"a replica has no node yet": {
 			change: func(o *observed) { status(*o).ReadyReplicas, status(*o).ScheduledReplicas = 1, 1 },
 			want:   []string{levels, placed, "Ready=False/some_resources_are_not_ready", "state pending"}, message: "Resources not ready: scalinggroup/g-work: desired=2, ready=1",
@@ -315,6 +331,32 @@ func TestConditions(t *testing.T) {
 			}
 			if advanced := got.ObservedGeneration == 3; advanced != (c.problem == nil && c.failure == nil && !c.behind) {
 				t.Errorf("observedGeneration = %d; it follows the spec only when that has reached the scaling groups and was counted there", got.ObservedGeneration)
+			}
+		})
+	}
+}
+
+// TestPlacementDomain: the domain is that in which all replicas are by the labels of their nodes, and otherwise the one that later pods go to.
+func TestPlacementDomain(t *testing.T) {
+	for name, tc := range map[string]struct {
+		first, second string
+		unjudged      bool
+		want          string
+	}{
+		"both in one":                   {"a/r1", "a/r2", false, "a"},
+		"both in another":               {"b/r1", "b/r2", false, "b"},
+		"one in another":                {"a/r1", "b/r2", false, "a"},
+		"one in several":                {"", "a/r2", false, "a"},
+		"one in another, after a start": {"a/r1", "b/r2", true, "former"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := fine()
+			o.judged = !tc.unjudged
+			o.dgd.Status.Placement = &nvidiav1beta1.PlacementStatus{Domain: "former"}
+			places := o.groups["work"].Status.Placements
+			places[0].Domain, places[1].Domain = tc.first, tc.second
+			if got := statusOf(o, resolved, nil, nil).Placement.Domain; got != tc.want {
+				t.Errorf("domain %q, want %q", got, tc.want)
 			}
 		})
 	}

@@ -15,6 +15,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -27,7 +28,9 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/controller/blocked"
+	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/render"
+	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
 
 // PoolDefinition is the definition of a kind that a cluster may get after Trellis.
@@ -52,6 +55,7 @@ func (r *Reconciler) watchExtras(mgr ctrl.Manager, b *builder.Builder) {
 		return metav1.GetControllerOf(o) != nil
 	})))
 	b.Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.graphOfPod), builder.WithPredicates(movedElsewhere()))
+	b.Watches(&corev1.Node{}, handler.Funcs{UpdateFunc: r.nodeRelabelled})
 	b.WatchesMetadata(claimMetadata(), handler.EnqueueRequestsFromMapFunc(r.usersOfClaim))
 	b.WatchesMetadata(DefinitionMetadata(), handler.EnqueueRequestsFromMapFunc(r.usersOfPools))
 }
@@ -107,11 +111,6 @@ func (r *Reconciler) failedIn(ctx context.Context, object client.Object) []recon
 // movedElsewhere lets through pods that a provider makes itself when they get a node or go, or their scheduler says something else of them:
 // where they are and why not is in the condition Placed. Pods of Trellis' own are their scaling group's matter.
 func movedElsewhere() predicate.Funcs {
-	theirs := func(o client.Object) bool {
-		owner := metav1.GetControllerOf(o)
-		return o.GetLabels()[render.LabelScalingGroup] != "" && o.GetLabels()[render.LabelGraph] != "" && (owner == nil ||
-			owner.Kind != "ScalingGroup")
-	}
 	node := func(o client.Object) string { return o.(*corev1.Pod).Spec.NodeName }
 	return predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool { return theirs(e.Object) && node(e.Object) != "" },
@@ -121,6 +120,36 @@ func movedElsewhere() predicate.Funcs {
 		},
 		DeleteFunc:  func(e event.DeleteEvent) bool { return theirs(e.Object) && node(e.Object) != "" },
 		GenericFunc: func(event.GenericEvent) bool { return false },
+	}
+}
+
+// theirs reports whether a pod of a deployment was made by a provider.
+func theirs(pod client.Object) bool {
+	owner := metav1.GetControllerOf(pod)
+	return pod.GetLabels()[render.LabelScalingGroup] != "" && pod.GetLabels()[render.LabelGraph] != "" && (owner == nil ||
+		owner.Kind != "ScalingGroup")
+}
+
+// nodeRelabelled queues the deployments that have pods of a provider's own on a node whose labels show another domain now. The domains of
+// other pods are the scheduler's matter, which reports what it finds.
+func (r *Reconciler) nodeRelabelled(
+	ctx context.Context, e event.UpdateEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request],
+) {
+	before, now := e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels()
+	if maps.Equal(before, now) {
+		return
+	}
+	pods := &corev1.PodList{}
+	if err := r.Client.List(ctx, pods, client.MatchingFields{scheduler.IndexPodsByNode: e.ObjectNew.GetName()}); err != nil {
+		log.FromContext(ctx).Error(err, "listing the pods of a node", "node", e.ObjectNew.GetName())
+		return
+	}
+	for i := range pods.Items {
+		pod, sg := &pods.Items[i], &trellisv1alpha1.ScalingGroup{}
+		key := client.ObjectKey{Namespace: pod.Namespace, Name: pod.Labels[render.LabelScalingGroup]}
+		if theirs(pod) && r.Client.Get(ctx, key, sg) == nil && gang.MovesPods(sg, before, now) {
+			queue.Add(reconcile.Request{NamespacedName: client.ObjectKey{Namespace: pod.Namespace, Name: sg.Spec.Graph}})
+		}
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -32,41 +33,66 @@ func (r *Reconciler) apply(ctx context.Context, sg *trellisv1alpha1.ScalingGroup
 		todo = append(todo, func() error { return r.unmake(ctx, sg, gone) })
 	}
 	down := inParallel(todo)
-	if len(s.make)+len(s.create)+len(s.inPlace) == 0 {
+	if len(s.make)+len(s.create)+len(s.inPlace) == 0 && s.taken == nil {
 		return down
 	}
-	refused, unread := r.createInPlace(ctx, sg, s.inPlace)
-	up := errors.Join(refused, r.makeAll(ctx, sg, s))
-	r.refusals.note(sg, up)
+	lost, unread := r.createInPlace(ctx, sg, s.inPlace)
+	up := errors.Join(lost, r.makeAll(ctx, sg, s))
+	if up != nil || len(s.make) == 0 || !s.inTurn { // the pods of sets are created by another controller, which may be refused
+		r.refusals.note(sg, up)
+	}
+	if !s.inTurn && refused(up) {
+		r.noteTurn(ctx, sg, nil, up)
+	}
 	return errors.Join(down, up, unread)
 }
 
 // makeAll makes a batch in rounds. The first round has one create when the last batch was refused, and all that go in parallel otherwise;
 // each round after it has twice as many, up to that number.
 func (r *Reconciler) makeAll(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, s steps) error {
-	round := parallel
-	if r.refusals.has(sg) {
-		round = 1
+	if s.inTurn {
+		return r.makeInTurn(ctx, sg, s)
 	}
-	for left := s.make; len(left) > 0; round = min(2*round, parallel) {
+	if err := r.makeSets(ctx, sg, s.make); err != nil {
+		return err
+	}
+	_, err := r.createAll(ctx, sg, s.create, r.firstRound(sg))
+	return err
+}
+
+func (r *Reconciler) firstRound(sg *trellisv1alpha1.ScalingGroup) int {
+	if r.refusals.has(sg) {
+		return 1
+	}
+	return parallel
+}
+
+// makeSets makes sets in rounds.
+func (r *Reconciler) makeSets(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, left []int32) error {
+	for round := r.firstRound(sg); len(left) > 0; round = min(2*round, parallel) {
 		now := left[:min(round, len(left))]
 		if err := r.make(ctx, sg, now); err != nil {
 			return err
 		}
 		left = left[len(now):]
 	}
-	for left := s.create; len(left) > 0; round = min(2*round, parallel) {
+	return nil
+}
+
+// createAll creates pods in rounds, and returns the size of the next one.
+func (r *Reconciler) createAll(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, left []*corev1.Pod, round int) (int, error) {
+	for ; len(left) > 0; round = min(2*round, parallel) {
 		now := left[:min(round, len(left))]
 		todo := make([]func() error, 0, len(now))
 		for _, pod := range now {
 			todo = append(todo, func() error { return r.createPod(ctx, sg, pod) })
 		}
 		if err := inParallel(todo); err != nil {
-			return err
+			return round, err
 		}
 		left = left[len(now):]
 	}
-	return nil
+	return round, nil
 }
 
 // inParallel does everything, several at a time, and returns all errors.
@@ -83,6 +109,21 @@ func inParallel(todo []func() error) error {
 	}
 	wait.Wait()
 	return errors.Join(failures...)
+}
+
+// allow takes out of the steps what must not be made now: what has to wait for its turn, what was refused just now, and what is beyond the
+// limit of the graph.
+func (r *Reconciler) allow(ctx context.Context, o observed, d *decision) (allowance, error) {
+	waits, err := r.takeTurn(ctx, o, d)
+	if err != nil {
+		return waits, err
+	}
+	rests, err := r.mayMake(ctx, o.sg, &d.steps)
+	if rests.refused == nil {
+		rests.refused = waits.refused
+	}
+	rests.again = earliest(rests.again, waits.again)
+	return rests, err
 }
 
 // mayMake takes out of the steps what must not be made now.

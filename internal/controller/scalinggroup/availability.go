@@ -6,6 +6,7 @@ package scalinggroup
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -34,10 +35,9 @@ import (
 // Not every runtime does that. It is expected where the pods discover each other through Kubernetes and another replica of the component
 // has published its metadata. Outside of updates, Ready is enough.
 //
-// With the annotation rollout.AnnotationAskFrontends on the deployment, the frontends are asked in addition: each that is Ready has to
-// list the instances that the pod has published. A frontend that lists no instances at all has no say.
+// Only the owners of a DynamoWorkerMetadata are read, never its content: see strip.Owned.
 
-// indexMetadataByPod finds DynamoWorkerMetadatas by the pod that published them.
+// indexMetadataByPod finds DynamoWorkerMetadatas by the UID of the pod that published them.
 const indexMetadataByPod = "trellis.metadata.pod"
 
 // workerMetadata is all that is read, and cached, of DynamoWorkerMetadatas.
@@ -58,11 +58,11 @@ func publishers(object client.Object) []metav1.OwnerReference {
 // watchMetadata has a group reconciled when a pod of it has published its metadata. What is in the metadata does not matter.
 func (r *Reconciler) watchMetadata(ctx context.Context, mgr ctrl.Manager, b *builder.Builder) error {
 	err := mgr.GetFieldIndexer().IndexField(ctx, workerMetadata(), indexMetadataByPod, func(o client.Object) []string {
-		var names []string
+		var uids []string
 		for _, owner := range publishers(o) {
-			names = append(names, owner.Name)
+			uids = append(uids, string(owner.UID))
 		}
-		return names
+		return uids
 	})
 	if err != nil {
 		return fmt.Errorf("indexing DynamoWorkerMetadatas by pod: %w", err)
@@ -91,15 +91,13 @@ func (r *Reconciler) groupOfMetadata(ctx context.Context, object client.Object) 
 
 func sameOwner(a, b metav1.OwnerReference) bool { return a.UID == b.UID }
 
-// lookForMetadata marks the replicas of the current revision that an update does not count on yet. again is when frontends are to be asked
-// again; 0 for never.
-func (r *Reconciler) lookForMetadata(ctx context.Context, sg *trellisv1alpha1.ScalingGroup,
-	replicas map[int32]*replica) (again time.Duration, err error) {
+// lookForMetadata marks the replicas of the current revision that an update does not count on yet. Of each first pod it reads whether there
+// is a DynamoWorkerMetadata, not how many there are.
+func (r *Reconciler) lookForMetadata(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica) error {
 	if !expectsMetadata(sg, replicas) {
-		r.published.Keep(client.ObjectKeyFromObject(sg), nil)
-		return 0, nil
+		return nil
 	}
-	published := map[int32][]metav1.PartialObjectMetadata{}
+	published := map[int32]bool{}
 	for ordinal, one := range replicas {
 		pod := one.pods[0]
 		if pod == nil {
@@ -107,17 +105,14 @@ func (r *Reconciler) lookForMetadata(ctx context.Context, sg *trellisv1alpha1.Sc
 		}
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(nvidiav1alpha1.GroupVersion.WithKind("DynamoWorkerMetadataList"))
-		if err := r.Client.List(ctx, list, client.InNamespace(pod.Namespace), client.MatchingFields{indexMetadataByPod: pod.Name}); err != nil {
-			return 0, fmt.Errorf("listing the DynamoWorkerMetadatas of pod %s: %w", pod.Name, err)
+		of := client.MatchingFields{indexMetadataByPod: string(pod.UID)}
+		if err := r.Client.List(ctx, list, client.InNamespace(pod.Namespace), of, client.Limit(1)); err != nil {
+			return fmt.Errorf("listing the DynamoWorkerMetadatas of pod %s: %w", pod.Name, err)
 		}
-		for i := range list.Items {
-			if slices.ContainsFunc(publishers(&list.Items[i]), func(owner metav1.OwnerReference) bool { return owner.UID == pod.UID }) {
-				published[ordinal] = append(published[ordinal], list.Items[i])
-			}
-		}
+		published[ordinal] = len(list.Items) > 0
 	}
 	markUnpublished(replicas, published)
-	return r.askFrontends(ctx, sg, replicas, published)
+	return nil
 }
 
 // expectsMetadata: a generation of workers that discover each other through Kubernetes replaces another one.
@@ -137,12 +132,12 @@ func expectsMetadata(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*repli
 }
 
 // markUnpublished marks the replicas that have published nothing, if others of the component have.
-func markUnpublished(replicas map[int32]*replica, published map[int32][]metav1.PartialObjectMetadata) {
-	if len(published) == 0 {
+func markUnpublished(replicas map[int32]*replica, published map[int32]bool) {
+	if !slices.Contains(slices.Collect(maps.Values(published)), true) {
 		return
 	}
 	for ordinal, one := range replicas {
-		if !one.outdated && len(published[ordinal]) == 0 {
+		if !one.outdated && !published[ordinal] {
 			one.notAccepted = "has not published its DynamoWorkerMetadata"
 		}
 	}

@@ -42,11 +42,11 @@ func changed(s state) state {
 	}
 }
 
-// publishedBy replicas of these ordinals is one object each.
-func publishedBy(ordinals ...int32) map[int32][]metav1.PartialObjectMetadata {
-	out := map[int32][]metav1.PartialObjectMetadata{}
+// publishedBy replicas of these ordinals.
+func publishedBy(ordinals ...int32) map[int32]bool {
+	out := map[int32]bool{}
 	for _, ordinal := range ordinals {
-		out[ordinal] = make([]metav1.PartialObjectMetadata, 1)
+		out[ordinal] = true
 	}
 	return out
 }
@@ -55,7 +55,7 @@ func publishedBy(ordinals ...int32) map[int32][]metav1.PartialObjectMetadata {
 func TestReadyMeansAccepted(t *testing.T) {
 	cases := map[string]struct {
 		pods      [][]state
-		published map[int32][]metav1.PartialObjectMetadata
+		published map[int32]bool
 		states    []rollout.State
 		why       string
 	}{

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // One reconcile makes a batch, whatever is wanted, and says that there is more.
@@ -73,7 +72,7 @@ func TestRefusals(t *testing.T) {
 	if r.wait(changed).again != 0 || r.wait(successor).again != 0 || r.has(successor) {
 		t.Error("a changed group, or another of its name, waits")
 	}
-	r.retry(client.ObjectKeyFromObject(sg))
+	r.retryIn(sg.Namespace)
 	if r.wait(sg).again != 0 || !r.has(sg) {
 		t.Error("it waits although it may be tried again, or begins with many creates")
 	}

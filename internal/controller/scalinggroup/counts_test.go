@@ -56,6 +56,11 @@ func TestStatus(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("status (-want +got):\n%s", diff)
 	}
+	labels["n2"]["rack"] = "r5" // relabelled: the place is where the pods are now
+	got = statusOf(sg, replicasOf(sg, pods, func(*corev1.Pod) bool { return false }), rollout.Plan{}, func(n string) map[string]string { return labels[n] }, nil)
+	if diff := cmp.Diff(trellisv1alpha1.ReplicaPlacement{Replica: 0, Domain: "a", Bound: true}, got.Placements[0]); diff != "" {
+		t.Errorf("relabelled (-want +got):\n%s", diff)
+	}
 }
 
 // A group has begun when its first replicas were bound, and stays so when they are lost.

@@ -107,7 +107,7 @@ func (r *Reconciler) placeable(ctx context.Context, o observed, s *steps) (map[i
 	if len(s.create) == 0 || quota.QueueOf(o.sg) != "" || others > 0 || metav1.GetControllerOfNoCopy(o.sg) == nil {
 		return out, nil
 	}
-	if counted, err := r.podsCounted(ctx, o.sg.Namespace); counted || err != nil {
+	if _, in, err := r.inTurn(ctx, o.sg.Namespace); in || err != nil {
 		return out, err
 	}
 	for _, pod := range s.create {

@@ -190,17 +190,3 @@ func TestAnswersAreCompared(t *testing.T) {
 		})
 	}
 }
-
-// Quotas that pods use up have gangs created gated.
-func TestQuotasThatCountPods(t *testing.T) {
-	for name, want := range map[corev1.ResourceName]bool{
-		"pods": true, "count/pods": true, "cpu": true, "memory": true, "requests.cpu": true, "limits.memory": true, "requests.nvidia.com/gpu": true,
-		"ephemeral-storage": true, "hugepages-2Mi": true, "requests.ephemeral-storage": true,
-		"services": false, "requests.storage": false, "count/configmaps": false, "persistentvolumeclaims": false,
-		"gold.storageclass.storage.k8s.io/requests.storage": false,
-	} {
-		if got := countsPods(name); got != want {
-			t.Errorf("%s: %v", name, got)
-		}
-	}
-}

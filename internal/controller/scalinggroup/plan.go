@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/controller/creationturns"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/rollout"
@@ -34,6 +35,11 @@ type steps struct {
 	overLimit bool
 	// more: the plan wants more than one batch.
 	more bool
+	// inTurn: gangs are created in turn. keyOf names those of replicas.
+	inTurn bool
+	keyOf  func(ordinal int32) creationturns.Key
+	// taken is why pods were left out whose names other pods have.
+	taken error
 }
 
 // onlyMake reports whether there is something to make and nothing to take down.

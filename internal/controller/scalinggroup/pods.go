@@ -40,6 +40,12 @@ func (r *Reconciler) createPod(ctx context.Context, sg *trellisv1alpha1.ScalingG
 	if !apierrors.IsAlreadyExists(err) {
 		return wrapped(err, "creating pod %s", pod.Name)
 	}
+	return r.takenName(ctx, sg, pod)
+}
+
+// takenName reads the pod that has the name of one that is to be created, and does what it takes for the name to be free, or the pod to be
+// the group's.
+func (r *Reconciler) takenName(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod) error {
 	live := &corev1.Pod{}
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(pod), live); err != nil {
 		return wrapped(client.IgnoreNotFound(err), "reading pod %s", pod.Name)

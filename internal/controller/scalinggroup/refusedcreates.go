@@ -9,9 +9,10 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -88,13 +89,15 @@ func (r *refusals) has(sg *trellisv1alpha1.ScalingGroup) bool {
 	return ok && last.uid == sg.UID
 }
 
-// retry ends the wait of a group: what refused its creates may allow them now.
-func (r *refusals) retry(group types.NamespacedName) {
+// retryIn ends the wait of the groups of a namespace: what refused their creates may allow them now.
+func (r *refusals) retryIn(namespace string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if last, ok := r.byGroup[group]; ok {
-		last.until = time.Time{}
-		r.byGroup[group] = last
+	for group, last := range r.byGroup {
+		if group.Namespace == namespace {
+			last.until = time.Time{}
+			r.byGroup[group] = last
+		}
 	}
 }
 
@@ -111,19 +114,28 @@ func (r *refusals) clock() time.Time {
 	return time.Now()
 }
 
-// refusedIn are the scaling groups of a quota's namespace whose pods the API server refuses.
-func (r *Reconciler) refusedIn(ctx context.Context, quota client.Object) []reconcile.Request {
-	groups := &trellisv1alpha1.ScalingGroupList{}
-	if err := r.Client.List(ctx, groups, client.InNamespace(quota.GetNamespace())); err != nil {
-		log.FromContext(ctx).Error(err, "listing the scaling groups of a namespace whose quota allows more", "quota", quota.GetName())
+// easedBy are the scaling groups that create, or give back, something after a quota of their namespace allows more: not all that wait, but
+// those whose turn it is.
+func (r *Reconciler) easedBy(ctx context.Context, quota client.Object) []reconcile.Request {
+	quotas, err := quotasOfPods(ctx, r.Client, quota.GetNamespace())
+	if err != nil {
+		log.FromContext(ctx).Error(err, "listing the quotas of a namespace of which one allows more", "quota", quota.GetName())
 		return nil
 	}
+	r.refusals.retryIn(quota.GetNamespace())
 	var out []reconcile.Request
-	for i := range groups.Items {
-		if sg := &groups.Items[i]; meta.IsStatusConditionFalse(sg.Status.Conditions, trellisv1alpha1.ConditionPodsInSync) {
-			r.refusals.retry(client.ObjectKeyFromObject(sg))
-			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(sg)})
-		}
+	for _, group := range r.turns.Eased(quota.GetNamespace(), quotas) {
+		out = append(out, reconcile.Request{NamespacedName: group})
 	}
 	return out
+}
+
+// tellTurns are the groups that have something to do in the turns of their namespace.
+func (r *Reconciler) tellTurns() <-chan event.GenericEvent {
+	told := make(chan event.GenericEvent, 4096)
+	r.turns.Tell = func(group types.NamespacedName) {
+		about := &trellisv1alpha1.ScalingGroup{ObjectMeta: metav1.ObjectMeta{Namespace: group.Namespace, Name: group.Name}}
+		told <- event.GenericEvent{Object: about}
+	}
+	return told
 }

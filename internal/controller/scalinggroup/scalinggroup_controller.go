@@ -27,13 +27,13 @@ import (
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/controller/blocked"
+	"github.com/trellis-k8s/trellis/internal/controller/creationturns"
 	"github.com/trellis-k8s/trellis/internal/controller/pace"
 	"github.com/trellis-k8s/trellis/internal/controller/statuspatch"
-	"github.com/trellis-k8s/trellis/internal/frontend"
 	"github.com/trellis-k8s/trellis/internal/provider"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/rollout"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
-	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
 // Reconciler makes a scaling group's pods.
@@ -58,12 +58,12 @@ type Reconciler struct {
 	// Retries after failures.
 	Retries blocked.Retries
 
-	refusals  refusals
-	domains   domains
-	kinds     kinds
-	written   pace.Writes
-	frontends frontend.Asker
-	published frontend.Publications
+	refusals refusals
+	turns    creationturns.Turns
+	stored   storedPods
+	domains  domains
+	kinds    kinds
+	written  pace.Writes
 }
 
 // +kubebuilder:rbac:groups=trellis.dev,resources=scalinggroups,verbs=get;list;watch
@@ -71,7 +71,7 @@ type Reconciler struct {
 // +kubebuilder:rbac:groups="",resources=pods,verbs=create;delete;get;list;patch;watch
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=resourcequotas,verbs=list;watch
-// +kubebuilder:rbac:groups=nvidia.com,resources=dynamoworkermetadatas,verbs=get;list;watch
+// +kubebuilder:rbac:groups=nvidia.com,resources=dynamoworkermetadatas,verbs=list;watch
 
 // SetupWithManager registers the controller.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
@@ -79,13 +79,6 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 		return err
 	}
 	r.refusals.first = r.Retries.First
-	nodeChanged := predicate.Funcs{ // or not ready any more, or ready again
-		CreateFunc: func(event.CreateEvent) bool { return false },
-		UpdateFunc: func(e event.UpdateEvent) bool {
-			return topology.Ready(e.ObjectOld.(*corev1.Node)) != topology.Ready(e.ObjectNew.(*corev1.Node))
-		},
-		GenericFunc: func(event.GenericEvent) bool { return false },
-	}
 	controllers := ctrl.NewControllerManagedBy(mgr)
 	if err := r.watchMetadata(ctx, mgr, controllers); err != nil {
 		return err
@@ -99,9 +92,10 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 		Watches(&trellisv1alpha1.ScalingGroup{}, handler.EnqueueRequestsFromMapFunc(r.siblings),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(groupOf)).
-		Watches(&corev1.ResourceQuota{}, handler.EnqueueRequestsFromMapFunc(r.refusedIn), builder.WithPredicates(blocked.QuotaEased())).
-		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.groupsOnNode), builder.WithPredicates(nodeChanged)).
+		Watches(&corev1.ResourceQuota{}, handler.EnqueueRequestsFromMapFunc(r.easedBy), builder.WithPredicates(blocked.QuotaEased())).
+		Watches(&corev1.Node{}, r.onNodes()).
 		WatchesRawSource(source.Channel(r.Providers.Changes(), handler.EnqueueRequestsFromMapFunc(r.concernedBy))).
+		WatchesRawSource(source.Channel(r.tellTurns(), &handler.EnqueueRequestForObject{})).
 		WithOptions(blocked.Options(16, r.Retries)). // they wait for the API server most of the time
 		Complete(r)
 }
@@ -129,7 +123,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.remember(ctx, o, d.failing); err != nil {
 		return ctrl.Result{}, err
 	}
-	allowed, err := r.mayMake(ctx, sg, &d.steps)
+	allowed, err := r.allow(ctx, o, &d)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -155,12 +149,13 @@ func (r *Reconciler) find(ctx context.Context, name types.NamespacedName) (*trel
 	gone := apierrors.IsNotFound(err)
 	if gone {
 		r.refusals.forget(name)
+		r.turns.Forget(name)
 		r.forgetCreations(name)
 		r.written.Forget(name)
 		r.domains.forget(name)
-		r.published.Keep(name, nil)
 	}
 	if sg.DeletionTimestamp != nil {
+		r.turns.Forget(name)
 		r.forgetCreations(name)
 		return nil, found{}, nil // the garbage collector deletes the pods
 	}
@@ -182,8 +177,6 @@ type observed struct {
 	queue    queue
 	// ends is the time until another pod that was deleted has not ended in time; 0 for never.
 	ends time.Duration
-	// asks is the time until frontends are asked again; 0 for never.
-	asks time.Duration
 }
 
 // observe sorts the pods into replicas and adds what else there is of these.
@@ -193,12 +186,13 @@ func (r *Reconciler) observe(ctx context.Context, sg *trellisv1alpha1.ScalingGro
 	if err := r.lookForSets(ctx, sg, o.replicas); err != nil {
 		return o, err
 	}
-	var err error
-	if o.queue, err = r.queueOf(ctx, sg); err != nil {
+	queue, err := r.queueOf(ctx, sg)
+	if err != nil {
 		return o, err
 	}
+	o.queue = queue
 	o.queue.judge(sg, pods.own, o.replicas)
-	if o.asks, err = r.lookForMetadata(ctx, sg, o.replicas); err != nil {
+	if err := r.lookForMetadata(ctx, sg, o.replicas); err != nil {
 		return o, err
 	}
 	o.ends = r.lookForEnds(ctx, o.replicas)
@@ -212,9 +206,13 @@ type decision struct {
 	steps   steps
 }
 
-// decide plans the rollout, leaves out the replicas that are recreated later, and turns the rest into steps.
+// decide plans the rollout, leaves out the replicas that are recreated later, and turns the rest into steps. By a spec that another client
+// has changed it creates and deletes no pod: the graph controller applies the spec again.
 func (r *Reconciler) decide(ctx context.Context, o observed) decision {
 	d := decision{next: plan(o.sg, o.replicas), failing: backOffOf(o.sg, o.replicas, r.refusals.clock())}
+	if render.EditOf(o.sg) != nil {
+		return d
+	}
 	d.steps = r.stepsFor(ctx, o, d.failing.without(d.next))
 	d.steps.waitFor(o.pods.earlier, o.pods.orphans)
 	return d
@@ -226,7 +224,7 @@ const seenBy = 30 * time.Second
 
 // finish reports what has come of a reconcile, and reports when the next is due.
 func (r *Reconciler) finish(ctx context.Context, o observed, d decision, allowed allowance, failure error) (ctrl.Result, error) {
-	result := ctrl.Result{RequeueAfter: earliest(earliest(o.ends, o.asks), earliest(allowed.again, d.failing.again))}
+	result := ctrl.Result{RequeueAfter: earliest(o.ends, earliest(allowed.again, d.failing.again))}
 	if d.steps.unseen || d.steps.overLimit {
 		result.RequeueAfter = earliest(result.RequeueAfter, seenBy)
 	}

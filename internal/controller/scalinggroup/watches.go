@@ -6,56 +6,76 @@ package scalinggroup
 import (
 	"context"
 	"fmt"
+	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/provider"
+	"github.com/trellis-k8s/trellis/internal/scheduler"
+	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-const (
-	// indexPodsByGroup finds the pods of a scaling group, and of earlier ones of its name, by that name, and those that it may adopt.
-	indexPodsByGroup = "trellis.pods.group"
-	// indexPodsByNode finds scaling groups' pods by the node they are bound to.
-	indexPodsByNode = "trellis.pods.node"
-)
+// indexPodsByGroup finds the pods of a scaling group, and of earlier ones of its name, by that name, and those that it may adopt.
+const indexPodsByGroup = "trellis.pods.group"
 
 func addIndexes(ctx context.Context, indexer client.FieldIndexer) error {
-	owner := func(o client.Object) string {
-		name, _ := groupNamedBy(o.(*corev1.Pod))
-		return name
-	}
 	if err := indexer.IndexField(ctx, &corev1.Pod{}, indexPodsByGroup, func(o client.Object) []string {
-		return []string{owner(o)}
+		name, _ := groupNamedBy(o.(*corev1.Pod))
+		return []string{name}
 	}); err != nil {
 		return fmt.Errorf("indexing pods by group: %w", err)
-	}
-	if err := indexer.IndexField(ctx, &corev1.Pod{}, indexPodsByNode, func(o client.Object) []string {
-		if owner(o) == "" {
-			return nil
-		}
-		return []string{o.(*corev1.Pod).Spec.NodeName}
-	}); err != nil {
-		return fmt.Errorf("indexing pods by node: %w", err)
 	}
 	return nil
 }
 
-func (r *Reconciler) groupsOnNode(ctx context.Context, node client.Object) []reconcile.Request {
+// onNodes has groups with pods on a node reconciled: all of them when the node becomes ready, or is not ready any more, or is gone; and
+// those to which its labels show another domain.
+func (r *Reconciler) onNodes() handler.EventHandler {
+	return handler.Funcs{
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			old, node := e.ObjectOld.(*corev1.Node), e.ObjectNew.(*corev1.Node)
+			switch {
+			case topology.Ready(old) != topology.Ready(node):
+				r.addGroupsOnNode(ctx, node, queue, func(types.NamespacedName) bool { return true })
+			case !maps.Equal(old.Labels, node.Labels):
+				r.addGroupsOnNode(ctx, node, queue, func(name types.NamespacedName) bool {
+					sg := &trellisv1alpha1.ScalingGroup{}
+					return r.Client.Get(ctx, name, sg) == nil && gang.MovesPods(sg, old.Labels, node.Labels)
+				})
+			}
+		},
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			r.addGroupsOnNode(ctx, e.Object, queue, func(types.NamespacedName) bool { return true })
+		},
+	}
+}
+
+// addGroupsOnNode queues those groups with pods on a node that a change of it concerns.
+func (r *Reconciler) addGroupsOnNode(ctx context.Context, node client.Object, queue workqueue.TypedRateLimitingInterface[reconcile.Request],
+	concerns func(types.NamespacedName) bool) {
 	pods := &corev1.PodList{}
-	if err := r.Client.List(ctx, pods, client.MatchingFields{indexPodsByNode: node.GetName()}); err != nil {
+	if err := r.Client.List(ctx, pods, client.MatchingFields{scheduler.IndexPodsByNode: node.GetName()}); err != nil {
 		log.FromContext(ctx).Error(err, "listing the pods of a node", "node", node.GetName())
-		return nil
+		return
 	}
-	var out []reconcile.Request
+	seen := map[reconcile.Request]bool{}
 	for i := range pods.Items {
-		out = append(out, groupOf(ctx, &pods.Items[i])...)
+		for _, request := range groupOf(ctx, &pods.Items[i]) {
+			if !seen[request] && concerns(request.NamespacedName) {
+				queue.Add(request)
+			}
+			seen[request] = true
+		}
 	}
-	return out
 }
 
 // concernedBy are the scaling groups that a change of a provider concerns: all of them, or those of one graph whose replicas the provider

@@ -4,27 +4,16 @@
 package grove
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/constraint"
+	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
-
-// Place is where one bound pod sits: the domain of its node.
-type Place struct {
-	Component string
-	// Replica of a multinode component; 0 in any other.
-	Replica int32
-	// Made is when the pod was created.
-	Made   time.Time
-	Domain topology.Path
-}
 
 // Strays is what does not hold of the domains that are required.
 type Strays struct {
@@ -36,7 +25,7 @@ type Strays struct {
 // FindStrays compares where pods sit with the domains required. Grove's scheduler keeps a required domain when it places a gang whole. A
 // pod that is recreated is placed for itself, without a look at those that run: it may end in another rack, or zone. So every level is
 // checked, of the first replica too. Pods are outside when most of their kind are elsewhere; of as many, those made last are.
-func FindStrays(groups []*trellisv1alpha1.ScalingGroup, places []Place) Strays {
+func FindStrays(groups []*trellisv1alpha1.ScalingGroup, places []gang.PodPlace) Strays {
 	var out Strays
 	t := constraint.TopologyOf(groups)
 	required := constraint.OfGraph(t).Required
@@ -72,43 +61,17 @@ func FindStrays(groups []*trellisv1alpha1.ScalingGroup, places []Place) Strays {
 }
 
 // split finds the domain of a level that most pods are in, and the pods outside of it. Pods whose place is not known count nowhere.
-func split(places []Place, level int) (home topology.Path, away []Place) {
-	type tally struct {
-		path  topology.Path
-		pods  int
-		since time.Time
-	}
-	tallies := map[string]*tally{}
+func split(places []gang.PodPlace, level int) (home topology.Path, away []gang.PodPlace) {
+	home = gang.Home(places, level)
 	for _, p := range places {
-		if p.Domain.Level() < level {
-			continue
-		}
-		path := p.Domain.Truncate(level)
-		found := tallies[path.String()]
-		if found == nil {
-			found = &tally{path: path, since: p.Made}
-			tallies[path.String()] = found
-		}
-		found.pods++
-		if p.Made.Before(found.since) {
-			found.since = p.Made
-		}
-	}
-	best := slices.SortedFunc(maps.Values(tallies), func(a, b *tally) int {
-		return cmp.Or(cmp.Compare(b.pods, a.pods), a.since.Compare(b.since), a.path.Compare(b.path))
-	})
-	if len(best) < 2 {
-		return nil, nil
-	}
-	for _, p := range places {
-		if p.Domain.Level() >= level && !best[0].path.Contains(p.Domain) {
+		if p.Domain.Level() >= level && !home.Contains(p.Domain) {
 			away = append(away, p)
 		}
 	}
-	return best[0].path, away
+	return home, away
 }
 
-func known(places []Place, level int) int {
+func known(places []gang.PodPlace, level int) int {
 	n := 0
 	for _, p := range places {
 		if p.Domain.Level() >= level {
@@ -119,21 +82,21 @@ func known(places []Place, level int) int {
 }
 
 // units are the pods of a component that have to be together: of each replica in a multinode component, else all.
-func units(sg *trellisv1alpha1.ScalingGroup, places []Place) [][]Place {
-	by := map[int32][]Place{}
+func units(sg *trellisv1alpha1.ScalingGroup, places []gang.PodPlace) [][]gang.PodPlace {
+	by := map[int32][]gang.PodPlace{}
 	for _, p := range places {
 		if p.Component == sg.Spec.Service {
 			by[p.Replica] = append(by[p.Replica], p)
 		}
 	}
-	out := make([][]Place, 0, len(by))
+	out := make([][]gang.PodPlace, 0, len(by))
 	for _, replica := range slices.Sorted(maps.Keys(by)) {
 		out = append(out, by[replica])
 	}
 	return out
 }
 
-func unitName(sg *trellisv1alpha1.ScalingGroup, p Place) string {
+func unitName(sg *trellisv1alpha1.ScalingGroup, p gang.PodPlace) string {
 	if sg.Spec.Multinode {
 		return fmt.Sprintf("%s-%d", p.Component, p.Replica)
 	}
@@ -141,7 +104,7 @@ func unitName(sg *trellisv1alpha1.ScalingGroup, p Place) string {
 }
 
 // described names the replicas that pods are of, and where they are.
-func described(groups []*trellisv1alpha1.ScalingGroup, places []Place, level int) []string {
+func described(groups []*trellisv1alpha1.ScalingGroup, places []gang.PodPlace, level int) []string {
 	var out []string
 	for _, p := range places {
 		for _, sg := range groups {
@@ -154,7 +117,7 @@ func described(groups []*trellisv1alpha1.ScalingGroup, places []Place, level int
 	return slices.Compact(out)
 }
 
-func domains(places []Place, level int) []string {
+func domains(places []gang.PodPlace, level int) []string {
 	var out []string
 	for _, p := range places {
 		out = append(out, p.Domain.Truncate(level).String())
@@ -164,7 +127,7 @@ func domains(places []Place, level int) []string {
 }
 
 // fixOfGraph: replicas after the first are gangs of their own to Grove, which no deletion brings back; the others are one gang.
-func fixOfGraph(groups []*trellisv1alpha1.ScalingGroup, away []Place) string {
+func fixOfGraph(groups []*trellisv1alpha1.ScalingGroup, away []gang.PodPlace) string {
 	for _, p := range away {
 		for _, sg := range groups {
 			if sg.Spec.Service == p.Component && (!sg.Spec.Multinode || p.Replica == 0) {

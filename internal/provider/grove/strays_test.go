@@ -8,6 +8,7 @@ import (
 	"time"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/provider/grove"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
@@ -22,8 +23,8 @@ func TestFindStrays(t *testing.T) {
 		}
 		return sg
 	}
-	at := func(component string, replica int32, made int, path ...string) grove.Place {
-		return grove.Place{Component: component, Replica: replica, Made: time.Unix(int64(made), 0), Domain: topology.Path(path)}
+	at := func(component string, replica int32, made int, path ...string) gang.PodPlace {
+		return gang.PodPlace{Component: component, Replica: replica, Made: time.Unix(int64(made), 0), Domain: topology.Path(path)}
 	}
 	inZone := []*trellisv1alpha1.ScalingGroup{group("Deep", true, "zone", ""), group("Flat", false, "zone", "")}
 	inRacks := []*trellisv1alpha1.ScalingGroup{group("Deep", true, "", "rack"), group("Flat", false, "", "rack")}
@@ -35,40 +36,40 @@ func TestFindStrays(t *testing.T) {
 	)
 	cases := map[string]struct {
 		groups []*trellisv1alpha1.ScalingGroup
-		places []grove.Place
+		places []gang.PodPlace
 		want   grove.Strays
 	}{
 		"none placed":   {groups: inZone},
-		"unconstrained": {nil, []grove.Place{at("Deep", 0, 0, "a"), at("Deep", 1, 0, "b")}, grove.Strays{}},
-		"together":      {inZone, []grove.Place{at("Deep", 0, 0, "a", "r1"), at("Deep", 1, 0, "a", "r2")}, grove.Strays{}},
+		"unconstrained": {nil, []gang.PodPlace{at("Deep", 0, 0, "a"), at("Deep", 1, 0, "b")}, grove.Strays{}},
+		"together":      {inZone, []gang.PodPlace{at("Deep", 0, 0, "a", "r1"), at("Deep", 1, 0, "a", "r2")}, grove.Strays{}},
 		"a later replica in another zone, in a rack of the same name": {
-			inZone, []grove.Place{at("Deep", 0, 0, "a", "r1"), at("Deep", 1, 5, "b", "r1")},
+			inZone, []gang.PodPlace{at("Deep", 0, 0, "a", "r1"), at("Deep", 1, 5, "b", "r1")},
 			grove.Strays{Graph: true, Message: "the deployment is in zone a, but Grove placed Deep-1 in b (1 of 2 pods)" + scaled},
 		},
-		"its place is not known": {inZone, []grove.Place{at("Deep", 0, 0, "a", "r1"), at("Deep", 1, 5)}, grove.Strays{}},
+		"its place is not known": {inZone, []gang.PodPlace{at("Deep", 0, 0, "a", "r1"), at("Deep", 1, 5)}, grove.Strays{}},
 		"several, bounded": {
-			inZone, []grove.Place{at("Deep", 0, 0, "a"), at("Deep", 0, 0, "a"), at("Deep", 1, 5, "b"), at("Deep", 2, 5, "c"), at("Deep", 3, 5, "d"), at("Deep", 4, 5, "e"), at("Deep", 5, 5, "f")},
+			inZone, []gang.PodPlace{at("Deep", 0, 0, "a"), at("Deep", 0, 0, "a"), at("Deep", 1, 5, "b"), at("Deep", 2, 5, "c"), at("Deep", 3, 5, "d"), at("Deep", 4, 5, "e"), at("Deep", 5, 5, "f")},
 			grove.Strays{Graph: true, Message: "the deployment is in zone a, but Grove placed Deep-1 in b, Deep-2 in c, Deep-3 in d, 2 more (5 of 7 pods)" + scaled},
 		},
 		"the recreated pod is outside, not the later replica that stayed": {
-			inZone, []grove.Place{at("Deep", 0, 9, "b", "r1"), at("Deep", 0, 0, "a", "r1"), at("Deep", 1, 5, "a", "r2")},
+			inZone, []gang.PodPlace{at("Deep", 0, 9, "b", "r1"), at("Deep", 0, 0, "a", "r1"), at("Deep", 1, 5, "a", "r2")},
 			grove.Strays{Graph: true, Message: "the deployment is in zone a, but Grove placed Deep-0 in b (1 of 3 pods)" + base},
 		},
 		"of as many, the last made": {
-			inZone, []grove.Place{at("Flat", 0, 9, "b"), at("Deep", 0, 0, "a")},
+			inZone, []gang.PodPlace{at("Flat", 0, 9, "b"), at("Deep", 0, 0, "a")},
 			grove.Strays{Graph: true, Message: "the deployment is in zone a, but Grove placed Flat in b (1 of 2 pods)" + base},
 		},
 		"the leader of the first replica in another rack": {
-			inRacks, []grove.Place{at("Deep", 0, 9, "a", "r2"), at("Deep", 0, 0, "a", "r1"), at("Deep", 0, 0, "a", "r1"), at("Deep", 1, 0, "a", "r2")},
+			inRacks, []gang.PodPlace{at("Deep", 0, 9, "a", "r2"), at("Deep", 0, 0, "a", "r1"), at("Deep", 0, 0, "a", "r1"), at("Deep", 1, 0, "a", "r2")},
 			grove.Strays{Message: "Deep-0 is in rack a/r1, but Grove placed 1 of its 3 pods in a/r2" + unit},
 		},
 		"a single-node service in two racks": {
-			inRacks, []grove.Place{at("Flat", 0, 9, "a", "r2"), at("Flat", 0, 0, "a", "r1")},
+			inRacks, []gang.PodPlace{at("Flat", 0, 9, "a", "r2"), at("Flat", 0, 0, "a", "r1")},
 			grove.Strays{Message: "Flat is in rack a/r1, but Grove placed 1 of its 2 pods in a/r2" + unit},
 		},
-		"replicas in racks of their own": {inRacks, []grove.Place{at("Deep", 0, 0, "a", "r1"), at("Deep", 1, 0, "a", "r2")}, grove.Strays{}},
+		"replicas in racks of their own": {inRacks, []gang.PodPlace{at("Deep", 0, 0, "a", "r1"), at("Deep", 1, 0, "a", "r2")}, grove.Strays{}},
 		"both": {
-			both, []grove.Place{at("Deep", 0, 9, "b", "r1"), at("Deep", 0, 0, "a", "r1"), at("Deep", 0, 0, "a", "r1")},
+			both, []gang.PodPlace{at("Deep", 0, 9, "b", "r1"), at("Deep", 0, 0, "a", "r1"), at("Deep", 0, 0, "a", "r1")},
 			grove.Strays{Graph: true, Message: "the deployment is in zone a, but Grove placed Deep-0 in b (1 of 3 pods)" + base + "; Deep-0 is in rack a/r1, but Grove placed 1 of its 3 pods in b/r1" + unit},
 		},
 	}

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/provider"
 	"github.com/trellis-k8s/trellis/internal/provider/grove"
 	"github.com/trellis-k8s/trellis/internal/provider/grove/workload"
@@ -88,7 +89,7 @@ var _ = Describe("The workload Grove", labelGrove, func() {
 		}
 		s.place(ctx, "0", "whole-a")
 		s.place(ctx, "1", "whole-b")
-		Expect(observe()).To(beAmiss(workload.CodeOutsideGraphDomain, "in zone a, but Grove placed Decode-1 in b"))
+		Expect(observe()).To(beAmiss(gang.CodeOutsideGraphDomain, "in zone a, but Grove placed Decode-1 in b"))
 
 		By("the topology is gone: never placed as asked for")
 		status(ctx, set, `

@@ -19,14 +19,15 @@ import (
 	"github.com/trellis-k8s/trellis/internal/volumes"
 )
 
-// DrawMixed draws a world with everything that is counted: resources, ports, taints, selectors, node affinity, rules about other pods,
-// volumes and devices. It has at most so many nodes, and so many pods that wait.
+// DrawMixed draws a world with everything that is counted: resources, ports, taints, selectors, node affinity, cordons, features
+// of the kubelet, rules about other pods, volumes and devices. It has at most so many nodes, and so many pods that wait.
 func DrawMixed(nodes, pods int) func(*rapid.T) World {
 	return func(t *rapid.T) World {
 		w := World{Required: rapid.SampledFrom([]int{topology.NoLevel, topology.NoLevel, 0}).Draw(t, "required")}
 		hasDevices, hasVolumes := rapid.IntRange(0, 2).Draw(t, "devices") == 0, rapid.IntRange(0, 2).Draw(t, "volumes") == 0
 		for i := range rapid.IntRange(2, nodes).Draw(t, "nodes") {
 			n := drawNode(t, i)
+			closeOrDeclare(t, n)
 			n.Status.Allocatable[corev1.ResourceCPU] = resource.MustParse(strconv.Itoa(rapid.IntRange(2, 8).Draw(t, n.Name+" cpus")))
 			if w.Nodes = append(w.Nodes, n); hasDevices {
 				w.drawSlice(t, n.Name)
@@ -67,6 +68,9 @@ func (w *World) drawKind(t *rapid.T, kind, pods int, hasDevices, hasVolumes bool
 	if rapid.IntRange(0, 5).Draw(t, name+" has a port") == 0 {
 		port := int32(rapid.SampledFrom([]int{8000, 8001}).Draw(t, name+" port"))
 		c.Ports = []corev1.ContainerPort{{ContainerPort: port, HostPort: port, Protocol: corev1.ProtocolTCP}}
+	}
+	if rapid.IntRange(0, 4).Draw(t, name+" restarts all") == 0 {
+		restartAll(c)
 	}
 	if rapid.IntRange(0, 5).Draw(t, name+" requires nodes") == 0 {
 		requireNodes(like, corev1.NodeSelectorRequirement{

@@ -36,8 +36,10 @@ func DrawVolumes(t *rapid.T) World {
 // drawProviders draws what the driver says of nodes, and storage classes.
 func (w *World) drawProviders(t *rapid.T) {
 	w.Volumes = append(w.Volumes, &storagev1.CSIDriver{
-		ObjectMeta: metav1.ObjectMeta{Name: driver}, Spec: storagev1.CSIDriverSpec{StorageCapacity: ptr.To(rapid.Bool().Draw(t,
-			"reports capacity"))},
+		ObjectMeta: metav1.ObjectMeta{Name: driver}, Spec: storagev1.CSIDriverSpec{
+			StorageCapacity:               ptr.To(rapid.Bool().Draw(t, "reports capacity")),
+			PreventPodSchedulingIfMissing: rapid.SampledFrom([]*bool{nil, ptr.To(false), ptr.To(true), ptr.To(true)}).Draw(t, "needs the driver"),
+		},
 	})
 	for _, n := range w.Nodes {
 		if rapid.IntRange(0, 3).Draw(t, n.Name+" driver") == 0 {

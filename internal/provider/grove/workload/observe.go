@@ -18,6 +18,7 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/constraint"
+	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/provider"
 	"github.com/trellis-k8s/trellis/internal/provider/external"
 	"github.com/trellis-k8s/trellis/internal/provider/grove"
@@ -25,15 +26,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Codes in the condition Placed under Grove.
-const (
-	// CodeWaitsForGrove means that Grove, or the scheduler behind it, has not placed every replica yet.
-	CodeWaitsForGrove = "WaitsForGrove"
-	// CodeOutsideGraphDomain means that Grove placed pods outside the domain that the deployment has to be in.
-	CodeOutsideGraphDomain = "OutsideGraphDomain"
-	// CodeOutsideReplicaDomain means that Grove placed pods of a replica, or of a single-node component, outside the domain of the others.
-	CodeOutsideReplicaDomain = "OutsideReplicaDomain"
-)
+// CodeWaitsForGrove is the reason of the condition Placed while Grove, or the scheduler behind it, has not placed every replica yet.
+const CodeWaitsForGrove = "WaitsForGrove"
 
 // Observe implements provider.Workload. groups may be a part of the graph; names depend on all of it, so the others are read.
 func (w *Workload) Observe(ctx context.Context, own client.Reader, groups []*trellisv1alpha1.ScalingGroup) (provider.Observation, error) {
@@ -103,9 +97,9 @@ func (w *Workload) judge(g grove.Input, waiting []string, strays grove.Strays, o
 	case levels != nil && !levels.Available && constraint.TopologyOf(g.Groups) != nil:
 		out.Reason, out.Message = levels.Reason, levels.Message
 	case strays.Message != "": // before what waits: that ends by itself, this does not
-		out.Reason = CodeOutsideReplicaDomain
+		out.Reason = gang.CodeOutsideReplicaDomain
 		if strays.Graph {
-			out.Reason = CodeOutsideGraphDomain
+			out.Reason = gang.CodeOutsideGraphDomain
 		}
 		out.Message = strings.Join(append([]string{strays.Message}, waiting...), "; ")
 	case len(waiting) > 0:
@@ -195,7 +189,7 @@ func (w *Workload) strays(ctx context.Context, g grove.Input, pods []*corev1.Pod
 	for _, level := range t.Levels {
 		levels = append(levels, topology.Level(level))
 	}
-	var places []grove.Place
+	var places []gang.PodPlace
 	for _, pod := range pods {
 		node := &corev1.Node{}
 		if pod.Spec.NodeName == "" || pod.DeletionTimestamp != nil || over(pod) || w.Client.Get(ctx, client.ObjectKey{Name: pod.Spec.NodeName},
@@ -203,7 +197,7 @@ func (w *Workload) strays(ctx context.Context, g grove.Input, pods []*corev1.Pod
 			continue
 		}
 		ordinal, _ := strconv.ParseInt(pod.Labels[grove.LabelReplica], 10, 32)
-		places = append(places, grove.Place{
+		places = append(places, gang.PodPlace{
 			Component: pod.Labels[render.LabelComponent], Replica: int32(ordinal), Made: pod.CreationTimestamp.Time,
 			Domain: levels.PathOf(node.Labels),
 		})

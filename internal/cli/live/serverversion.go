@@ -1,0 +1,25 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package live
+
+import (
+	"context"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/discovery"
+
+	"github.com/trellis-k8s/trellis/internal/cli"
+)
+
+// serverVersion asks for the version of the API server; "" for a user who may not know it.
+func serverVersion(ctx context.Context, server discovery.ServerVersionInterfaceWithContext) (string, error) {
+	info, err := server.ServerVersionWithContext(ctx)
+	switch {
+	case apierrors.IsForbidden(err):
+		return "", nil
+	case err != nil:
+		return "", cli.Explain(err, "asking for the version of the API server")
+	}
+	return info.GitVersion, nil
+}

@@ -1,0 +1,242 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package creationturns
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/trellis-k8s/trellis/internal/bools"
+)
+
+// First is the Ordinal of the first replicas of a component, which begin together.
+const First = -1
+
+// Key names a gang of a namespace: one replica, the first replicas of a component, or a base gang.
+type Key struct {
+	// Graph is the deployment, GraphName its name.
+	Graph     types.UID
+	GraphName string
+	// Group is the scaling group; "" for the base gang of the graph.
+	Group   string
+	Ordinal int32
+}
+
+// owner is who has the turn: a scaling group, for gangs of its own, or the base gang of a graph.
+type owner struct {
+	graph types.UID
+	group string
+}
+
+func (k Key) owner() owner { return owner{k.Graph, k.Group} }
+
+// Want is a gang that is not complete, as far as it consists of pods of one scaling group.
+type Want struct {
+	Key
+	// Name in messages.
+	Name string
+	// Missing are the pods that do not exist.
+	Missing []Pods
+	// Exists: pods of it exist, and none of them was released.
+	Exists bool
+	// Ready: the missing pods can be created now.
+	Ready bool
+	// Succeeds: it is the successor of replicas that served.
+	Succeeds bool
+}
+
+// Part is what one scaling group wants.
+type Part struct {
+	Group    types.NamespacedName
+	Created  time.Time
+	Priority int32
+	// Members are the scaling groups of a base gang that Wants has a part of.
+	Members []string
+	// Resting: creates of the group were refused, and it does not try again yet.
+	Resting bool
+	Wants   []Want
+}
+
+// Lack is the quota that a gang lacks.
+type Lack struct {
+	Quota                  string
+	Resource               corev1.ResourceName
+	Requested, Used, Limit string
+	// Before are the names of the gangs before it that lack the same, at most maxBefore of them, and More how many others.
+	Before []string
+	More   int
+}
+
+const maxBefore = 3
+
+// Error has the words of the API server, since people know them.
+func (l *Lack) Error() string {
+	text := fmt.Sprintf("exceeded quota: %s, requested: %s=%s, used: %s=%s, limited: %s=%s", l.Quota, l.Resource, l.Requested, l.Resource,
+		l.Used, l.Resource, l.Limit)
+	switch {
+	case l.More > 0:
+		text += fmt.Sprintf("; %s and %d others wait before it", strings.Join(l.Before, ", "), l.More)
+	case len(l.Before) == 1:
+		text += fmt.Sprintf("; %s waits before it", l.Before[0])
+	case len(l.Before) > 1:
+		text += fmt.Sprintf("; %s wait before it", strings.Join(l.Before, ", "))
+	}
+	return text
+}
+
+// Decision is what becomes of a gang now.
+type Decision struct {
+	// Create its missing pods.
+	Create bool
+	// GiveBack its pods: it is not complete and has not the turn.
+	GiveBack bool
+	// Lack is the quota that it waits for; nil for none.
+	Lack *Lack
+	// Overdue: it had the turn and was not completed in time.
+	Overdue bool
+}
+
+// line is what evaluate decides from.
+type line struct {
+	gangs  []*gang
+	quotas []corev1.ResourceQuota
+	// holder has the turn; the zero value for none.
+	holder owner
+}
+
+// gang is a Want with the parts of all scaling groups.
+type gang struct {
+	Want
+	created  time.Time
+	priority int32
+	// resting: a group of it rests. known: all groups of it have stated their part. overdue: it was not completed in its turn.
+	resting, known, overdue bool
+	// missing counts the pods that do not exist.
+	missing int64
+}
+
+// evaluate decides about all gangs of a namespace, and who has the turn then.
+func (l *line) evaluate() (map[Key]Decision, owner) {
+	out := map[Key]Decision{}
+	slices.SortFunc(l.gangs, l.compare)
+	left := newBalance(l.quotas)
+	turn, closed := owner{}, false
+	for _, g := range l.gangs {
+		d := Decision{}
+		lack, never := left.lack(g)
+		d.Lack = lack
+		switch {
+		case g.overdue || g.resting || never:
+			d.Overdue, d.GiveBack = g.overdue, g.Exists
+		case !g.Ready || !g.known:
+			left.take(g)
+			d.GiveBack = g.Exists && g.known
+		case lack != nil:
+			left.take(g)
+			d.GiveBack = g.Exists
+		case !closed && (turn == owner{} || turn == g.owner()):
+			left.take(g)
+			turn, d.Create = g.owner(), true
+		default:
+			left.take(g)
+			closed, d.GiveBack = true, g.Exists
+		}
+		out[g.Key] = d
+	}
+	return out, turn
+}
+
+func (l *line) compare(a, b *gang) int {
+	first := func(of func(*gang) bool) int { return bools.Compare(of(b), of(a)) }
+	return cmp.Or(
+		first(func(g *gang) bool { return g.owner() == l.holder }), first(func(g *gang) bool { return g.Succeeds }),
+		cmp.Compare(b.priority, a.priority), first(func(g *gang) bool { return g.Exists }), a.created.Compare(b.created),
+		cmp.Compare(a.GraphName, b.GraphName), cmp.Compare(a.Group, b.Group), cmp.Compare(a.Ordinal, b.Ordinal),
+	)
+}
+
+// balance is what is left of quotas.
+type balance struct {
+	quotas []corev1.ResourceQuota
+	left   []corev1.ResourceList
+	// waiting are the gangs that lack a resource of a quota.
+	waiting map[string][]string
+}
+
+func newBalance(quotas []corev1.ResourceQuota) *balance {
+	b := &balance{quotas: quotas, waiting: map[string][]string{}}
+	for i := range quotas {
+		left := corev1.ResourceList{}
+		for name, hard := range quotas[i].Status.Hard {
+			hard = hard.DeepCopy()
+			hard.Sub(quotas[i].Status.Used[name])
+			left[name] = hard
+		}
+		b.left = append(b.left, left)
+	}
+	return b
+}
+
+// lack is the first quota of which not enough is left for a gang; nil when there is none. never: the quota is smaller than the gang.
+func (b *balance) lack(g *gang) (lack *Lack, never bool) {
+	for i := range b.quotas {
+		quota := &b.quotas[i]
+		needed := need(g.Missing, quota)
+		for _, name := range slices.Sorted(maps.Keys(needed)) {
+			amount, left, hard, used := needed[name], b.left[i][name], quota.Status.Hard[name], quota.Status.Used[name]
+			if amount.Cmp(left) <= 0 {
+				continue
+			}
+			if lack == nil {
+				before := b.waiting[quota.Name+"/"+string(name)]
+				lack = &Lack{Quota: quota.Name, Resource: name, Requested: amount.String(), Used: used.String(), Limit: hard.String(),
+					Before: before[:min(len(before), maxBefore)], More: max(0, len(before)-maxBefore)}
+			}
+			never = never || amount.Cmp(hard) > 0
+		}
+	}
+	return lack, never
+}
+
+// take keeps for a gang what it needs, as far as it is left.
+func (b *balance) take(g *gang) {
+	for i := range b.quotas {
+		for name, amount := range need(g.Missing, &b.quotas[i]) {
+			left := b.left[i][name]
+			if amount.Cmp(left) > 0 {
+				key := b.quotas[i].Name + "/" + string(name)
+				b.waiting[key] = append(b.waiting[key], g.Name)
+			}
+			left.Sub(amount)
+			if left.Sign() < 0 {
+				left.Set(0)
+			}
+			b.left[i][name] = left
+		}
+	}
+}
+
+// decided are the decisions about the gangs of a group, and what it has to do then.
+func (p *part) decided(decisions map[Key]Decision) (own map[Key]Decision, todo told) {
+	own = map[Key]Decision{}
+	for i := range p.Wants {
+		want := &p.Wants[i]
+		d, waits := decisions[want.Key]
+		if !waits {
+			continue
+		}
+		own[want.Key] = d
+		todo.create = todo.create || d.Create && len(want.Missing) > 0
+		todo.giveBack = todo.giveBack || d.GiveBack && want.Exists
+		todo.overdue = todo.overdue || d.Overdue
+	}
+	return own, todo
+}

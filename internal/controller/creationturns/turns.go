@@ -1,0 +1,290 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package creationturns
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+const (
+	// within is how long the turn of a gang lasts from one pod that exists to the next.
+	within = 30 * time.Second
+	// afterRefusal is how long gangs take turns in a namespace after a create was refused there.
+	afterRefusal = 5 * time.Minute
+	// stale is when a part counts no longer that its group has not stated again: groups that wait do so twice a minute.
+	stale = 2 * time.Minute
+)
+
+// Turns stores what the scaling groups want, by namespace, and whose turn it is. The zero value is ready to use.
+type Turns struct {
+	// Tell has a group reconciled; nil for never.
+	Tell func(group types.NamespacedName)
+	// Now replaces the clock, for tests.
+	Now func() time.Time
+
+	mu     sync.Mutex
+	spaces map[string]*space
+}
+
+// space is one namespace.
+type space struct {
+	parts map[string]*part
+	// holder has the turn since a time, when so many of its pods were missing.
+	holder  owner
+	since   time.Time
+	missing int64
+	// refused is when a create was refused last.
+	refused time.Time
+	// told are the decisions that groups know of.
+	told map[string]told
+}
+
+type part struct {
+	Part
+	at time.Time
+	// overdue are the gangs that were not completed in their turn, until the group rests.
+	overdue map[owner]bool
+}
+
+// told is what a group has to do.
+type told struct{ create, giveBack, overdue bool }
+
+// Sync states what a group wants, and returns what becomes of it. quotas are those of the namespace that count pods.
+func (t *Turns) Sync(stated Part, quotas []corev1.ResourceQuota) map[Key]Decision {
+	t.mu.Lock()
+	s, now, name := t.space(stated.Group.Namespace), t.now(), stated.Group.Name
+	if before := s.parts[name]; len(stated.Wants) == 0 {
+		delete(s.parts, name)
+	} else {
+		next := &part{Part: stated, at: now, overdue: map[owner]bool{}}
+		next.Wants = slices.Clone(next.Wants)
+		if before != nil {
+			next.succeed(before)
+			if !stated.Resting {
+				next.overdue = before.overdue
+			}
+		}
+		s.parts[name] = next
+	}
+	decisions, tell := s.look(name, quotas, now)
+	t.mu.Unlock()
+	t.tell(stated.Group.Namespace, tell)
+	return decisions
+}
+
+// succeed has wants stay successors until they are complete: when the pods of their predecessors are gone, nothing else shows it.
+func (p *part) succeed(before *part) {
+	for i := range p.Wants {
+		want := &p.Wants[i]
+		want.Succeeds = want.Succeeds || slices.ContainsFunc(before.Wants, func(b Want) bool { return b.Key == want.Key && b.Succeeds })
+	}
+}
+
+// Created notes which gangs a group has created its pods of, and whether a create was refused. What others do next they are told.
+func (t *Turns) Created(group types.NamespacedName, created map[Key]bool, refused bool, quotas []corev1.ResourceQuota) {
+	t.mu.Lock()
+	s := t.space(group.Namespace)
+	if refused {
+		s.refused = t.now()
+	}
+	if one := s.parts[group.Name]; one != nil {
+		one.Resting = one.Resting || refused
+		for i := range one.Wants {
+			if created[one.Wants[i].Key] {
+				one.Wants[i].Missing, one.Wants[i].Exists = nil, true
+			}
+		}
+	}
+	_, tell := s.look(group.Name, quotas, t.now())
+	t.mu.Unlock()
+	t.tell(group.Namespace, tell)
+}
+
+// Refused reports whether a create was refused in a namespace, and not long ago.
+func (t *Turns) Refused(namespace string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.spaces[namespace]
+	return s != nil && !s.refused.IsZero() && t.now().Sub(s.refused) < afterRefusal
+}
+
+// Eased returns the groups that have something to do after a quota allows more: those whose turn it is. Without quotas that count pods, all
+// that wait.
+func (t *Turns) Eased(namespace string, quotas []corev1.ResourceQuota) []types.NamespacedName {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.spaces[namespace]
+	if s == nil {
+		return nil
+	}
+	for _, one := range s.parts {
+		one.Resting = false
+	}
+	_, _ = s.look("", quotas, t.now())
+	var out []types.NamespacedName
+	for _, name := range slices.Sorted(maps.Keys(s.parts)) {
+		if len(quotas) == 0 || s.told[name] != (told{}) {
+			out = append(out, types.NamespacedName{Namespace: namespace, Name: name})
+		}
+	}
+	return out
+}
+
+// Forget a group.
+func (t *Turns) Forget(group types.NamespacedName) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.spaces[group.Namespace]
+	if s == nil {
+		return
+	}
+	delete(s.parts, group.Name)
+	delete(s.told, group.Name)
+	if len(s.parts) == 0 && t.now().Sub(s.refused) >= afterRefusal {
+		delete(t.spaces, group.Namespace)
+	}
+}
+
+func (t *Turns) space(namespace string) *space {
+	if t.spaces == nil {
+		t.spaces = map[string]*space{}
+	}
+	if t.spaces[namespace] == nil {
+		t.spaces[namespace] = &space{parts: map[string]*part{}, told: map[string]told{}}
+	}
+	return t.spaces[namespace]
+}
+
+func (t *Turns) now() time.Time {
+	if t.Now != nil {
+		return t.Now()
+	}
+	return time.Now()
+}
+
+func (t *Turns) tell(namespace string, groups []string) {
+	for _, name := range groups {
+		if t.Tell != nil {
+			t.Tell(types.NamespacedName{Namespace: namespace, Name: name})
+		}
+	}
+}
+
+// look decides about all gangs. The turn is given to the group that asks; others whose turn it is are told to ask.
+func (s *space) look(asks string, quotas []corev1.ResourceQuota, now time.Time) (own map[Key]Decision, tell []string) {
+	s.endTurn(now)
+	gangs := s.gangs(now)
+	decisions, turn := (&line{gangs: gangs, quotas: quotas, holder: s.holder}).evaluate()
+	switch {
+	case turn == s.holder:
+	case turn != owner{} && s.has(asks, turn):
+		s.holder, s.since, s.missing = turn, now, missingOf(gangs, turn)
+	default:
+		s.holder = owner{}
+	}
+	own = map[Key]Decision{}
+	for name, one := range s.parts {
+		decided, todo := one.decided(decisions)
+		if name == asks {
+			own = decided
+		}
+		if name != asks && todo != s.told[name] && todo != (told{}) {
+			tell = append(tell, name)
+		}
+		s.told[name] = todo
+	}
+	slices.Sort(tell)
+	return own, tell
+}
+
+// endTurn ends the turn of the holder when its gangs are complete, or its time is over.
+func (s *space) endTurn(now time.Time) {
+	if s.holder == (owner{}) {
+		return
+	}
+	missing := missingOf(s.gangs(now), s.holder)
+	if missing < s.missing {
+		s.since = now
+	}
+	s.missing = missing
+	if missing > 0 && now.Sub(s.since) < within {
+		return
+	}
+	for name, one := range s.parts {
+		if missing > 0 && s.has(name, s.holder) {
+			one.overdue[s.holder] = true
+		}
+	}
+	s.holder = owner{}
+}
+
+// has reports whether a group has pods of the gangs of an owner.
+func (s *space) has(group string, of owner) bool {
+	one := s.parts[group]
+	return one != nil && slices.ContainsFunc(one.Wants, func(w Want) bool { return w.owner() == of })
+}
+
+func missingOf(gangs []*gang, of owner) (n int64) {
+	for _, g := range gangs {
+		if g.owner() == of {
+			n += g.missing
+		}
+	}
+	return n
+}
+
+// gangs are those that are not complete.
+func (s *space) gangs(now time.Time) []*gang {
+	byKey, members := map[Key]*gang{}, map[Key]map[string]bool{}
+	for _, name := range slices.Sorted(maps.Keys(s.parts)) {
+		one := s.parts[name]
+		if now.Sub(one.at) >= stale {
+			continue
+		}
+		for _, want := range one.Wants {
+			g := byKey[want.Key]
+			if g == nil {
+				g = &gang{Want: Want{Key: want.Key, Name: want.Name, Ready: true}, created: one.Created, priority: one.Priority, known: true}
+				byKey[want.Key], members[want.Key] = g, map[string]bool{}
+			}
+			g.add(one, &want)
+			if want.Group == "" {
+				for _, member := range one.Members {
+					members[want.Key][member] = true
+				}
+			}
+		}
+	}
+	var out []*gang
+	for key, g := range byKey {
+		for member := range members[key] {
+			g.known = g.known && s.parts[member] != nil
+		}
+		if g.missing > 0 {
+			out = append(out, g)
+		}
+	}
+	return out
+}
+
+// add adds the part of one group.
+func (g *gang) add(one *part, want *Want) {
+	g.Missing = append(g.Missing, want.Missing...)
+	for i := range want.Missing {
+		g.missing += want.Missing[i].Count
+	}
+	g.Exists, g.Succeeds = g.Exists || want.Exists, g.Succeeds || want.Succeeds
+	g.Ready = g.Ready && (want.Ready || len(want.Missing) == 0)
+	g.resting, g.overdue = g.resting || one.Resting, g.overdue || one.overdue[want.owner()]
+	g.priority = max(g.priority, one.Priority)
+	if one.Created.Before(g.created) {
+		g.created = one.Created
+	}
+}

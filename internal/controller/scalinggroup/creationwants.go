@@ -1,0 +1,238 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scalinggroup
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/controller/creationturns"
+	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/render"
+	"github.com/trellis-k8s/trellis/internal/rollout"
+)
+
+// view is what a group wants of the gangs of its namespace.
+type view struct {
+	o     observed
+	graph types.UID
+	// remembered are the replicas whose former domain is known.
+	remembered map[int32]bool
+	// charges are those of the group's pods, by role.
+	charges map[string]storedPod
+	// ordinals are the replicas that exist or are to be created; base and first are those that begin together.
+	ordinals    []int32
+	base, first map[int32]bool
+	// members are the scaling groups of the base gang.
+	members []string
+	wants   []creationturns.Want
+}
+
+// viewOf reads which gangs the replicas of a group belong to, and what these lack.
+func (r *Reconciler) viewOf(ctx context.Context, o observed, d *decision) (*view, error) {
+	v := &view{o: o, graph: o.sg.UID, remembered: map[int32]bool{}, base: map[int32]bool{}, first: map[int32]bool{}}
+	former := remembered(o.sg)
+	for _, ordinal := range former {
+		v.remembered[int32(ordinal)] = true
+	}
+	if owner := metav1.GetControllerOfNoCopy(o.sg); owner != nil {
+		v.graph = owner.UID
+	}
+	for _, ordinal := range rollout.For(o.sg).Ordinals(summaries(o.sg, o.replicas), former, batch+1) {
+		v.ordinals = append(v.ordinals, int32(ordinal))
+	}
+	if err := r.addTogether(ctx, v); err != nil {
+		return nil, err
+	}
+	v.charges = r.stored.of(o)
+	creatable := map[int32]bool{}
+	for _, ordinal := range d.steps.make {
+		creatable[ordinal] = true
+	}
+	for _, pod := range d.steps.create {
+		ordinal, _, _ := render.ReplicaOf(pod)
+		creatable[ordinal] = true
+	}
+	removed := map[int32]bool{}
+	for _, gone := range d.next.Remove {
+		removed[int32(gone.Ordinal)] = true
+	}
+	for _, ordinal := range v.ordinals {
+		v.addWant(ordinal, creatable[ordinal], removed[ordinal])
+	}
+	return v, nil
+}
+
+// addTogether finds the replicas that begin together: while nothing of the graph is released that is packed into one domain, those of its
+// base gang, and while nothing of a component is, its first replicas.
+func (r *Reconciler) addTogether(ctx context.Context, v *view) error {
+	sg := v.o.sg
+	if !render.Gated(sg) || v.o.sits() {
+		return nil
+	}
+	together := v.ordinals[:min(len(v.ordinals), int(render.MinAvailable(sg)))]
+	if sg.Spec.Topology == nil || sg.Spec.Topology.GraphPackDomain == "" {
+		for _, ordinal := range together {
+			v.first[ordinal] = len(together) > 1
+		}
+		return nil
+	}
+	groups, err := r.groupsOf(ctx, sg)
+	if err != nil {
+		return err
+	}
+	for _, one := range groups {
+		if !render.Gated(one) || one.Spec.Replicas == 0 {
+			continue
+		}
+		if begun, err := r.begun(ctx, one); begun || err != nil {
+			v.members = nil
+			return err
+		}
+		v.members = append(v.members, one.Name)
+	}
+	for _, ordinal := range together {
+		v.base[ordinal] = true
+	}
+	return nil
+}
+
+// begun reports whether a pod of a group is released.
+func (r *Reconciler) begun(ctx context.Context, sg *trellisv1alpha1.ScalingGroup) (bool, error) {
+	pods, err := r.podsOf(ctx, client.ObjectKeyFromObject(sg), sg)
+	return slices.ContainsFunc(pods.own, func(pod *corev1.Pod) bool { return !gang.Leaving(pod) && podReleased(pod) }), err
+}
+
+// sits reports whether a replica of the group is released.
+func (o *observed) sits() bool {
+	for _, r := range o.replicas {
+		if r.released() {
+			return true
+		}
+	}
+	return false
+}
+
+// keyOf names the gang of a replica.
+func (v *view) keyOf(ordinal int32) creationturns.Key {
+	key := creationturns.Key{Graph: v.graph, GraphName: v.o.sg.Spec.Graph, Group: v.o.sg.Name, Ordinal: ordinal}
+	switch {
+	case v.base[ordinal]:
+		key.Group, key.Ordinal = "", creationturns.First
+	case v.first[ordinal]:
+		key.Ordinal = creationturns.First
+	}
+	return key
+}
+
+func (v *view) nameOf(ordinal int32) string {
+	sg := v.o.sg
+	switch {
+	case v.base[ordinal]:
+		return "the base gang of " + sg.Spec.Graph
+	case v.first[ordinal]:
+		return fmt.Sprintf("the first replicas of %s of %s", sg.Spec.Service, sg.Spec.Graph)
+	}
+	return fmt.Sprintf("%s-%d of %s", sg.Spec.Service, ordinal, sg.Spec.Graph)
+}
+
+// addWant adds what a replica lacks to that of its gang.
+func (v *view) addWant(ordinal int32, creatable, removed bool) {
+	one, together := v.o.replicas[ordinal], v.base[ordinal] || v.first[ordinal]
+	want := v.wantOf(ordinal, creatable, removed)
+	if want.Missing = v.missing(one, removed); len(want.Missing) == 0 && !together {
+		return
+	}
+	if !want.Exists && !want.Ready && !want.Succeeds && !together {
+		return
+	}
+	want.Ready = want.Ready || len(want.Missing) == 0
+	v.join(want, together)
+}
+
+// wantOf is what a replica wants, without the pods that it lacks.
+func (v *view) wantOf(ordinal int32, creatable, removed bool) creationturns.Want {
+	want := creationturns.Want{Key: v.keyOf(ordinal), Name: v.nameOf(ordinal), Ready: creatable, Succeeds: v.remembered[ordinal]}
+	if one := v.o.replicas[ordinal]; one != nil {
+		want.Succeeds = want.Succeeds || one.wasPlaced()
+		want.Exists = !removed && one.there() && !one.released()
+		want.Ready = want.Ready || render.InSets(v.o.sg) && one.set != nil
+	}
+	return want
+}
+
+// join adds a want, to that of its gang if it has one.
+func (v *view) join(want creationturns.Want, together bool) {
+	at := slices.IndexFunc(v.wants, func(of creationturns.Want) bool { return together && of.Key == want.Key })
+	if at < 0 {
+		v.wants = append(v.wants, want)
+		return
+	}
+	of := &v.wants[at]
+	of.Missing, of.Exists = append(of.Missing, want.Missing...), of.Exists || want.Exists
+	of.Ready, of.Succeeds = of.Ready && want.Ready, of.Succeeds || want.Succeeds
+}
+
+// missing are the pods that a replica lacks, by role.
+func (v *view) missing(one *replica, removed bool) []creationturns.Pods {
+	counts := map[string]int64{}
+	for index := range render.PodsPerReplica(v.o.sg) {
+		if one == nil || removed || one.pods[index] == nil {
+			counts[render.RoleOf(v.o.sg, index).Name]++
+		}
+	}
+	if one != nil && !removed && len(one.pods) >= one.size {
+		return nil
+	}
+	var out []creationturns.Pods
+	for i := range v.o.sg.Spec.Roles {
+		if role := v.o.sg.Spec.Roles[i].Name; counts[role] > 0 {
+			out = append(out, creationturns.Pods{Charge: v.charges[role].charge, Count: counts[role]})
+		}
+	}
+	return out
+}
+
+func (v *view) part() creationturns.Part {
+	return creationturns.Part{
+		Group: client.ObjectKeyFromObject(v.o.sg), Created: v.o.sg.CreationTimestamp.Time, Members: v.members, Wants: v.wants,
+	}
+}
+
+// begunSet is the gang of which sets exist, or are made first, while others make their pods.
+func (v *view) begunSet(decisions map[creationturns.Key]creationturns.Decision) (key creationturns.Key, is bool) {
+	if !render.InSets(v.o.sg) {
+		return key, false
+	}
+	for _, existing := range []bool{true, false} {
+		for _, want := range v.wants {
+			if decisions[want.Key].Create && want.Exists == existing {
+				return want.Key, true
+			}
+		}
+	}
+	return key, false
+}
+
+// wasPlaced reports whether a pod of the replica has, or had, a node.
+func (r *replica) wasPlaced() bool {
+	return slices.ContainsFunc(slices.Concat(r.active(), r.leaving, r.lost), podBound)
+}
+
+// giveBack adds the pods of gangs that are not complete to those that are deleted.
+func (s *steps) giveBack(o observed, keyOf func(int32) creationturns.Key, decisions map[creationturns.Key]creationturns.Decision) {
+	for _, ordinal := range sortedOrdinals(o.replicas) {
+		one := o.replicas[ordinal]
+		if decisions[keyOf(ordinal)].GiveBack && one.there() && !one.released() {
+			s.replace(o.sg, one, notWhole)
+		}
+	}
+}

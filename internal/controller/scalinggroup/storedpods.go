@@ -1,0 +1,124 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scalinggroup
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/controller/creationturns"
+	"github.com/trellis-k8s/trellis/internal/newpod"
+	"github.com/trellis-k8s/trellis/internal/render"
+)
+
+// storedPod is what quotas and the order of creation need of the pods of a role.
+type storedPod struct {
+	charge creationturns.Charge
+	// priority; nil before the API server has stored a pod of the role. class is that of its template.
+	priority *int32
+	class    string
+}
+
+// storedPods remembers what the API server has stored of the pods of each role: defaults of a LimitRange, the overhead of a RuntimeClass,
+// and what webhooks add count for quotas. The zero value is ready to use.
+type storedPods struct {
+	mu     sync.Mutex
+	byRole map[roleOfGroup]storedPod
+	// classes are priorities by class, which cannot change.
+	classes map[string]int32
+}
+
+func keyOfRole(sg *trellisv1alpha1.ScalingGroup, role string) roleOfGroup {
+	return roleOfGroup{group: sg.UID, revision: sg.Spec.Revision, role: role}
+}
+
+// learn takes in a pod that was stored.
+func (p *storedPods) learn(sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	key := keyOfRole(sg, pod.Labels[render.LabelRole])
+	if _, known := p.byRole[key]; known {
+		return
+	}
+	if p.byRole == nil || len(p.byRole) >= maxKinds {
+		p.byRole = map[roleOfGroup]storedPod{}
+	}
+	p.byRole[key] = storedPod{charge: creationturns.ChargeOf(pod), priority: pod.Spec.Priority}
+}
+
+// of returns the pods of each role of a group, those that no pod was stored of by their template.
+func (p *storedPods) of(o observed) map[string]storedPod {
+	for _, pod := range o.pods.own {
+		if !render.Outdated(o.sg, pod) {
+			p.learn(o.sg, pod)
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out := map[string]storedPod{}
+	for i := range o.sg.Spec.Roles {
+		role := &o.sg.Spec.Roles[i]
+		known, is := p.byRole[keyOfRole(o.sg, role.Name)]
+		if !is {
+			pod := &corev1.Pod{Spec: *role.Template.Spec.DeepCopy()}
+			newpod.Defaults(pod)
+			known = storedPod{charge: creationturns.ChargeOf(pod), class: pod.Spec.PriorityClassName}
+		}
+		out[role.Name] = known
+	}
+	return out
+}
+
+// +kubebuilder:rbac:groups=scheduling.k8s.io,resources=priorityclasses,verbs=get
+
+// priorityOf is the highest priority of the pods of a group.
+func (r *Reconciler) priorityOf(ctx context.Context, pods map[string]storedPod) (highest int32, err error) {
+	first := true
+	for _, one := range pods {
+		priority := int32(0)
+		if one.priority != nil {
+			priority = *one.priority
+		} else if priority, err = r.priorityOfClass(ctx, one.class); err != nil {
+			return 0, err
+		}
+		if first || priority > highest {
+			highest, first = priority, false
+		}
+	}
+	return highest, nil
+}
+
+// priorityOfClass reads the value of a class once. A class that does not exist, or that the operator may not read, counts as 0.
+func (r *Reconciler) priorityOfClass(ctx context.Context, name string) (int32, error) {
+	if name == "" {
+		return 0, nil
+	}
+	r.stored.mu.Lock()
+	value, known := r.stored.classes[name]
+	r.stored.mu.Unlock()
+	if known {
+		return value, nil
+	}
+	class := &schedulingv1.PriorityClass{}
+	switch err := r.Live.Get(ctx, client.ObjectKey{Name: name}, class); {
+	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
+		return 0, nil
+	case err != nil:
+		return 0, fmt.Errorf("reading PriorityClass %s: %w", name, err)
+	}
+	r.stored.mu.Lock()
+	defer r.stored.mu.Unlock()
+	if r.stored.classes == nil || len(r.stored.classes) >= maxKinds {
+		r.stored.classes = map[string]int32{}
+	}
+	r.stored.classes[name] = class.Value
+	return class.Value, nil
+}

@@ -1,0 +1,205 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gang
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/limit"
+	"github.com/trellis-k8s/trellis/internal/render"
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// Outside is a replica, or a single-node component, with pods outside a domain that a constraint requires, by the labels that the nodes of
+// its pods have now. Labels change under running pods, and others than Trellis may place pods. The pods stay where they are.
+type Outside struct {
+	// Code is a reason of the condition Placed.
+	Code string
+	// Message begins with the name of the replica or the component.
+	Message string
+}
+
+// maxOutside is how many replicas a message about them names.
+const maxOutside = 3
+
+// IsOutside reports whether a reason of the condition Placed is about pods that run outside their domain.
+func IsOutside(code string) bool {
+	return code == CodeOutsideGraphDomain || code == CodeOutsideReplicaDomain
+}
+
+// OutsideCode is the reason that [OutsideMessage] is about.
+func OutsideCode(list []Outside) string { return list[0].Code }
+
+// OutsideMessage names the first replicas that have pods outside their domain, and counts the others.
+func OutsideMessage(list []Outside) string {
+	named := make([]string, 0, maxOutside)
+	for _, one := range list[:min(len(list), maxOutside)] {
+		named = append(named, one.Message)
+	}
+	return "by the labels of their nodes, " + limit.Join(named, len(list), maxOutside, "; ") + "; running pods stay"
+}
+
+// FindOutside compares the domains that bound pods are in with those that constraints require: graphDomain for all pods of a graph that has
+// one, the domain of the others for the pods of a replica or of a single-node component. Later pods follow the pins of those that exist, so
+// pins decide which of several domains is the required one. Where pods have none, the domain of most pods is.
+func FindOutside(c *topology.Cluster, o Observation, graphDomain topology.Path) []Outside {
+	f, pods := outsideFinder{cluster: c, domains: map[string]topology.Path{}}, podsByGroup(o.Pods)
+	var groups []boundGroup
+	var all []PodPlace
+	for _, sg := range render.SortedGroups(o.Groups) {
+		if t := sg.Spec.Topology; render.Gated(sg) && t != nil && (t.GraphPackDomain != "" || t.PackDomain != "") {
+			g := f.bound(sg, pods[string(sg.UID)])
+			groups, all = append(groups, g), append(all, g.places...)
+		}
+	}
+	for _, g := range groups {
+		away := f.outsideGraph(g, all, graphDomain)
+		f.outsideUnits(g, away)
+	}
+	return f.out
+}
+
+type outsideFinder struct {
+	cluster *topology.Cluster
+	// domains of nodes by their names; all groups of a graph have the same levels.
+	domains map[string]topology.Path
+	out     []Outside
+}
+
+// boundGroup is a scaling group with its bound pods, in order, and where each of them is.
+type boundGroup struct {
+	boundPods
+	sg     *trellisv1alpha1.ScalingGroup
+	levels topology.Levels
+}
+
+// boundPods are pods that messages know by one name.
+type boundPods struct {
+	name   string
+	pods   []*corev1.Pod
+	places []PodPlace
+}
+
+// bound finds the bound pods of a group. A pod whose node has no object is lost, and is left out.
+func (f *outsideFinder) bound(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod) boundGroup {
+	g := boundGroup{boundPods{name: sg.Spec.Service}, sg, LevelsOf(sg.Spec.Topology)}
+	g.pods = slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool {
+		_, _, ok := render.ReplicaOf(pod)
+		return !ok || pod.Spec.NodeName == "" || Leaving(pod) || f.cluster.NodeLabels(pod.Spec.NodeName) == nil
+	})
+	slices.SortFunc(g.pods, func(a, b *corev1.Pod) int {
+		inA, indexA, _ := render.ReplicaOf(a)
+		inB, indexB, _ := render.ReplicaOf(b)
+		return cmp.Or(cmp.Compare(inA, inB), cmp.Compare(indexA, indexB))
+	})
+	for _, pod := range g.pods {
+		domain, known := f.domains[pod.Spec.NodeName]
+		if !known {
+			domain = g.levels.PathOf(f.cluster.NodeLabels(pod.Spec.NodeName))
+			f.domains[pod.Spec.NodeName] = domain
+		}
+		ordinal, _, _ := render.ReplicaOf(pod)
+		g.places = append(g.places, PodPlace{Component: sg.Spec.Service, Replica: ordinal, Made: pod.CreationTimestamp.Time, Domain: domain})
+	}
+	return g
+}
+
+// replicas are the pods of each replica.
+func (g boundGroup) replicas() (out []boundPods) {
+	for first, end := 0, 0; first < len(g.places); first = end {
+		for end = first; end < len(g.places) && g.places[end].Replica == g.places[first].Replica; {
+			end++
+		}
+		name := fmt.Sprintf("%s-%d", g.name, g.places[first].Replica)
+		out = append(out, boundPods{name, g.pods[first:end], g.places[first:end]})
+	}
+	return out
+}
+
+// outsideGraph notes the replicas of a group that have pods outside the domain of the graph, and returns their names.
+func (f *outsideFinder) outsideGraph(g boundGroup, all []PodPlace, graphDomain topology.Path) map[string]bool {
+	names, level := map[string]bool{}, g.levels.Index(g.sg.Spec.Topology.GraphPackDomain)
+	if level == topology.NoLevel {
+		return names
+	}
+	home := graphDomain.Truncate(level)
+	if home.Level() < level {
+		home = Home(all, level)
+	}
+	for _, replica := range g.replicas() {
+		if f.note(CodeOutsideGraphDomain, replica, "the deployment's "+g.levels.Name(level), level, home) {
+			names[replica.name] = true
+		}
+	}
+	return names
+}
+
+// outsideUnits notes the replicas of a multinode group that have pods outside the domain of the replica's others, or the single-node group
+// if it has. Replicas that are noted already are left out.
+func (f *outsideFinder) outsideUnits(g boundGroup, noted map[string]bool) {
+	t := g.sg.Spec.Topology
+	level := g.levels.Index(t.PackDomain)
+	if level == topology.NoLevel || t.PackDomain == t.GraphPackDomain {
+		return
+	}
+	units := []boundPods{g.boundPods}
+	if g.sg.Spec.Multinode {
+		units = g.replicas()
+	}
+	for _, unit := range units {
+		if !noted[unit.name] {
+			f.note(CodeOutsideReplicaDomain, unit, g.levels.Name(level), level, g.home(unit, level))
+		}
+	}
+}
+
+// home is the domain of a level that the pods of a unit have to be in. A multinode replica is recreated as a unit, in any domain, so its
+// pins decide only where a pod of it is.
+func (g boundGroup) home(unit boundPods, level int) topology.Path {
+	for _, pod := range unit.pods {
+		pinned := g.levels.PathOf(pod.Spec.NodeSelector).Truncate(level)
+		if pinned.Level() < level {
+			continue
+		}
+		if !g.sg.Spec.Multinode || slices.ContainsFunc(unit.places, func(p PodPlace) bool { return pinned.Contains(p.Domain) }) {
+			return pinned
+		}
+		break
+	}
+	return Home(unit.places, level)
+}
+
+// note notes the pods that are outside a domain of a level, if any. Without a domain, none of the pods is in one.
+func (f *outsideFinder) note(code string, pods boundPods, levelName string, level int, home topology.Path) bool {
+	away := slices.DeleteFunc(slices.Clone(pods.places), func(p PodPlace) bool { return home != nil && home.Contains(p.Domain) })
+	if len(away) == 0 {
+		return false
+	}
+	message := fmt.Sprintf("%s has %d of %d pods", pods.name, len(away), len(pods.places))
+	if home != nil {
+		message += fmt.Sprintf(" outside %s %s", levelName, home)
+	}
+	f.out = append(f.out, Outside{code, message + ", in " + domainsText(away, level, levelName)})
+	return true
+}
+
+// domainsText lists the domains of a level that pods are in.
+func domainsText(places []PodPlace, level int, levelName string) string {
+	var names []string
+	for _, p := range places {
+		name := "no " + levelName
+		if p.Domain.Level() >= level {
+			name = p.Domain.Truncate(level).String()
+		}
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	return limit.Join(names, len(names), maxOutside, ", ")
+}

@@ -1,0 +1,90 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package quota
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/limit"
+)
+
+// annotationMadeFrom on a Workload identifies the templates of the pods that it was created for, images and commands included. A successor
+// whose template differs in what needs no other quota joins the Workload, so the annotation may name an earlier template.
+const annotationMadeFrom = "trellis.dev/made-from"
+
+// deactivationByKueue is the cause for which Kueue itself has deactivated a Workload, as its reason and its message, for example
+// RequeuingLimitExceeded by waitForPodsReady; "" for a Workload that is active, that Trellis holds, or that another client has deactivated.
+func (w *Workload) deactivationByKueue() (cause, message string) {
+	if !w.deactivated() {
+		return "", ""
+	}
+	if c := meta.FindStatusCondition(w.Status.Conditions, workloadEvicted); c != nil {
+		if cause, is := strings.CutPrefix(c.Reason, reasonDeactivatedBy); is && w.isEvicted() {
+			return cause, c.Message
+		}
+	}
+	// Kueue sets this condition before it deactivates a Workload, and replaces it with Evicted afterwards.
+	if c := meta.FindStatusCondition(w.Status.Conditions, workloadDeactivationTarget); c != nil && c.Status == metav1.ConditionTrue {
+		return c.Reason, c.Message
+	}
+	return "", ""
+}
+
+// whyInactive is what a report says of a Workload that is inactive and that Trellis does not hold.
+func (w *Workload) whyInactive() string {
+	cause, message := w.deactivationByKueue()
+	if cause == "" {
+		return "it is deactivated; set its spec.active to true to request quota"
+	}
+	return fmt.Sprintf("Kueue has deactivated it for %s: %s; quota is requested again, with a new Workload, when the template of its pods "+
+		"changes or its spec.active is set to true", cause, limit.Text(message, maxKueueMessage/2))
+}
+
+// abandoned reports whether a Workload that Kueue has deactivated, and whose quota is free again, was created for other templates than
+// those of today: they get a new Workload. The old one would stay inactive, whatever its pods became.
+func (o *Observation) abandoned(w *Workload, a asks) bool {
+	before := w.Annotations[annotationMadeFrom]
+	if cause, _ := w.deactivationByKueue(); cause == "" || before == "" || w.holdsQuota() {
+		return false
+	}
+	groups := o.groupsIn(w.Name, a)
+	return len(groups) > 0 && before != madeFrom(groups)
+}
+
+// madeFrom identifies the templates of the pods of scaling groups, and the restarts that they are made for.
+func madeFrom(groups []*trellisv1alpha1.ScalingGroup) string {
+	parts := make([]string, 0, len(groups))
+	for _, sg := range groups {
+		part := sg.Spec.Service + "=" + sg.Spec.Revision
+		if sg.Spec.Restart != nil {
+			part += "/" + sg.Spec.Restart.ID
+		}
+		parts = append(parts, part)
+	}
+	slices.Sort(parts)
+	return shortHash(strings.Join(parts, " "))
+}
+
+// groupsIn are the scaling groups whose pods are in a Workload: all for the base, else that of the replica, whose pods may not exist yet.
+func (o *Observation) groupsIn(name string, a asks) []*trellisv1alpha1.ScalingGroup {
+	if name == a.base.Name {
+		return o.Groups
+	}
+	for _, sg := range o.Groups {
+		pods := membersOf(sg, o.Pods)
+		if slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return WorkloadOf(pod) == name }) ||
+			slices.ContainsFunc(gang.Ordinals(sg, pods), func(n int) bool { return ownName(sg, int32(n), a.roles[sg]) == name }) {
+			return []*trellisv1alpha1.ScalingGroup{sg}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,105 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+)
+
+// Edit is a change of a scaling group's spec by another client than Trellis.
+type Edit struct {
+	// Fields are the changed fields of the spec, sorted.
+	Fields []string
+	// Managers are the field managers that wrote them, sorted.
+	Managers []string
+}
+
+// EditOf returns how another client has changed the spec of a scaling group since Trellis wrote it last; nil for a spec as Trellis wrote
+// it. It goes by the managed fields: whoever changes the value of a field takes it from its former owner, so the result does not depend on
+// the version of the operator that wrote the spec. A group of which Trellis owns no field was created by another client, for example
+// restored from a backup, and is adopted as it is: what another client wrote before Trellis did is no edit.
+func EditOf(sg *trellisv1alpha1.ScalingGroup) *Edit {
+	ours, theirs, last := fieldpath.NewSet(), map[string]*fieldpath.Set{}, lastWrite(sg)
+	for i := range sg.ManagedFields {
+		entry := &sg.ManagedFields[i]
+		owned := ownedSpec(entry)
+		switch {
+		case owned.Empty() || entry.Subresource == "status":
+		case entry.Time != nil && last != nil && entry.Time.Before(last): // adopted by a later write of Trellis
+		case entry.Manager == FieldOwner:
+			ours = ours.Union(owned)
+		default:
+			theirs[entry.Manager] = owned.Union(orEmpty(theirs[entry.Manager]))
+		}
+	}
+	if ours.Empty() {
+		return nil
+	}
+	edit := &Edit{}
+	for manager, owned := range theirs {
+		taken := owned.Difference(ours)
+		if taken.Empty() {
+			continue
+		}
+		edit.Managers = append(edit.Managers, manager)
+		taken.Iterate(func(path fieldpath.Path) {
+			if name := path[0].FieldName; name != nil && !slices.Contains(edit.Fields, *name) {
+				edit.Fields = append(edit.Fields, *name)
+			}
+		})
+	}
+	if len(edit.Fields) == 0 {
+		return nil
+	}
+	slices.Sort(edit.Fields)
+	slices.Sort(edit.Managers)
+	return edit
+}
+
+// lastWrite is when Trellis wrote the spec last; nil when the managed fields do not tell.
+func lastWrite(sg *trellisv1alpha1.ScalingGroup) (last *metav1.Time) {
+	for i := range sg.ManagedFields {
+		entry := &sg.ManagedFields[i]
+		if entry.Manager == FieldOwner && entry.Subresource != "status" && entry.Time != nil && (last == nil || last.Before(entry.Time)) {
+			last = entry.Time
+		}
+	}
+	return last
+}
+
+// Any reports whether one of some fields was changed; nothing was by a nil Edit.
+func (e *Edit) Any(fields ...string) bool {
+	return e != nil && slices.ContainsFunc(fields, func(field string) bool { return slices.Contains(e.Fields, field) })
+}
+
+// ownedSpec is what of the spec an entry owns, with paths that begin below the spec. An entry that cannot be read owns nothing.
+func ownedSpec(entry *metav1.ManagedFieldsEntry) *fieldpath.Set {
+	all := fieldpath.NewSet()
+	if entry.FieldsV1 == nil || all.FromJSON(entry.FieldsV1.GetRawReader()) != nil {
+		return fieldpath.NewSet()
+	}
+	return all.WithPrefix(fieldpath.PathElement{FieldName: ptr.To("spec")}).Leaves()
+}
+
+func orEmpty(s *fieldpath.Set) *fieldpath.Set {
+	if s == nil {
+		return fieldpath.NewSet()
+	}
+	return s
+}
+
+// StripGroup is a cache's transformation of a scaling group: it drops the managed fields, except those of a group that another client has
+// changed, which [EditOf] reads.
+func StripGroup(object any) (any, error) {
+	if sg, ok := object.(*trellisv1alpha1.ScalingGroup); ok && EditOf(sg) == nil {
+		sg.ManagedFields = nil
+	}
+	return object, nil
+}

@@ -1,0 +1,36 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/constraint"
+	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/render"
+)
+
+// placedByTrellis reports whether a pod is of a group whose pods Trellis places, or of none that is known.
+func placedByTrellis(pod *corev1.Pod, groups []*trellisv1alpha1.ScalingGroup) bool {
+	at := slices.IndexFunc(groups, func(sg *trellisv1alpha1.ScalingGroup) bool { return render.Member(pod, sg) })
+	return at < 0 || render.Gated(groups[at])
+}
+
+// awaitConstraint has nothing of a graph released while its groups are given other levels, and not all show them yet.
+func (l *ledger) awaitConstraint(o *gang.Observation, name types.NamespacedName) {
+	to, is := l.refreshing[name]
+	if is && !slices.ContainsFunc(o.Groups, func(sg *trellisv1alpha1.ScalingGroup) bool {
+		return sg.Spec.Topology != nil && !constraint.SameLevels(sg.Spec.Topology, to)
+	}) {
+		delete(l.refreshing, name)
+		is = false
+	}
+	if o.Unfinished == "" && (is || constraint.Mixed(o.Groups)) {
+		o.Unfinished = gang.ConstraintRefreshed
+	}
+}

@@ -1,0 +1,46 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/limit"
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+const (
+	// refusalShownAfter is how long a refusal stands before it is reported: the scheduler may bind the pod at its next try.
+	refusalShownAfter = time.Second
+	// maxRefusal is how many bytes of a scheduler's message are passed on: with many nodes and reasons it is long.
+	maxRefusal = 400
+)
+
+// unschedulable returns, by pod ID, what the scheduler says against the released pods of a graph that it refuses. The graph is evaluated
+// again when a recent refusal is to be reported. A nominated node means that the scheduler frees capacity for the pod, and what the
+// provider's objects say against a pod is reported instead.
+func (l *ledger) unschedulable(o *gang.Observation, d *decision) map[string]string {
+	out, now := map[string]string{}, l.clock.Now()
+	for _, pod := range o.Pods {
+		id := topology.PodID(pod)
+		refused := l.pods.of(id).stuck
+		if !refused.stands() || !mayBind(pod) || o.Objections[pod.UID].Message != "" {
+			continue
+		}
+		if due := refused.since.Add(refusalShownAfter); now.Before(due) {
+			d.lookAt(due)
+			continue
+		}
+		out[id] = limit.Text(refused.said, maxRefusal)
+	}
+	return out
+}
+
+// mayBind reports whether a pod waits for nothing but its scheduler's decision.
+func mayBind(pod *corev1.Pod) bool {
+	return gang.WaitsForScheduler(pod) && len(pod.Spec.SchedulingGates) == 0 && pod.Status.NominatedNodeName == ""
+}
