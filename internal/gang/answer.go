@@ -36,7 +36,7 @@ func (r *Request) Answer(planned *placement.Result) Answer {
 	var a Answer
 	heads, base, followers := r.headsInCreation(planned), r.baseInCreation(planned), r.followers(planned)
 	for _, replica := range planned.Replicas {
-		key := Key{replica.Component, replica.Ordinal}
+		key := Key{Component: replica.Component, Ordinal: replica.Ordinal}
 		follows := base && !replica.Base && replica.Refusal == nil || followers[key]
 		switch {
 		case r.incomplete[key] || heads[replica.Component] || r.NotNow(planned, replica) || follows:
@@ -87,10 +87,10 @@ func (r *Request) Parted(a Answer) map[string]string {
 		if w.Refusal == nil {
 			continue
 		}
-		for _, pod := range annotated(r.rests[Key{w.Component, w.Ordinal}].open) {
+		for _, pod := range annotated(r.rests[Key{Component: w.Component, Ordinal: w.Ordinal}].open) {
 			parted[topology.PodID(pod)] = fmt.Sprintf("the rest of the base gang that %s goes with finds no capacity: %s", pod.Name, w.String())
 		}
-		half, is := r.halves[Key{w.Component, w.Ordinal}]
+		half, is := r.halves[Key{Component: w.Component, Ordinal: w.Ordinal}]
 		if !is || !half.neverWhole() {
 			continue
 		}
@@ -135,12 +135,12 @@ func gangsOf(pods []*corev1.Pod) (names []string) {
 func (r *Request) Planned(a *Answer) map[string]*corev1.Pod {
 	unmade := map[Key]bool{}
 	for _, replica := range a.Unmade {
-		unmade[Key{replica.Component, replica.Ordinal}] = true
+		unmade[Key{Component: replica.Component, Ordinal: replica.Ordinal}] = true
 	}
 	out := map[string]*corev1.Pod{}
 	for _, component := range r.Graph.Components {
 		for _, replica := range component.Waiting {
-			if replica.Later || unmade[Key{component.Name, replica.Ordinal}] {
+			if replica.Later || unmade[Key{Component: component.Name, Ordinal: replica.Ordinal}] {
 				continue
 			}
 			for _, pod := range replica.Pods {
@@ -162,7 +162,7 @@ func (r *Request) WaitsForCreation(planned *placement.Result) bool {
 		return true
 	}
 	return slices.ContainsFunc(planned.Replicas, func(one placement.ReplicaResult) bool {
-		return one.Base && r.incomplete[Key{one.Component, one.Ordinal}]
+		return one.Base && r.incomplete[Key{Component: one.Component, Ordinal: one.Ordinal}]
 	})
 }
 
@@ -175,7 +175,8 @@ func (r *Request) headsInCreation(planned *placement.Result) map[string]bool {
 		if !one.Head {
 			continue
 		}
-		if r.replacing[one.Component] || r.incomplete[Key{one.Component, one.Ordinal}] || one.Refusal == nil && r.Creation(*one) != nil {
+		key := Key{Component: one.Component, Ordinal: one.Ordinal}
+		if r.replacing[one.Component] || r.incomplete[key] || one.Refusal == nil && r.Creation(*one) != nil {
 			out[one.Component] = true
 		}
 	}
@@ -197,7 +198,7 @@ func (r *Request) followers(planned *placement.Result) map[Key]bool {
 	out, first := map[Key]bool{}, map[string]Key{}
 	for i := range planned.Replicas {
 		one := &planned.Replicas[i]
-		key := Key{one.Component, one.Ordinal}
+		key := Key{Component: one.Component, Ordinal: one.Ordinal}
 		if one.Refusal != nil || r.hindered[key] || !undecidedComponent(r.component(one.Component)) {
 			continue
 		}

@@ -131,7 +131,7 @@ func firstReplicas(groups []*trellisv1alpha1.ScalingGroup, states map[string][]r
 	for _, sg := range groups {
 		of := states[sg.Spec.Service]
 		for i := range min(max(int(render.MinAvailable(sg)), 1), len(of)) {
-			first = append(first, firstReplica{of[i], Key{sg.Spec.Service, of[i].ordinal}, sg})
+			first = append(first, firstReplica{of[i], Key{Component: sg.Spec.Service, Ordinal: of[i].ordinal}, sg})
 		}
 	}
 	return first

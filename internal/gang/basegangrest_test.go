@@ -32,7 +32,7 @@ func TestNothingIsMissingWithoutAnEntireReplica(t *testing.T) {
 		}
 		groups := []*trellisv1alpha1.ScalingGroup{front, work}
 		r := NewRequest(Observation{DGD: &nvidiav1beta1.DynamoGraphDeployment{}, Groups: groups, Pods: pods, Profile: profile})
-		if _, is := r.rests[Key{"front", 0}]; is != tc.want {
+		if _, is := r.rests[Key{Component: "front", Ordinal: 0}]; is != tc.want {
 			t.Errorf("%s: front is missing: %v", name, is)
 		}
 	}

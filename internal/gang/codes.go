@@ -26,6 +26,8 @@ const (
 	CodeWaitingForAdmission = "WaitingForAdmission"
 	// CodeReleaseRefused means that the replica has capacity, and that the API server refuses what its release writes, repeatedly.
 	CodeReleaseRefused = "ReleaseRefused"
+	// CodeRecordFull means that the replica has capacity, and that the GraphPlacement of its deployment has no space for it.
+	CodeRecordFull = "RecordFull"
 	// CodeOutsideGraphDomain means that pods are outside the domain that the deployment has to be in.
 	CodeOutsideGraphDomain = "OutsideGraphDomain"
 	// CodeOutsideReplicaDomain means that pods of a replica, or of a single-node component, are outside the domain of the others.

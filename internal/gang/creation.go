@@ -100,7 +100,7 @@ func (r *Request) PlannedReplicas() map[Key]*Creation { return r.creations }
 
 // Creation returns the creation of a planned replica; nil when its pods exist.
 func (r *Request) Creation(replica placement.ReplicaResult) *Creation {
-	return r.creations[Key{replica.Component, replica.Ordinal}]
+	return r.creations[Key{Component: replica.Component, Ordinal: replica.Ordinal}]
 }
 
 // NotNow reports whether a replica that is to be created in place is created gated instead: others have to leave first, for it or for the
@@ -110,7 +110,7 @@ func (r *Request) NotNow(planned *placement.Result, replica placement.ReplicaRes
 	if r.Creation(replica) == nil || replica.Refusal != nil {
 		return false
 	}
-	return replica.Preempts != nil || replica.Head || r.rests[Key{replica.Component, replica.Ordinal}].gang != "" ||
+	return replica.Preempts != nil || replica.Head || r.rests[Key{Component: replica.Component, Ordinal: replica.Ordinal}].gang != "" ||
 		replica.Base && slices.ContainsFunc(planned.Replicas, func(one placement.ReplicaResult) bool {
 			return one.Base && one.Preempts != nil
 		})

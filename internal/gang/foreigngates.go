@@ -75,7 +75,7 @@ func (r *Request) headAwaits(base bool, components []placement.Component) string
 			continue
 		}
 		for _, replica := range s.Waiting[:n] {
-			if why := r.awaiting[Key{s.Name, replica.Ordinal}]; why != "" {
+			if why := r.awaiting[Key{Component: s.Name, Ordinal: replica.Ordinal}]; why != "" {
 				return why
 			}
 		}
@@ -96,7 +96,7 @@ func (r *Request) holdAll(why string, components []placement.Component) {
 // holdEach has those replicas of a component wait that wait for admission themselves.
 func (r *Request) holdEach(s *placement.Component) {
 	for i := range s.Waiting {
-		if why := r.awaiting[Key{s.Name, s.Waiting[i].Ordinal}]; why != "" {
+		if why := r.awaiting[Key{Component: s.Name, Ordinal: s.Waiting[i].Ordinal}]; why != "" {
 			r.hold(s.Name, &s.Waiting[i], why)
 			s.Waiting[i].Later = true
 		}

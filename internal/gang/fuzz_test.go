@@ -3,7 +3,11 @@
 
 package gang
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
 
 // FuzzPath reads any text as the path of a domain, as it is stored in a status: it is written as it was read.
 func FuzzPath(f *testing.F) {
@@ -11,7 +15,7 @@ func FuzzPath(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		if got := parsePath(text).String(); got != text {
+		if got := topology.ParsePath(text).String(); got != text {
 			t.Fatalf("%q is read as %q", text, got)
 		}
 	})

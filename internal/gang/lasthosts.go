@@ -41,7 +41,7 @@ func lastHostsOf(sg *trellisv1alpha1.ScalingGroup) map[int32][]string {
 func (r *Request) avoid(g *groupView, component string, ordinal int) (hosts []string) {
 	last := g.last[int32(ordinal)]
 	if len(last) > 0 {
-		key := Key{component, ordinal}
+		key := Key{Component: component, Ordinal: ordinal}
 		r.left[key] = left{from: g.hints[int32(ordinal)], host: last[0], why: fmt.Sprintf("node %s has rejected its pods and comes last for it",
 			last[0])}
 	}

@@ -25,7 +25,7 @@ func (r *Request) Moved(c *topology.Cluster, replica placement.ReplicaResult) st
 	if waiting == nil {
 		return ""
 	}
-	left, leaves := r.left[Key{replica.Component, replica.Ordinal}]
+	left, leaves := r.left[Key{Component: replica.Component, Ordinal: replica.Ordinal}]
 	switch {
 	case !leaves:
 		left.from = waiting.Hint

@@ -10,6 +10,7 @@ import (
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/assignment"
 	"github.com/trellis-k8s/trellis/internal/newpod"
 	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/topology"
@@ -24,6 +25,8 @@ type Observation struct {
 	Pods   []*corev1.Pod
 	// Profile is the ClusterTopology the graph names, as it is now; nil when there is none.
 	Profile *grovev1alpha1.ClusterTopology
+	// Record is where its replicas are, or are to be, by its GraphPlacement; nil where that is not recorded.
+	Record *assignment.Record
 	// Admission is what the API server's admission looks at for pods that are still to be made: RuntimeClasses, LimitRanges.
 	Admission newpod.Objects
 	// Creations are the replicas that are to be made in their places.

@@ -4,13 +4,12 @@
 package gang
 
 import (
-	"cmp"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/assignment"
 )
 
 // An API server stores objects of up to 1.5 MiB. A path of domains may have 1,023 bytes (16 levels with labels of 63), and a group 65,536
@@ -111,7 +110,7 @@ func byDomain(all []trellisv1alpha1.ReplicaPlacement, depth, bytes int) ([]trell
 	out := make([]trellisv1alpha1.DomainPlacements, 0, len(found))
 	for _, domain := range slices.Sorted(maps.Keys(found)) {
 		in := found[domain]
-		one := trellisv1alpha1.DomainPlacements{Domain: domain, Replicas: writeRanges(in.bound), Former: writeRanges(in.former)}
+		one := trellisv1alpha1.DomainPlacements{Domain: domain, Replicas: assignment.WriteRanges(in.bound), Former: assignment.WriteRanges(in.former)}
 		if bytes -= len(one.Replicas) + len(one.Former); bytes < 0 {
 			return nil, false
 		}
@@ -133,51 +132,6 @@ func cutPath(path string, depth int) string {
 	return path[:at-1]
 }
 
-// writeRanges writes ordinals, in order, as "0-7,12".
-func writeRanges(ordinals []int32) string {
-	var out []byte
-	for i := 0; i < len(ordinals); {
-		last := i
-		for last+1 < len(ordinals) && ordinals[last+1] == ordinals[last]+1 {
-			last++
-		}
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = strconv.AppendInt(out, int64(ordinals[i]), 10)
-		if last > i {
-			out = append(out, '-')
-			out = strconv.AppendInt(out, int64(ordinals[last]), 10)
-		}
-		i = last + 1
-	}
-	return string(out)
-}
-
-// maxOrdinal is the highest ordinal of a replica in a status.
-const maxOrdinal = 1<<17 - 1
-
-// readRanges calls yield with each ordinal of what writeRanges wrote. What it did not write is left out.
-func readRanges(text string, yield func(int32)) {
-	if text == "" {
-		return
-	}
-	for part := range strings.SplitSeq(text, ",") {
-		first, last, isRange := strings.Cut(part, "-")
-		from, err := strconv.ParseInt(first, 10, 32)
-		to, errTo := from, error(nil)
-		if isRange {
-			to, errTo = strconv.ParseInt(last, 10, 32)
-		}
-		if cmp.Or(err, errTo) != nil || from < 0 || to < from || to > maxOrdinal {
-			continue
-		}
-		for n := from; n <= to; n++ {
-			yield(int32(n))
-		}
-	}
-}
-
 // Placements are the last domains of the replicas of a group, by ordinal, from both lists of its status.
 func Placements(status *trellisv1alpha1.ScalingGroupStatus) []trellisv1alpha1.ReplicaPlacement {
 	if len(status.FurtherPlacements) == 0 {
@@ -186,8 +140,8 @@ func Placements(status *trellisv1alpha1.ScalingGroupStatus) []trellisv1alpha1.Re
 	byOrdinal := map[int32]trellisv1alpha1.ReplicaPlacement{}
 	for i := range status.FurtherPlacements {
 		in := &status.FurtherPlacements[i]
-		readRanges(in.Former, func(n int32) { byOrdinal[n] = trellisv1alpha1.ReplicaPlacement{Replica: n, Domain: in.Domain} })
-		readRanges(in.Replicas, func(n int32) {
+		assignment.ReadRanges(in.Former, func(n int32) { byOrdinal[n] = trellisv1alpha1.ReplicaPlacement{Replica: n, Domain: in.Domain} })
+		assignment.ReadRanges(in.Replicas, func(n int32) {
 			byOrdinal[n] = trellisv1alpha1.ReplicaPlacement{Replica: n, Domain: in.Domain, Bound: true}
 		})
 	}

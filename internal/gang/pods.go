@@ -68,7 +68,7 @@ func FirstPods(pods []*corev1.Pod) map[Key]*corev1.Pod {
 		if !ok || Leaving(pod) {
 			continue
 		}
-		key := Key{pod.Labels[render.LabelComponent], int(ordinal)}
+		key := Key{Component: pod.Labels[render.LabelComponent], Ordinal: int(ordinal)}
 		if known := first[key]; known == nil || index < lowest[key] {
 			first[key], lowest[key] = pod, index
 		}
@@ -95,7 +95,7 @@ func takenNames(groups []*trellisv1alpha1.ScalingGroup, pods []*corev1.Pod) map[
 			continue
 		}
 		if ordinal, _, ok := render.ReplicaOf(pod); ok {
-			taken[Key{pod.Labels[render.LabelScalingGroup], int(ordinal)}] = true
+			taken[Key{Component: pod.Labels[render.LabelScalingGroup], Ordinal: int(ordinal)}] = true
 		}
 	}
 	return taken

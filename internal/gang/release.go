@@ -46,7 +46,7 @@ func (r *Request) Base(planned *placement.Result) Base {
 	for _, replica := range planned.Replicas {
 		if replica.Refusal == nil && replica.Base {
 			members = append(members, replica)
-			keys = append(keys, Key{replica.Component, replica.Ordinal})
+			keys = append(keys, Key{Component: replica.Component, Ordinal: replica.Ordinal})
 		}
 	}
 	return Base{Name: name(r.Graph.Name, members...), Replicas: keys}
@@ -81,7 +81,7 @@ func digest(lines []string) string {
 // Releases pins one replica's pods to their planned hosts, and to the path labels of the domain around them (docs/providers.md#gates).
 // c is the cluster that the replica was planned on.
 func (r *Request) Releases(c *topology.Cluster, replica placement.ReplicaResult, base Base) []Release {
-	key := Key{replica.Component, replica.Ordinal}
+	key := Key{Component: replica.Component, Ordinal: replica.Ordinal}
 	gang := cmp.Or(r.gangs[key], r.rests[key].gang)
 	if gang == "" && replica.Base {
 		gang = base.Name

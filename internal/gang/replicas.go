@@ -68,7 +68,7 @@ func (r *Request) sortPod(
 	case !render.GateClosed(pod):
 		state.path = levels.PathOf(pod.Spec.NodeSelector)
 		if gang := pod.Annotations[render.AnnotationGang]; gang != "" {
-			r.gangs[Key{sg.Spec.Service, state.ordinal}] = gang
+			r.gangs[Key{Component: sg.Spec.Service, Ordinal: state.ordinal}] = gang
 		}
 	default:
 		state.closed = append(state.closed, pod)
@@ -219,7 +219,7 @@ func (r *Request) addReplica(g *groupView, component *placement.Component, state
 	}
 	r.addPods(g, component.Name, &replica, state)
 	if why := AdmissionWait(state.closed); why != "" {
-		r.awaiting[Key{component.Name, state.ordinal}] = why
+		r.awaiting[Key{Component: component.Name, Ordinal: state.ordinal}] = why
 	}
 	slices.SortFunc(replica.Pods, func(a, b placement.Pod) int { return cmp.Compare(a.Name, b.Name) })
 	component.Waiting = append(component.Waiting, replica)
@@ -228,7 +228,7 @@ func (r *Request) addReplica(g *groupView, component *placement.Component, state
 // unplaced is a replica of which pods are to be placed: where it was, and where those of its pods are that have their places.
 func (r *Request) unplaced(g *groupView, component string, state replicaState) placement.Replica {
 	replica := placement.Replica{Ordinal: state.ordinal, Avoid: r.avoid(g, component, state.ordinal)}
-	if _, leaves := r.left[Key{component, state.ordinal}]; !leaves {
+	if _, leaves := r.left[Key{Component: component, Ordinal: state.ordinal}]; !leaves {
 		replica.Hint = g.hints[int32(state.ordinal)]
 	}
 	if state.sits() {
@@ -236,7 +236,7 @@ func (r *Request) unplaced(g *groupView, component string, state replicaState) p
 		for _, pod := range state.open {
 			replica.On = append(replica.On, topology.PodID(pod))
 		}
-		r.halves[Key{component, state.ordinal}] = state
+		r.halves[Key{Component: component, Ordinal: state.ordinal}] = state
 	}
 	return replica
 }
@@ -250,10 +250,10 @@ func (r *Request) addPods(g *groupView, component string, replica *placement.Rep
 		replica.Pods = append(replica.Pods, placement.Pod{ID: id, Name: pod.Name, Shape: topology.ShapeOf(pod)})
 	}
 	if creation := state.asked(); creation != nil && r.inPlace {
-		r.addCreation(Key{component, state.ordinal}, replica, creation)
+		r.addCreation(Key{Component: component, Ordinal: state.ordinal}, replica, creation)
 	} else if state.absent > 0 {
-		r.incomplete[Key{component, state.ordinal}] = true
-		r.hindered[Key{component, state.ordinal}] = r.taken[Key{g.sg.Name, state.ordinal}] ||
+		r.incomplete[Key{Component: component, Ordinal: state.ordinal}] = true
+		r.hindered[Key{Component: component, Ordinal: state.ordinal}] = r.taken[Key{Component: g.sg.Name, Ordinal: state.ordinal}] ||
 			meta.IsStatusConditionFalse(g.sg.Status.Conditions, trellisv1alpha1.ConditionPodsInSync) ||
 			meta.IsStatusConditionFalse(g.sg.Status.Conditions, trellisv1alpha1.ConditionPodsHealthy)
 		g.addWanted(replica, state)

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -15,6 +14,7 @@ import (
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/assignment"
 	"github.com/trellis-k8s/trellis/internal/newpod"
 	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/render"
@@ -22,10 +22,7 @@ import (
 )
 
 // Key names one replica of a graph.
-type Key struct {
-	Component string
-	Ordinal   int
-}
+type Key = assignment.Key
 
 // Request is a graph in the planner's terms, with what it takes to carry a plan out.
 type Request struct {
@@ -150,7 +147,7 @@ func (r *Request) AllWaiting(code, message string) []Waiting {
 // Surplus reports whether a replica is more than the component wants permanently, for the time of an update: no one is notified when it is
 // not placed.
 func (r *Request) Surplus(component string, ordinal int) bool {
-	return r.surplus[Key{component, ordinal}]
+	return r.surplus[Key{Component: component, Ordinal: ordinal}]
 }
 
 // MissingGroups reports whether a component with replicas has no scaling group yet: the cache may lag behind the graph controller.
@@ -225,7 +222,7 @@ func (r *Request) addComponent(sg *trellisv1alpha1.ScalingGroup, states []replic
 		wanted: map[string]*topology.Shape{}, ahead: lookAhead,
 	}
 	for _, state := range states {
-		if !r.surplus[Key{component.Name, state.ordinal}] {
+		if !r.surplus[Key{Component: component.Name, Ordinal: state.ordinal}] {
 			r.Wanted++
 		}
 		r.addReplica(about, &component, state)
@@ -256,17 +253,9 @@ type groupView struct {
 func hintsOf(sg *trellisv1alpha1.ScalingGroup) map[int32]topology.Path {
 	hints := map[int32]topology.Path{}
 	for _, p := range Placements(&sg.Status) {
-		hints[p.Replica] = parsePath(p.Domain)
+		hints[p.Replica] = topology.ParsePath(p.Domain)
 	}
 	return hints
-}
-
-// parsePath reads what Path.String wrote. Label values hold no slash.
-func parsePath(s string) topology.Path {
-	if s == "" {
-		return nil
-	}
-	return strings.Split(s, "/")
 }
 
 // blockBaseGang: the base gang goes together, so one blocked component holds all of them (docs/placement.md#how-much-begins-together).

@@ -22,7 +22,7 @@ func Reserve(c *topology.Cluster, o Observation) {
 	for _, sg := range o.Groups {
 		place := placeOf(sg)
 		for path, pods := range unreserved(c, o, place.Levels, byGroup[string(sg.UID)]) {
-			reserve(c, sg, place, parsePath(path), pods)
+			reserve(c, sg, place, topology.ParsePath(path), pods)
 		}
 	}
 }
@@ -82,7 +82,7 @@ func ReserveRest(c *topology.Cluster, o Observation) map[string]string {
 	for i := range r.Graph.Components {
 		component := &r.Graph.Components[i]
 		for _, replica := range component.Waiting {
-			key := Key{component.Name, replica.Ordinal}
+			key := Key{Component: component.Name, Ordinal: replica.Ordinal}
 			_, half := r.halves[key]
 			base := r.rests[key]
 			if !half && base.gang == "" {

@@ -80,7 +80,7 @@ func (r *Request) RefusedEverywhere(c *topology.Cluster, planned *placement.Resu
 	trial := placement.PlanGraph(c, again, placement.Options{})
 	for i, one := range trial.Replicas {
 		if planned.Replicas[i].Refusal != nil {
-			out[Key{one.Component, one.Ordinal}] = one
+			out[Key{Component: one.Component, Ordinal: one.Ordinal}] = one
 		}
 	}
 	return out

@@ -91,7 +91,7 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 	creations, placed := newCreations(o)
 	asker := newAsker(mgr, writer, o, results, checks.Promises)
 	loop := scheduler.New(mgr.GetCache(), providers, record.Bounded(mgr.GetEventRecorder("trellis-scheduler")), results,
-		schedulerOptions(mgr, o, served, asker, checks.Promises, creations))
+		schedulerOptions(mgr, o, writer, served, asker, checks.Promises, creations))
 	for _, add := range []func() error{
 		func() error { return errors.Join(mgr.Add(loop), mgr.Add(providers)) },
 		withOwnWrites(mgr, o, func(own client.Client) error {
@@ -162,13 +162,13 @@ func newFenced(restConfig *rest.Config, o Options, options ctrl.Options, fence *
 	return mgr, nil
 }
 
-func schedulerOptions(mgr ctrl.Manager, o Options, server discovery.ServerVersionInterfaceWithContext, asker *asker,
+func schedulerOptions(mgr ctrl.Manager, o Options, writer client.Client, server discovery.ServerVersionInterfaceWithContext, asker *asker,
 	promises *quotas.Promises, creations *scheduler.Creations) scheduler.Options {
 	return scheduler.Options{
 		RequeueAfter: o.RequeueAfter, HoldFor: o.HoldFor, ReserveDomainAfter: o.ReserveDomainAfter, ReserveDomainFor: o.ReserveDomainFor,
 		ReserveShare:    o.ReserveShare,
 		MetricResources: o.MetricResources, MetricGraphs: o.GraphMetrics, IgnoredResources: o.IgnoredResources, Mapper: mgr.GetRESTMapper(),
-		Server: server, Namespace: o.Namespace,
+		Server: server, Namespace: o.Namespace, Records: writer,
 		Clear: asker.clear(), Promises: promises, Creations: creations,
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=dynamographdeployments.nvidia.com;dynamographdeploymentscalingadapters.nvidia.com;clustertopologies.grove.io;scalinggroups.trellis.dev;dynamoworkermetadatas.nvidia.com,verbs=get
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=dynamographdeployments.nvidia.com;dynamographdeploymentscalingadapters.nvidia.com;clustertopologies.grove.io;scalinggroups.trellis.dev;graphplacements.trellis.dev;dynamoworkermetadatas.nvidia.com,verbs=get
 
 // expected says by which field each definition is known as ours. Without a field, that of any owner is as good: its objects are read only.
 var expected = []struct {
@@ -28,11 +28,15 @@ var expected = []struct {
 	{"dynamographdeploymentscalingadapters.nvidia.com", "status.observedGeneration", "the Dynamo operator"},
 	{"clustertopologies.grove.io", "status.levels", "Grove up to v0.1.0-alpha.8"},
 	{"scalinggroups.trellis.dev", "spec.revision", "another version of Trellis"},
+	{"graphplacements.trellis.dev", "spec.deploymentUID", "another version of Trellis"},
 	{"dynamoworkermetadatas.nvidia.com", "", "another release of Dynamo"},
 }
 
 // converted are the definitions of which v1beta1 is read.
 var converted = map[string]bool{"dynamographdeployments.nvidia.com": true, "dynamographdeploymentscalingadapters.nvidia.com": true}
+
+// specOnly are the definitions that have no status.
+var specOnly = map[string]bool{"graphplacements.trellis.dev": true}
 
 // added are fields that definitions of earlier releases do not have. The API server would drop them from every object.
 var added = map[string]string{"scalinggroups.trellis.dev": "status.begun"}
@@ -104,7 +108,7 @@ func judgeVersion(crd *apiextensionsv1.CustomResourceDefinition, field, fix stri
 		if version.Schema == nil || !has(version.Schema.OpenAPIV3Schema, strings.Split(field, ".")) {
 			return fmt.Errorf("preflight: custom resource definition %s has no field %s, so it is not Trellis'. %s", crd.Name, field, fix)
 		}
-		if version.Subresources == nil || version.Subresources.Status == nil {
+		if !specOnly[crd.Name] && (version.Subresources == nil || version.Subresources.Status == nil) {
 			return fmt.Errorf("preflight: custom resource definition %s has no status subresource, so it is not Trellis'. %s", crd.Name, fix)
 		}
 		return nil

@@ -86,8 +86,8 @@ func TestEarlierDefinitionsAreExplained(t *testing.T) {
 			}
 		}
 	}
-	if seen != len(expected) {
-		t.Errorf("looked at %d definitions, want %d", seen, len(expected))
+	if want := len(expected) - 1; seen != want { // that release had no GraphPlacements
+		t.Errorf("looked at %d definitions, want %d", seen, want)
 	}
 }
 

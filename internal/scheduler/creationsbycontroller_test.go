@@ -109,7 +109,7 @@ func (w *creating) offerOf(sg *trellisv1alpha1.ScalingGroup) *Offer {
 // look has a graph looked at, as the loop does.
 func (w *creating) look(o gang.Observation) decision {
 	d := w.decide(o)
-	w.s.answer(w.t.Context(), o.DGD, d)
+	w.s.writers.answer(w.t.Context(), o.DGD, w.creations, &d)
 	return d
 }
 

@@ -33,7 +33,7 @@ func TestCreationsThatEndWithinAPlan(t *testing.T) {
 			end(o)
 			answers := w.ask(o.Groups...)
 			l.settleCreations(&seen, &d)
-			w.s.answer(t.Context(), o.DGD, d)
+			w.s.writers.answer(t.Context(), o.DGD, w.creations, &d)
 			if due, _ := w.s.queue.take(w.clock.Now()); len(due) != 1 {
 				t.Errorf("requeued: %v", due)
 			}

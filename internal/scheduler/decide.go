@@ -27,6 +27,7 @@ func (l *ledger) decide(ctx context.Context, o gang.Observation) decision {
 	l.awaitConstraint(&o, d.graph)
 	l.decideAbout(ctx, &o, &d)
 	l.settleCreations(&o, &d)
+	l.record(o, &d)
 	return d
 }
 
@@ -138,6 +139,7 @@ func (l *ledger) plan(ctx context.Context, o gang.Observation, r *gang.Request, 
 	}
 	l.cluster.Commit()
 	answer := r.Answer(&planned)
+	l.keepRecordable(o, r, &answer)
 	for _, replica := range answer.Unmade {
 		for _, pod := range replica.Pods {
 			l.cluster.Forget(pod.ID)

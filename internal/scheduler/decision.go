@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/assignment"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/provider"
@@ -41,6 +42,10 @@ type decision struct {
 	parted map[string]string
 	// promised is what of the graph has quota of Kueue, and is not admitted before its place is reserved.
 	promised promised
+	// recorded is the GraphPlacement that the decision was made by, and record what it is to say before anything is released or created; nil:
+	// it stays as it is.
+	recorded recorded
+	record   *assignment.Record
 	// wake are the graphs that the decision concerns, events what it reports on the graph.
 	wake   wake
 	events []event

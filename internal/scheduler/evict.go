@@ -32,6 +32,9 @@ func (s *Scheduler) requeue(ctx context.Context, o gang.Observation, gangs map[s
 		s.recorder.Eventf(o.DGD, nil, corev1.EventTypeWarning, gang.CodeRequeued, "Requeue", "gang %s is evicted and requeued: %s", of,
 			gangs[of].why)
 	}
+	if len(evict) > 0 && !s.recordEviction(ctx, o, gangs, evict) {
+		return true
+	}
 	stale := map[string]bool{}
 	for _, pod := range evict {
 		of := pod.Annotations[render.AnnotationGang]

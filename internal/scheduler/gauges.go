@@ -201,6 +201,6 @@ var waitReasons = []string{
 	placement.CodeInsufficientCapacity, placement.CodeNeverFits, placement.CodeNoDomain, placement.CodeDomainGone,
 	placement.CodeBudgetExhausted, placement.CodeBaseGangWaits,
 	placement.CodeAnchorConflict, placement.CodeLevelGone, gang.CodeRequeued, gang.CodeProviderNotReady, gang.CodeSchedulerRefuses,
-	gang.CodeUnschedulable, gang.CodeSchedulingBlocked, gang.CodeReleaseRefused,
+	gang.CodeUnschedulable, gang.CodeSchedulingBlocked, gang.CodeReleaseRefused, gang.CodeRecordFull,
 	gang.CodePreempting, gang.CodePodsNotEnding, gang.CodeRefusedEverywhere, gang.CodeWaitingForAdmission, gang.CodeCreating,
 }

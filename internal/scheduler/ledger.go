@@ -5,6 +5,7 @@ package scheduler
 
 import (
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -67,6 +68,8 @@ type ledger struct {
 	refreshing map[types.NamespacedName]*trellisv1alpha1.ResolvedTopology
 	// waits are the gangs that wait, for the metrics.
 	waits waits
+	// unrecorded are the graphs whose record is to be changed, and since when.
+	unrecorded map[types.NamespacedName]time.Time
 }
 
 func newLedger(o Options, wakeLoop func(), followed func(*corev1.Pod) (types.NamespacedName, bool)) *ledger {
@@ -77,7 +80,7 @@ func newLedger(o Options, wakeLoop func(), followed func(*corev1.Pod) (types.Nam
 		own: map[types.NamespacedName]*corev1.Pod{}, past: map[string]bool{}, avoided: avoided{},
 		backoffs: backoffs{}, failures: failures{}, waits: waits{}, refusals: refusals{}, refusalsEnded: map[types.NamespacedName]bool{},
 		baseEvictions: map[types.NamespacedName]baseEviction{}, deciding: map[types.NamespacedName]*deciding{},
-		refreshing: map[types.NamespacedName]*trellisv1alpha1.ResolvedTopology{},
+		refreshing: map[types.NamespacedName]*trellisv1alpha1.ResolvedTopology{}, unrecorded: map[types.NamespacedName]time.Time{},
 	}
 	l.reserver = newDomainReserver(o, l.cluster)
 	l.cluster.OnFreed = wakeLoop

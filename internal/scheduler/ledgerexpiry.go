@@ -20,6 +20,7 @@ func (l *ledger) graphGone(name types.NamespacedName) wake {
 	delete(l.refusals, name)
 	delete(l.refreshing, name)
 	delete(l.baseEvictions, name)
+	delete(l.unrecorded, name)
 	l.forgetEnded(name, true)
 	l.holds.drop(l.cluster, name)
 	return wake{waiting: l.reserver.leave(name, false, l.clock.Now())}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/trellis-k8s/trellis/internal/capacity"
 	"github.com/trellis-k8s/trellis/internal/quota"
@@ -55,6 +56,8 @@ type Options struct {
 	Clear func(ctx context.Context, graph types.UID, hosts []string)
 	// Creations are the replicas that are to be created in place; nil: all are created gated.
 	Creations *Creations
+	// Records writes the GraphPlacements; nil: where replicas are is not recorded.
+	Records client.Client
 	// Promises are Workloads of Kueue whose place is reserved before they are admitted; nil for none.
 	Promises *quota.Promises
 }

@@ -69,12 +69,16 @@ type writers struct {
 	ledger *ledger
 	queue  *queue
 	clock  clock.Clock
+	// placements are the GraphPlacements.
+	placements *graphPlacements
 	// suspect triggers a check of whether providers still work.
 	suspect func()
+	// clear, if any, deletes placeholders; see [Options.Clear].
+	clear func(ctx context.Context, graph types.UID, hosts []string)
 }
 
-func newWriters(l *ledger, q *queue, c clock.Clock, suspect func()) *writers {
-	return &writers{slots: make(chan struct{}, maxWrites), ledger: l, queue: q, clock: c, suspect: suspect}
+func newWriters(l *ledger, q *queue, p *graphPlacements, c clock.Clock, suspect func()) *writers {
+	return &writers{slots: make(chan struct{}, maxWrites), ledger: l, queue: q, placements: p, clock: c, suspect: suspect}
 }
 
 // finish waits for the writes under way, so that no write outlives the loop.
@@ -96,8 +100,20 @@ func (w *writers) release(ctx context.Context, gangs []*gangRelease) {
 	steps := inOrder(gangs)
 	w.ledger.decides(client.ObjectKeyFromObject(gangs[0].gang.Graph), deciders(steps))
 	for _, s := range steps {
-		w.slots <- struct{}{}
+		if !w.slot(ctx) { // the loop has ended
+			return
+		}
 		go w.run(ctx, s)
+	}
+}
+
+// slot takes a slot; false when the loop has ended.
+func (w *writers) slot(ctx context.Context) bool {
+	select {
+	case w.slots <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 
@@ -126,10 +142,8 @@ func (w *writers) run(ctx context.Context, s *releaseStep) {
 		w.queue.wakeUp(w.ledger.gangReleased(graph))
 	}
 	for _, next := range s.next {
-		select {
-		case w.slots <- struct{}{}:
-		case <-ctx.Done():
-			return // the loop has ended
+		if !w.slot(ctx) { // the loop has ended
+			return
 		}
 		go w.run(ctx, next)
 	}
@@ -213,7 +227,9 @@ func (w *writers) offer(
 			continue
 		}
 		hosts := w.ledger.hostsOf(releases)
-		w.slots <- struct{}{}
+		if !w.slot(ctx) {
+			return
+		}
 		go func() {
 			defer func() { <-w.slots }()
 			clear(ctx, dgd.UID, hosts)

@@ -78,6 +78,13 @@ func (l *ledger) gangContinues(pods []gang.Release) bool {
 	return true
 }
 
+// isBegun reports whether other pods of the gang of a gated pod are released.
+func (l *ledger) isBegun(id string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.pods.of(id).begun
+}
+
 // notReleased ends a release that failed. In a gang that has begun the pod keeps its capacity until the gang is planned again, unless it
 // has no use for it.
 func (l *ledger) notReleased(pod *corev1.Pod, begun bool, err error) {

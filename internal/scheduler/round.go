@@ -91,6 +91,7 @@ func (s *Scheduler) forgetGraph(name types.NamespacedName) {
 	s.queue.drop(name)
 	s.line.Remove(name.Namespace, name.Name)
 	s.results.drop(name)
+	s.placements.forget(name)
 	delete(s.unannounced, name)
 	delete(s.awaiting, name)
 	s.providers.Forget(name)

@@ -42,17 +42,8 @@ func (s *Scheduler) schedule(ctx context.Context, dgd *nvidiav1beta1.DynamoGraph
 	for _, g := range gangs {
 		g.hosts, g.clear = s.ledger.hostsOf(g.pods), s.options.Clear
 	}
-	s.writers.release(ctx, gangs)
-	s.answer(ctx, dgd, d)
+	s.writers.carryOut(ctx, dgd, gangs, s.options.Creations, &d)
 	s.publish(ctx, dgd, o.Pods, d.result)
-}
-
-// answer answers the groups that asked for places.
-func (s *Scheduler) answer(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, d decision) {
-	if creations := s.options.Creations; creations != nil {
-		s.writers.offer(ctx, dgd, creations, d.creations, s.options.Clear)
-		creations.tellAll(d.answered)
-	}
 }
 
 func (s *Scheduler) notRead(ctx context.Context, name types.NamespacedName, err error) {
@@ -65,11 +56,17 @@ func (s *Scheduler) notRead(ctx context.Context, name types.NamespacedName, err 
 func (s *Scheduler) decideNow(ctx context.Context, o *gang.Observation) (decision, error) {
 	name := client.ObjectKeyFromObject(o.DGD)
 	_, again := s.results.Get(name, o.DGD.UID)
+	var was recorded
 	now, d, err := s.ledger.decideNow(ctx, func() (gang.Observation, error) {
 		now, err := s.objects.observe(ctx, o.DGD)
-		now.Bars, now.Objections = o.Bars, o.Objections
+		if err != nil {
+			return now, err
+		}
+		was, err = s.placements.of(ctx, o.DGD)
+		now.Bars, now.Objections, now.Record = o.Bars, o.Objections, was.record
 		return now, err
 	}, again, func(d *decision) {
+		d.recorded = was
 		s.queue.wakeUp(d.wake)
 		if len(d.evicted) == 0 {
 			s.queue.setWaiting(name, !gang.OnlyAdmission(d.result.Waiting) || !gang.OnlyAdmission(d.result.Surplus), d.waits)

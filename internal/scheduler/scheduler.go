@@ -57,7 +57,9 @@ type Scheduler struct {
 	// awaiting are the replicas that were announced as waiting for admission, and on which pod; the loop alone reads and writes it.
 	awaiting map[types.NamespacedName]map[gang.Key]types.UID
 	writers  *writers
-	gathered gathered
+	// placements are the GraphPlacements.
+	placements *graphPlacements
+	gathered   gathered
 	// treesDropped is when the cluster cache last dropped the trees that nothing uses; the loop alone reads and writes it.
 	treesDropped time.Time
 }
@@ -76,7 +78,9 @@ func New(c cache.Cache, providers *provider.Registry, recorder events.EventRecor
 		unannounced: map[types.NamespacedName]map[gang.Key]bool{}, awaiting: map[types.NamespacedName]map[gang.Key]types.UID{},
 	}
 	s.ledger = newLedger(o, s.queue.wake, s.objects.followed)
-	s.writers = newWriters(s.ledger, s.queue, o.Clock, func() { s.providers.Suspect() })
+	s.placements = newGraphPlacements(c, o.Records)
+	s.writers = newWriters(s.ledger, s.queue, s.placements, o.Clock, func() { s.providers.Suspect() })
+	s.writers.clear = o.Clear
 	// A graph is evaluated again when its provider may work now, or when something of the provider's own that concerns the graph has changed.
 	providers.OnState(func(string) { s.queue.wakeWaiting() })
 	providers.OnChange(s.queue.add)

@@ -37,6 +37,15 @@ func (s *Scheduler) watch(ctx context.Context) error {
 		{&nvidiav1beta1.DynamoGraphDeployment{}, handle(each(s.queue.addGraph), s.queue.addGraph)},
 		{&grovev1alpha1.ClusterTopology{}, handle(s.topologySet, func(*grovev1alpha1.ClusterTopology) { s.queue.wakeWaiting() })},
 	}
+	if s.placements.cached != nil {
+		handlers = append(handlers, struct {
+			object  client.Object
+			handler toolscache.ResourceEventHandler
+		}{&trellisv1alpha1.GraphPlacement{}, handle(
+			func(_, now *trellisv1alpha1.GraphPlacement) { s.placementChanged(now, false) },
+			func(gone *trellisv1alpha1.GraphPlacement) { s.placementChanged(gone, true) },
+		)})
+	}
 	var synced []toolscache.InformerSynced
 	for _, h := range handlers {
 		informer, err := s.cache.GetInformer(ctx, h.object)
@@ -72,6 +81,13 @@ func (s *Scheduler) watch(ctx context.Context) error {
 }
 
 func (s *Scheduler) nodeGone(node *corev1.Node) { s.touchGraphsOf(s.ledger.nodeGone(node)) }
+
+// placementChanged has the graph of a GraphPlacement evaluated that another client has changed or deleted.
+func (s *Scheduler) placementChanged(object *trellisv1alpha1.GraphPlacement, gone bool) {
+	if s.placements.changed(object, gone) {
+		s.queue.add(client.ObjectKeyFromObject(object))
+	}
+}
 
 func each[T client.Object](set func(T)) func(old, now T) { return func(_, now T) { set(now) } }
 

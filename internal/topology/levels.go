@@ -104,6 +104,14 @@ type Path []string
 // String joins the values with slashes: "zone-a/rack-1".
 func (p Path) String() string { return strings.Join(p, "/") }
 
+// ParsePath reads what Path.String wrote. Label values hold no slash.
+func ParsePath(s string) Path {
+	if s == "" {
+		return nil
+	}
+	return strings.Split(s, "/")
+}
+
 // Equal reports whether both name the same domain.
 func (p Path) Equal(other Path) bool { return slices.Equal(p, other) }
 

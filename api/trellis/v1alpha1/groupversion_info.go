@@ -20,7 +20,7 @@ var GroupVersion = schema.GroupVersion{Group: "trellis.dev", Version: "v1alpha1"
 var AddToScheme = (&runtime.SchemeBuilder{addKnownTypes}).AddToScheme
 
 func addKnownTypes(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(GroupVersion, &ScalingGroup{}, &ScalingGroupList{})
+	scheme.AddKnownTypes(GroupVersion, &ScalingGroup{}, &ScalingGroupList{}, &GraphPlacement{}, &GraphPlacementList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
 }

@@ -46,6 +46,7 @@ var otherCauses = map[string]string{
 	gang.CodePodsNotEnding:        "It waits to be recreated: one of its pods does not terminate.",
 	gang.CodeWaitingForAdmission:  "It waits for another controller to remove a scheduling gate from its pods.",
 	gang.CodeReleaseRefused:       "The API server refuses what its release writes.",
+	gang.CodeRecordFull:           "It has capacity, and the deployment's GraphPlacement has no space for more gangs that are not bound.",
 	gang.CodeOutsideGraphDomain:   "Its pods run, and by the labels that nodes have now some are outside the deployment's domain.",
 	gang.CodeOutsideReplicaDomain: "Its pods run, and by the labels that nodes have now some are outside the domain of their replica.",
 	gang.CodeRefusedEverywhere:    "A scheduler refused it wherever it has capacity, and these places are left out for a while.",

@@ -1,0 +1,65 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package assignment
+
+import "encoding/json"
+
+// MaxBytes is the size that a GraphPlacement is kept below, as JSON and without its metadata. An API server stores objects of up to 1.5 MiB.
+const MaxBytes = 1<<20 - 32<<10
+
+// What the parts of a record take at most, as JSON, beyond their names.
+const (
+	// frameBytes are taken by what every record has.
+	frameBytes  = 512
+	gangBytes   = len(`{"name":"","phase":"Assigned","since":"2006-01-02T15:04:05Z","message":"","components":[]},`)
+	placeBytes  = len(`{"component":"","places":[{"replicas":"131071","attempt":2147483647,"domain":131071,"hosts":[]}]},`)
+	domainBytes = len(`{"name":"","in":131071},`)
+	hostBytes   = len(`"",131071,`)
+)
+
+// Room is how many bytes more may be recorded.
+func (r *Record) Room() int {
+	most := frameBytes + len(r.Domain.String())
+	for name, g := range r.Gangs {
+		most += gangBytes + len(name) + len(g.Message)
+		for key, p := range g.Places {
+			most += p.bytes(key)
+		}
+	}
+	for _, list := range []map[Key]Place{r.Bound, r.Former} {
+		for key, p := range list {
+			most += p.bytes(key)
+		}
+	}
+	if most < MaxBytes/2 {
+		return MaxBytes - most
+	}
+	spec := r.Encode("")
+	raw, err := json.Marshal(&spec)
+	if err != nil {
+		return 0
+	}
+	return MaxBytes - frameBytes - len(raw)
+}
+
+// Bytes is the most that recording a gang with places takes.
+func (g *Gang) Bytes(name string) int {
+	most := gangBytes + len(name) + len(g.Message)
+	for key, p := range g.Places {
+		most += p.bytes(key)
+	}
+	return most
+}
+
+// bytes is the most that recording a place takes.
+func (p Place) bytes(key Key) int {
+	most := placeBytes + len(key.Component)
+	for _, name := range p.Domain {
+		most += domainBytes + len(name)
+	}
+	for _, host := range p.Hosts {
+		most += hostBytes + len(host)
+	}
+	return most
+}

@@ -1,0 +1,106 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gang
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/assignment"
+	"github.com/trellis-k8s/trellis/internal/render"
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// Shown is what the pods of a graph show of the replicas that Trellis places, for its [assignment.Record].
+func Shown(o Observation) map[Key]assignment.Shown {
+	out, byGroup := map[Key]assignment.Shown{}, podsByGroup(o.Pods)
+	for _, sg := range o.Groups {
+		if !render.Gated(sg) {
+			continue
+		}
+		levels := LevelsOf(sg.Spec.Topology)
+		for ordinal, pods := range podsByOrdinal(byGroup[string(sg.UID)]) {
+			out[Key{Component: Component: sg.Spec.Service, Ordinal: Ordinal: ordinal}] = shownBy(sg, levels, pods, o.Releasing)
+		}
+		for ordinal, creation := range o.Creations[sg.UID] {
+			if creation.Placed {
+				out[Key{Component: Component: sg.Spec.Service, Ordinal: Ordinal: int(ordinal)}] = assignment.Shown{State: assignment.Underway}
+			}
+		}
+	}
+	return out
+}
+
+// shownBy is what the pods of one replica show.
+func shownBy(sg *trellisv1alpha1.ScalingGroup, levels topology.Levels, pods []*corev1.Pod, releasing map[string]topology.Path,
+) assignment.Shown {
+	var one assignment.Shown
+	size, open, bound, gated, leaving, underway := 0, 0, 0, 0, 0, 0
+	for _, pod := range pods {
+		if Leaving(pod) {
+			leaving++
+			continue
+		}
+		size = max(size, render.ReplicaSize(sg, pod))
+		if _, onItsWay := releasing[topology.PodID(pod)]; onItsWay {
+			underway++
+			continue
+		}
+		if render.GateClosed(pod) {
+			gated++
+			continue
+		}
+		open++
+		if gang := pod.Annotations[render.AnnotationGang]; gang != "" {
+			one.Gang = gang
+		}
+		one.Domain = levels.PathOf(pod.Spec.NodeSelector)
+		if pod.Spec.NodeName != "" {
+			bound++
+			continue
+		}
+		_, index, _ := render.ReplicaOf(pod)
+		for len(one.Hosts) <= int(index) {
+			one.Hosts = append(one.Hosts, "")
+		}
+		one.Hosts[index] = PinnedHost(pod)
+	}
+	switch exist := open + gated + underway; {
+	case open+underway > 0 && (leaving > 0 || exist < size):
+		one.State = assignment.Ending
+	case leaving > 0 && exist == 0:
+		one.State = assignment.Ending
+	case underway > 0:
+		one.State = assignment.Underway
+	case open == 0:
+		one.State = assignment.Waits
+	case bound == size:
+		one.State = assignment.AllBound
+	default:
+		one.State = assignment.Released
+	}
+	return one
+}
+
+// WantsReplica returns whether a replica of a graph is there or will be made, as [Ordinals] tells. It lists the replicas of a component when
+// it is first asked about one.
+func WantsReplica(o Observation) func(Key) bool {
+	byGroup, wanted := podsByGroup(o.Pods), map[string]map[int]bool{}
+	return func(key Key) bool {
+		of, listed := wanted[key.Component]
+		if !listed {
+			of = map[int]bool{}
+			for _, sg := range o.Groups {
+				if sg.Spec.Service != key.Component || !render.Gated(sg) {
+					continue
+				}
+				for _, ordinal := range Ordinals(sg, byGroup[string(sg.UID)]) {
+					of[ordinal] = true
+				}
+			}
+			wanted[key.Component] = of
+		}
+		return of[key.Ordinal]
+	}
+}

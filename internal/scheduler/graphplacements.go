@@ -1,0 +1,154 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/assignment"
+)
+
+// +kubebuilder:rbac:groups=trellis.dev,resources=graphplacements,verbs=get;list;watch;create;update
+
+// graphPlacements reads and writes the GraphPlacements of deployments. Each is read as the cache shows it, or as it was written since.
+type graphPlacements struct {
+	// cached reads from the cache; nil when nothing is recorded.
+	cached client.Reader
+	// writer reads past the cache, and writes.
+	writer client.Client
+
+	mu sync.Mutex
+	// last are the newest objects that were read or written, decoded.
+	last map[types.NamespacedName]recorded
+}
+
+// recorded is one GraphPlacement, and what it says. object is nil while there is none.
+type recorded struct {
+	object *trellisv1alpha1.GraphPlacement
+	record *assignment.Record
+}
+
+func newGraphPlacements(cached client.Reader, writer client.Client) *graphPlacements {
+	g := &graphPlacements{writer: writer, last: map[types.NamespacedName]recorded{}}
+	if writer != nil {
+		g.cached = cached
+	}
+	return g
+}
+
+// of returns what is recorded of a deployment; nothing where placements are not recorded. A record of an earlier deployment of the name says
+// nothing of this one.
+func (g *graphPlacements) of(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) (recorded, error) {
+	if g.cached == nil {
+		return recorded{}, nil
+	}
+	object := &trellisv1alpha1.GraphPlacement{}
+	name := client.ObjectKeyFromObject(dgd)
+	err := g.cached.Get(ctx, name, object, client.UnsafeDisableDeepCopy)
+	if client.IgnoreNotFound(err) != nil {
+		return recorded{}, fmt.Errorf("reading a GraphPlacement: %w", err)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	last := g.last[name]
+	switch {
+	case err == nil && isNewer(object, last.object):
+		last = decoded(object)
+		g.last[name] = last
+	case last.object == nil:
+		return recorded{record: &assignment.Record{}}, nil
+	}
+	if last.object.Spec.DeploymentUID != string(dgd.UID) {
+		last.record = &assignment.Record{}
+	}
+	return last, nil
+}
+
+func decoded(object *trellisv1alpha1.GraphPlacement) recorded {
+	return recorded{object, assignment.Decode(&object.Spec)}
+}
+
+// isNewer reports whether an object was read or written after another one of its name.
+func isNewer(object, than *trellisv1alpha1.GraphPlacement) bool {
+	if than == nil || object.UID != than.UID {
+		return than == nil || object.CreationTimestamp.After(than.CreationTimestamp.Time)
+	}
+	order, err := resourceversion.CompareResourceVersion(object.ResourceVersion, than.ResourceVersion)
+	return err != nil || order > 0
+}
+
+// changed takes in an object that the cache shows, or that is gone, and reports whether another client changed it.
+func (g *graphPlacements) changed(object *trellisv1alpha1.GraphPlacement, gone bool) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	name := client.ObjectKeyFromObject(object)
+	last := g.last[name]
+	if gone {
+		if last.object != nil && last.object.UID == object.UID {
+			delete(g.last, name)
+		}
+		return true
+	}
+	return last.object == nil || isNewer(object, last.object)
+}
+
+func (g *graphPlacements) forget(name types.NamespacedName) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.last, name)
+}
+
+// write writes what is recorded of a deployment now, in the place of what was read. Where the object has changed since, nothing is written,
+// and the next read returns it as it is.
+func (g *graphPlacements) write(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, was recorded, now *assignment.Record) error {
+	name, object := client.ObjectKeyFromObject(dgd), &trellisv1alpha1.GraphPlacement{}
+	if was.object != nil {
+		was.object.DeepCopyInto(object)
+	}
+	object.Namespace, object.Name, object.Spec = dgd.Namespace, dgd.Name, now.Encode(dgd.UID)
+	object.OwnerReferences = nil
+	if err := controllerutil.SetControllerReference(dgd, object, g.writer.Scheme(), controllerutil.WithBlockOwnerDeletion(false)); err != nil {
+		return fmt.Errorf("owning a GraphPlacement: %w", err)
+	}
+	var err error
+	if was.object == nil {
+		err = g.writer.Create(ctx, object)
+	} else {
+		err = g.writer.Update(ctx, object)
+	}
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) {
+		g.readAgain(ctx, name)
+	}
+	if err != nil {
+		return fmt.Errorf("writing the GraphPlacement: %w", err)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.last[name] = recorded{object, now}
+	return nil
+}
+
+// readAgain reads an object past the cache, which may not show it yet.
+func (g *graphPlacements) readAgain(ctx context.Context, name types.NamespacedName) {
+	object := &trellisv1alpha1.GraphPlacement{}
+	err := g.writer.Get(ctx, name, object)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case err == nil:
+		g.last[name] = decoded(object)
+	case apierrors.IsNotFound(err):
+		delete(g.last, name)
+	}
+}

@@ -1,0 +1,47 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"fmt"
+
+	"github.com/trellis-k8s/trellis/internal/assignment"
+	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/placement"
+)
+
+// keepRecordable moves replicas that the graph's record has no space for from the placed ones to those that wait. What begins together is
+// not parted: the bound on the pods of a graph keeps it small enough.
+func (l *ledger) keepRecordable(o gang.Observation, r *gang.Request, a *gang.Answer) {
+	if o.Record == nil || len(a.Placed) == 0 {
+		return
+	}
+	room := o.Record.Room()
+	var placed []placement.ReplicaResult
+	for _, replica := range a.Placed {
+		room -= bytesOf(r, replica)
+		if room >= 0 || replica.Base || replica.Head {
+			placed = append(placed, replica)
+			continue
+		}
+		a.Unmade = append(a.Unmade, replica)
+		a.Waiting = append(a.Waiting, gang.Waiting{
+			Component: replica.Component, Ordinal: replica.Ordinal, Code: gang.CodeRecordFull,
+			Message: fmt.Sprintf("it has capacity in %s; the GraphPlacement of its deployment has no space for it until other gangs are bound",
+				gang.OrCluster(replica.Domain)),
+		})
+	}
+	a.Placed = placed
+}
+
+// bytesOf is the most that recording a planned replica takes, alone in its gang.
+func bytesOf(r *gang.Request, replica placement.ReplicaResult) int {
+	place := assignment.Place{Domain: replica.Domain}
+	for _, pod := range replica.Pods {
+		place.Hosts = append(place.Hosts, pod.Node)
+	}
+	key := gang.Key{Component: replica.Component, Ordinal: replica.Ordinal}
+	g := assignment.Gang{Places: map[assignment.Key]assignment.Place{key: place}}
+	return g.Bytes(r.Graph.Name + "-0123456789")
+}
