@@ -25,7 +25,7 @@ func TestNothingIsMissingWithoutAnEntireReplica(t *testing.T) {
 		for index := range tc.pods {
 			pod := newPod(work, 0, index, "a", "1")
 			pod.Annotations = map[string]string{
-				render.AnnotationGang: "g", render.AnnotationGangReplicas: Base{Replicas: []Key{{"work", 0}, {"front", 0}}}.Identity(),
+				render.AnnotationGang: "g", render.AnnotationGangReplicas: Base{Replicas: []Key{{Component: "work"}, {Component: "front"}}}.Identity(),
 				render.AnnotationCreation: "former-1",
 			}
 			pods = append(pods, pod)

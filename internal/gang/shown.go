@@ -21,11 +21,11 @@ func Shown(o Observation) map[Key]assignment.Shown {
 		}
 		levels := LevelsOf(sg.Spec.Topology)
 		for ordinal, pods := range podsByOrdinal(byGroup[string(sg.UID)]) {
-			out[Key{Component: Component: sg.Spec.Service, Ordinal: Ordinal: ordinal}] = shownBy(sg, levels, pods, o.Releasing)
+			out[Key{Component: sg.Spec.Service, Ordinal: ordinal}] = shownBy(sg, levels, pods, o.Releasing)
 		}
 		for ordinal, creation := range o.Creations[sg.UID] {
 			if creation.Placed {
-				out[Key{Component: Component: sg.Spec.Service, Ordinal: Ordinal: int(ordinal)}] = assignment.Shown{State: assignment.Underway}
+				out[Key{Component: sg.Spec.Service, Ordinal: int(ordinal)}] = assignment.Shown{State: assignment.Underway}
 			}
 		}
 	}

@@ -65,3 +65,29 @@ func (s *Scheduler) evict(ctx context.Context, o gang.Observation, pod *corev1.P
 	}
 	return false
 }
+
+// recordEviction records that gangs are evicted, before any of their pods is deleted, and reports whether that is done. Otherwise the graph
+// is evaluated again.
+func (s *Scheduler) recordEviction(ctx context.Context, o gang.Observation, gangs map[string]eviction, evict []*corev1.Pod) bool {
+	was, err := s.placements.of(ctx, o.DGD)
+	if err == nil && was.record == nil {
+		return true
+	}
+	if err == nil {
+		o.Record = was.record
+		next := s.ledger.evictedRecord(o, gangs)
+		if next == nil {
+			return true
+		}
+		err = s.placements.write(ctx, o.DGD, was, next)
+	}
+	if err == nil {
+		return true
+	}
+	logger(ctx, o.DGD).Error(err, "recording that gangs are evicted")
+	for _, pod := range evict {
+		s.ledger.notEvicted(pod)
+	}
+	s.queue.retry(client.ObjectKeyFromObject(o.DGD), s.options.Clock.Now())
+	return false
+}

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/trellis-k8s/trellis/internal/assignment"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/topology"
@@ -87,4 +88,22 @@ func (l *ledger) objected(o gang.Observation) {
 			l.pods.change(id, func(r *released) { r.objected.set(said, pod.Status.NominatedNodeName, now) })
 		}
 	}
+}
+
+// evictedRecord returns what is recorded of a graph of which gangs are evicted; nil when that is recorded already.
+func (l *ledger) evictedRecord(o gang.Observation, gangs map[string]eviction) *assignment.Record {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now, members := l.clock.Now(), map[string][]gang.Key{}
+	next, changed := l.followRecord(o, client.ObjectKeyFromObject(o.DGD), now), false
+	for key, one := range gang.Shown(o) {
+		members[one.Gang] = append(members[one.Gang], key)
+	}
+	for of, why := range gangs {
+		changed = next.Evict(of, members[of], why.why, now) || changed
+	}
+	if !changed {
+		return nil
+	}
+	return next
 }

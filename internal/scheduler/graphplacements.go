@@ -5,10 +5,12 @@ package scheduler
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,7 +21,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/assignment"
 )
 
-// +kubebuilder:rbac:groups=trellis.dev,resources=graphplacements,verbs=get;list;watch;create;update
+// +kubebuilder:rbac:groups=trellis.dev,resources=graphplacements,verbs=create;get;list;patch;watch
 
 // graphPlacements reads and writes the GraphPlacements of deployments. Each is read as the cache shows it, or as it was written since.
 type graphPlacements struct {
@@ -112,20 +114,17 @@ func (g *graphPlacements) forget(name types.NamespacedName) {
 // write writes what is recorded of a deployment now, in the place of what was read. Where the object has changed since, nothing is written,
 // and the next read returns it as it is.
 func (g *graphPlacements) write(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, was recorded, now *assignment.Record) error {
-	name, object := client.ObjectKeyFromObject(dgd), &trellisv1alpha1.GraphPlacement{}
-	if was.object != nil {
-		was.object.DeepCopyInto(object)
-	}
-	object.Namespace, object.Name, object.Spec = dgd.Namespace, dgd.Name, now.Encode(dgd.UID)
-	object.OwnerReferences = nil
-	if err := controllerutil.SetControllerReference(dgd, object, g.writer.Scheme(), controllerutil.WithBlockOwnerDeletion(false)); err != nil {
+	name := client.ObjectKeyFromObject(dgd)
+	object := &trellisv1alpha1.GraphPlacement{ObjectMeta: metav1.ObjectMeta{Namespace: dgd.Namespace, Name: dgd.Name}}
+	object.Spec = now.Encode(dgd.UID)
+	err := controllerutil.SetControllerReference(dgd, object, g.writer.Scheme(), controllerutil.WithBlockOwnerDeletion(false))
+	if err != nil {
 		return fmt.Errorf("owning a GraphPlacement: %w", err)
 	}
-	var err error
 	if was.object == nil {
 		err = g.writer.Create(ctx, object)
 	} else {
-		err = g.writer.Update(ctx, object)
+		err = g.replace(ctx, was.object, object)
 	}
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) {
 		g.readAgain(ctx, name)
@@ -137,6 +136,24 @@ func (g *graphPlacements) write(ctx context.Context, dgd *nvidiav1beta1.DynamoGr
 	defer g.mu.Unlock()
 	g.last[name] = recorded{object, now}
 	return nil
+}
+
+// replace writes the spec and the owner of an object in the place of those that were read. All else stays: the cache does not have it all.
+func (g *graphPlacements) replace(ctx context.Context, was, object *trellisv1alpha1.GraphPlacement) error {
+	type step struct {
+		Op    string `json:"op"`
+		Path  string `json:"path"`
+		Value any    `json:"value"`
+	}
+	patch, err := json.Marshal([]step{
+		{"replace", "/metadata/resourceVersion", was.ResourceVersion},
+		{"add", "/metadata/ownerReferences", object.OwnerReferences},
+		{"replace", "/spec", object.Spec},
+	})
+	if err != nil {
+		return err
+	}
+	return g.writer.Patch(ctx, object, client.RawPatch(types.JSONPatchType, patch))
 }
 
 // readAgain reads an object past the cache, which may not show it yet.

@@ -17,16 +17,20 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/render"
+	"github.com/trellis-k8s/trellis/test/testutil/recorded"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
@@ -191,6 +195,38 @@ func (w *world) hasCondition(name, kind string, status metav1.ConditionStatus, r
 func (w *world) ready(name string) {
 	w.t.Helper()
 	w.until(name+" is Ready and successful", func() error { return w.isReady(name) })
+	w.recorded(name)
+}
+
+// recorded waits until the record of a graph says what its pods show.
+func (w *world) recorded(name string) {
+	w.t.Helper()
+	w.until("the GraphPlacement of "+name+" says what its pods show", func() error { return w.isRecorded(name) })
+}
+
+func (w *world) isRecorded(name string) error {
+	w.t.Helper()
+	dgd := &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: w.dgd(name).ObjectMeta}
+	var groups []*trellisv1alpha1.ScalingGroup
+	for _, sg := range list(w, &trellisv1alpha1.ScalingGroupList{}).Items {
+		if sg.Spec.Graph == name {
+			groups = append(groups, &sg)
+		}
+	}
+	var pods []*corev1.Pod
+	for _, pod := range list(w, &corev1.PodList{}).Items {
+		if pod.Labels[render.LabelGraph] == render.LabelValue(name) {
+			pods = append(pods, &pod)
+		}
+	}
+	placement := &trellisv1alpha1.GraphPlacement{}
+	switch err := w.c.Get(w.t.Context(), types.NamespacedName{Namespace: w.name, Name: name}, placement); {
+	case apierrors.IsNotFound(err):
+		placement = nil
+	case err != nil:
+		return err
+	}
+	return recorded.Check(dgd, groups, pods, placement)
 }
 
 func (w *world) isReady(name string) error {

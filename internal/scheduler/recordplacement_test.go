@@ -1,0 +1,220 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/assignment"
+	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// recordedAs is a record with one line for each replica.
+func recordedAs(r *assignment.Record) (lines []string) {
+	if r == nil {
+		return nil
+	}
+	add := func(list string, places map[assignment.Key]assignment.Place) {
+		for key, p := range places {
+			lines = append(lines, strings.TrimSpace(fmt.Sprintf("%s %s-%d: %d. in %s %s", list, key.Component, key.Ordinal, p.Attempt, p.Domain,
+				strings.Join(p.Hosts, "+"))))
+		}
+	}
+	for _, g := range r.Gangs {
+		add(string(g.Phase), g.Places)
+	}
+	add("bound", r.Bound)
+	add("former", r.Former)
+	slices.Sort(lines)
+	return lines
+}
+
+// What a plan places is recorded with its planned hosts, gated and in place, before anything is done.
+func TestDecisionsAreRecorded(t *testing.T) {
+	want := []string{"Assigned work-0: 1. in z/a a0+a1"}
+	t.Run("gated", func(t *testing.T) {
+		o := asking(2, 2, 0)
+		o.Record = &assignment.Record{}
+		if d := newBench(t, Options{}).decide(o); !slices.Equal(recordedAs(d.record), want) || len(d.releases) != 2 {
+			t.Errorf("%d releases, record %q", len(d.releases), recordedAs(d.record))
+		}
+	})
+	t.Run("in place", func(t *testing.T) {
+		w, o := newCreating(t), planned(2, 2)
+		o.Record = &assignment.Record{}
+		w.ask(o.Groups...)
+		if d := w.decide(o); !slices.Equal(recordedAs(d.record), want) || len(d.creations) != 1 {
+			t.Errorf("%d creations, record %q", len(d.creations), recordedAs(d.record))
+		}
+	})
+	t.Run("nothing placed", func(t *testing.T) {
+		o := asking(2, 3, 0)
+		o.Record = &assignment.Record{}
+		if d := newBench(t, Options{}).decide(o); d.record != nil {
+			t.Errorf("record %q", recordedAs(d.record))
+		}
+	})
+}
+
+// What becomes of released gangs is recorded when nothing of the graph waits any more, and at the latest after a second.
+func TestWhatHappensIsCollected(t *testing.T) {
+	b, o := newBench(t, Options{}), asking(2, 2, 0)
+	o.Record = &assignment.Record{}
+	o.Record = b.decide(o).record
+	for _, pod := range o.Pods {
+		opened(pod, slices.Collect(maps.Keys(o.Record.Gangs))[0], map[string]string{"z": "z", "r": "a"})
+		b.s.ledger.podChanged(pod)
+	}
+	if d := b.decide(o); d.record != nil {
+		t.Errorf("released and not bound: record %q", recordedAs(d.record))
+	}
+	for i, pod := range o.Pods {
+		bound := pod.DeepCopy()
+		bound.Spec.NodeName = fmt.Sprint("a", i)
+		o.Pods[i] = bound
+		b.s.ledger.podChanged(bound)
+		want := []string{"bound work-0: 1. in z/a"}
+		if i == 0 {
+			want = nil
+		}
+		if diff := cmp.Diff(want, recordedAs(b.decide(o).record)); diff != "" {
+			t.Errorf("%d pods are bound: record (-want +got):\n%s", i+1, diff)
+		}
+	}
+	o.Record = b.decide(o).record
+	o.Pods = nil
+	if d := b.decide(o); d.record != nil {
+		t.Errorf("its pods are gone: record %q", recordedAs(d.record))
+	}
+	b.clock.Step(recordAfter)
+	if diff := cmp.Diff([]string{"former work-0: 1. in z/a"}, recordedAs(b.decide(o).record)); diff != "" {
+		t.Errorf("a second after its pods have gone: record (-want +got):\n%s", diff)
+	}
+}
+
+// recordStore gives a loop a store of GraphPlacements. Each write is counted, and fails while err is set.
+type recordStore struct {
+	client.Client
+	err    error
+	writes int
+}
+
+func newRecordStore(t *testing.T, b *bench) *recordStore {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{nvidiav1beta1.AddToScheme, trellisv1alpha1.AddToScheme, corev1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := &recordStore{}
+	r.Client = interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).Build(), interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, object client.Object, opts ...client.CreateOption) error {
+			if r.writes++; r.err != nil {
+				return r.err
+			}
+			return c.Create(ctx, object, opts...)
+		},
+	})
+	placements := newGraphPlacements(r.Client, r.Client)
+	b.s.placements, b.s.writers.placements = placements, placements
+	return r
+}
+
+// Nothing is released that could not be recorded: its capacity is given back, the reason is reported, and it is tried again.
+func TestNothingIsReleasedUnrecorded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, _, o := newOpening(t)
+		r := newRecordStore(t, b)
+		r.err = errors.New("no GraphPlacements today")
+		b.settle()
+		if r.writes == 0 || o.Pods[0].Spec.NodeName != "" {
+			t.Fatalf("%d writes, pod on node %q", r.writes, o.Pods[0].Spec.NodeName)
+		}
+		for _, pod := range o.Pods {
+			if host, reserved := b.s.ledger.cluster.Reserved(topology.PodID(pod)); reserved {
+				t.Errorf("host %s stays reserved for %s", host, pod.Name)
+			}
+		}
+		for range 3 {
+			b.clock.Step(time.Minute)
+			b.settle()
+		}
+		result, _ := b.s.results.Get(clientKey(o), o.DGD.UID)
+		if len(result.Waiting) == 0 || result.Waiting[0].Code != gang.CodeReleaseRefused || !strings.Contains(result.Waiting[0].Message, "no GraphPlacements today") {
+			t.Errorf("waiting: %v", result.Waiting)
+		}
+		r.err = nil
+		b.clock.Step(time.Minute)
+		b.settle()
+		object := &trellisv1alpha1.GraphPlacement{}
+		if err := r.Get(t.Context(), clientKey(o), object); err != nil {
+			t.Fatal(err)
+		}
+		if object.Spec.DeploymentUID != string(o.DGD.UID) || len(object.OwnerReferences) != 1 {
+			t.Errorf("recorded: %+v", object)
+		}
+	})
+}
+
+// A gang that is evicted is recorded as such before its pods are deleted.
+func TestEvictionsAreRecorded(t *testing.T) {
+	b, o := newBench(t, Options{}), asking(2, 2, 0)
+	r := newRecordStore(t, b)
+	for _, pod := range o.Pods {
+		opened(pod, "g2-1", map[string]string{"z": "z", "r": "a"})
+		b.s.ledger.podChanged(pod)
+	}
+	gangs := map[string]eviction{"g2-1": {reason: ReasonPlaceLost, why: "node a0 is gone"}}
+	if !b.s.recordEviction(t.Context(), o, gangs, o.Pods) || r.writes != 1 {
+		t.Fatalf("%d writes", r.writes)
+	}
+	object := &trellisv1alpha1.GraphPlacement{}
+	if err := r.Get(t.Context(), clientKey(o), object); err != nil {
+		t.Fatal(err)
+	}
+	got := object.Spec.Gangs[0]
+	if got.Name != "g2-1" || got.Phase != trellisv1alpha1.GangEvicting || got.Message != "node a0 is gone" {
+		t.Errorf("recorded: %+v", got)
+	}
+	if !b.s.recordEviction(t.Context(), o, gangs, o.Pods) || r.writes != 1 {
+		t.Errorf("%d writes of one eviction", r.writes)
+	}
+}
+
+// A record that is full takes no further gang that could wait, and says so.
+func TestFullRecord(t *testing.T) {
+	b, o := newBench(t, Options{}), asking(2, 1, 0)
+	o.Record = (&assignment.Record{}).Clone()
+	label := strings.Repeat("x", 60)
+	for i := range 20_000 {
+		o.Record.Bound[gang.Key{Component: "work", Ordinal: i + 100}] = assignment.Place{Attempt: 1, Domain: topology.Path{fmt.Sprint(label, i)}}
+	}
+	d := b.decide(o)
+	if len(d.releases) > 0 || len(d.result.Waiting) != 1 || d.result.Waiting[0].Code != gang.CodeRecordFull {
+		t.Fatalf("%d releases, waiting %v", len(d.releases), d.result.Waiting)
+	}
+	o.Record = &assignment.Record{}
+	if d := b.decide(o); len(d.releases) != 1 {
+		t.Errorf("with space: %d releases, waiting %v", len(d.releases), d.result.Waiting)
+	}
+}
