@@ -89,7 +89,7 @@ func newNamespace(c client.Client) string {
 	DeferCleanup(func(ctx SpecContext) {
 		for _, kind := range []client.Object{
 			&nvidiav1alpha1.DynamoGraphDeployment{}, &nvidiav1alpha1.DynamoGraphDeploymentScalingAdapter{}, &trellisv1alpha1.ScalingGroup{},
-			&corev1.Pod{}, &corev1.ServiceAccount{}, &rbacv1.Role{}, &rbacv1.RoleBinding{},
+			&trellisv1alpha1.GraphPlacement{}, &corev1.Pod{}, &corev1.ServiceAccount{}, &rbacv1.Role{}, &rbacv1.RoleBinding{},
 		} {
 			Expect(c.DeleteAllOf(ctx, kind, client.InNamespace(name), client.GracePeriodSeconds(0))).To(Succeed())
 		}

@@ -21,7 +21,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/assignment"
 )
 
-// +kubebuilder:rbac:groups=trellis.dev,resources=graphplacements,verbs=create;get;list;patch;watch
+// +kubebuilder:rbac:groups=trellis.dev,resources=graphplacements,verbs=create;list;patch;watch
 
 // graphPlacements reads and writes the GraphPlacements of deployments. Each is read as the cache shows it, or as it was written since.
 type graphPlacements struct {
@@ -158,14 +158,15 @@ func (g *graphPlacements) replace(ctx context.Context, was, object *trellisv1alp
 
 // readAgain reads an object past the cache, which may not show it yet.
 func (g *graphPlacements) readAgain(ctx context.Context, name types.NamespacedName) {
-	object := &trellisv1alpha1.GraphPlacement{}
-	err := g.writer.Get(ctx, name, object)
+	list := &trellisv1alpha1.GraphPlacementList{}
+	err := g.writer.List(ctx, list, client.InNamespace(name.Namespace), client.MatchingFields{"metadata.name": name.Name})
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
-	case err == nil:
-		g.last[name] = decoded(object)
-	case apierrors.IsNotFound(err):
+	case err != nil:
+	case len(list.Items) == 0:
 		delete(g.last, name)
+	default:
+		g.last[name] = decoded(&list.Items[0])
 	}
 }

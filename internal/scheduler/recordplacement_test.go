@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -217,4 +218,56 @@ func TestFullRecord(t *testing.T) {
 	if d := b.decide(o); len(d.releases) != 1 {
 		t.Errorf("with space: %d releases, waiting %v", len(d.releases), d.result.Waiting)
 	}
+}
+
+// A new leader holds what was recorded and does not exist yet: nobody else gets it before its graph had its turn, and for no longer than the
+// capacity of a lost pod.
+func TestRecordedPlacesAreHeld(t *testing.T) {
+	for title, tc := range map[string]struct {
+		pods   int
+		change func(*gang.Observation)
+		want   string
+	}{
+		"no pod exists":                        {0, func(*gang.Observation) {}, "rack b"},
+		"one of two exists and waits":          {1, func(*gang.Observation) {}, "rack b"},
+		"it is not wanted any more":            {0, func(o *gang.Observation) { o.Groups[0].Spec.Replicas = 0 }, "rack a"},
+		"the record says another domain":       {0, func(o *gang.Observation) { place(o, "b") }, "rack a"},
+		"it is evicted":                        {0, func(o *gang.Observation) { o.Record.Evict(theGang, nil, "no", begin) }, "rack a"},
+		"nothing is recorded":                  {0, func(o *gang.Observation) { o.Record = nil }, "rack a"},
+		"the hosts have no space for its pods": {0, func(o *gang.Observation) { o.Groups[0].Spec.Roles[0].Template = tooLarge() }, "rack a"},
+	} {
+		t.Run(title, func(t *testing.T) {
+			b, o := newBench(t, Options{}), planned(2, 2)
+			o.Groups[0].Spec.Roles[0].Template.Spec = withGPU(&corev1.Pod{}).Spec
+			o.Record = (&assignment.Record{}).Clone()
+			place(&o, "a")
+			if tc.pods > 0 {
+				o.Pods = asking(2, 2, 0).Pods[:tc.pods]
+			}
+			tc.change(&o)
+			b.s.ledger.mu.Lock()
+			b.s.ledger.holdRecorded(o)
+			b.s.ledger.mu.Unlock()
+			b.expect("another graph", asking(3, 2, 0), tc.want)
+			if tc.want == "rack a" {
+				return
+			}
+			b.clock.Step(2 * DefaultHoldFor)
+			b.s.expireHolds()
+			b.expect("a third graph, after a while", asking(4, 2, 0), "rack a")
+		})
+	}
+}
+
+const theGang = "g2-1"
+
+// place records both pods of a replica on the hosts a0 and a1, in a rack.
+func place(o *gang.Observation, rack string) {
+	o.Record.Assign(theGang, gang.Key{Component: "work"}, topology.Path{"z", rack}, []string{"a0", "a1"}, begin)
+}
+
+func tooLarge() corev1.PodTemplateSpec {
+	spec := withGPU(&corev1.Pod{}).Spec
+	spec.Containers[0].Resources.Requests["gpu"] = resource.MustParse("9")
+	return corev1.PodTemplateSpec{Spec: spec}
 }

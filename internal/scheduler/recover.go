@@ -7,21 +7,26 @@ import (
 	"context"
 	"fmt"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/gang"
 )
 
 // recoverAll rebuilds the reservations of every graph before anything is planned: pods that an earlier leader released and that are
-// not bound yet own their capacity, and then what is still gated of their gangs.
+// not bound yet own their capacity, then what is still gated of their gangs, and then what is recorded and does not exist yet.
 func (s *Scheduler) recoverAll(ctx context.Context) error {
 	graphs := &nvidiav1beta1.DynamoGraphDeploymentList{}
 	if err := s.objects.reader.List(ctx, graphs); err != nil {
 		return fmt.Errorf("listing graphs: %w", err)
 	}
-	for _, reserve := range []func(gang.Observation){s.ledger.reserveReleased, s.ledger.reserveRest} {
+	for _, reserve := range []func(gang.Observation){s.ledger.reserveReleased, s.ledger.reserveRest, s.ledger.holdRecorded} {
 		for i := range graphs.Items {
 			dgd := &graphs.Items[i]
-			err := s.ledger.recovered(func() (gang.Observation, error) { return s.objects.observe(ctx, dgd) }, reserve)
+			err := s.ledger.recovered(func() (gang.Observation, error) {
+				o, _, err := s.observe(ctx, dgd)
+				return o, err
+			}, reserve)
 			if err != nil {
 				return fmt.Errorf("reading graph %s/%s: %w", dgd.Namespace, dgd.Name, err)
 			}
@@ -37,5 +42,23 @@ func (l *ledger) reserveReleased(o gang.Observation) { gang.Reserve(l.cluster, o
 func (l *ledger) reserveRest(o gang.Observation) {
 	for id, of := range gang.ReserveRest(l.cluster, o) {
 		l.pods.change(id, func(r *released) { r.begun, r.gang = true, of })
+	}
+}
+
+// holdRecorded holds the recorded places of pods that do not exist yet, or wait: an earlier leader had decided them, and the graph is planned
+// again in its turn.
+func (l *ledger) holdRecorded(o gang.Observation) {
+	until := l.clock.Now().Add(l.options.HoldFor)
+	for _, one := range gang.RecordedPods(o) {
+		levels := gang.LevelsOf(one.Group.Spec.Topology)
+		if !one.Domain.Contains(levels.PathOf(l.cluster.NodeLabels(one.Host))) {
+			continue
+		}
+		if _, reserved := l.cluster.Reserved(string(one.UID)); reserved && one.UID != "" {
+			continue
+		}
+		if _, excluded := l.cluster.Why(one.Host, one.Shape); !excluded {
+			l.holds.add(l.cluster, one.Name, hold{node: one.Host, shape: one.Shape, graph: client.ObjectKeyFromObject(o.DGD), until: until})
+		}
 	}
 }

@@ -46,6 +46,17 @@ func (s *Scheduler) schedule(ctx context.Context, dgd *nvidiav1beta1.DynamoGraph
 	s.publish(ctx, dgd, o.Pods, d.result)
 }
 
+// observe reads everything about one graph, and what is recorded of it.
+func (s *Scheduler) observe(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) (gang.Observation, recorded, error) {
+	o, err := s.objects.observe(ctx, dgd)
+	if err != nil {
+		return o, recorded{}, err
+	}
+	was, err := s.placements.of(ctx, dgd)
+	o.Record = was.record
+	return o, was, err
+}
+
 func (s *Scheduler) notRead(ctx context.Context, name types.NamespacedName, err error) {
 	log.FromContext(ctx).Error(err, "reading a graph's objects from the cache", "graph", name)
 	s.queue.retry(name, s.options.Clock.Now())
@@ -58,12 +69,8 @@ func (s *Scheduler) decideNow(ctx context.Context, o *gang.Observation) (decisio
 	_, again := s.results.Get(name, o.DGD.UID)
 	var was recorded
 	now, d, err := s.ledger.decideNow(ctx, func() (gang.Observation, error) {
-		now, err := s.objects.observe(ctx, o.DGD)
-		if err != nil {
-			return now, err
-		}
-		was, err = s.placements.of(ctx, o.DGD)
-		now.Bars, now.Objections, now.Record = o.Bars, o.Objections, was.record
+		now, read, err := s.observe(ctx, o.DGD)
+		was, now.Bars, now.Objections = read, o.Bars, o.Objections
 		return now, err
 	}, again, func(d *decision) {
 		d.recorded = was
