@@ -124,7 +124,28 @@ func Decode(spec *trellisv1alpha1.GraphPlacementSpec) *Record {
 		}
 	}
 	r.Bound, r.Former = read(spec.Bound, paths, spec.Hosts), read(spec.Former, paths, spec.Hosts)
+	r.listOnce()
 	return r
+}
+
+// listOnce leaves each replica in the first of its lists: gangs by name, Bound, Former.
+func (r *Record) listOnce() {
+	listed := map[Key]bool{}
+	leave := func(places map[Key]Place) {
+		for key := range places {
+			if listed[key] {
+				delete(places, key)
+			}
+			listed[key] = true
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Gangs)) {
+		if leave(r.Gangs[name].Places); len(r.Gangs[name].Places) == 0 {
+			delete(r.Gangs, name)
+		}
+	}
+	leave(r.Bound)
+	leave(r.Former)
 }
 
 // pathsOf are the paths of recorded domains by their index; nil for one that is in none that comes before it.

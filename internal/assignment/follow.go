@@ -53,7 +53,7 @@ func (r *Record) Follow(shown map[Key]Shown, wanted func(Key) bool, now time.Tim
 	}
 	for key, one := range shown {
 		if _, known := was[key]; !known && (one.State == Released || one.State == AllBound) {
-			r.Assign(one.Gang, key, one.Domain, one.Hosts, now)
+			r.imports(key, one, now)
 		}
 	}
 	r.settle(shown)
@@ -80,7 +80,18 @@ func (r *Record) followReleased(key Key, gang string, one Shown, now time.Time) 
 		r.Gangs[gang].Places[key] = p
 		return
 	}
-	r.Assign(one.Gang, key, one.Domain, one.Hosts, now)
+	r.imports(key, one, now)
+}
+
+// imports takes over the place of released pods as another one than was recorded. Pods without a gang, whose gates were removed by another
+// client, are recorded when they have their nodes.
+func (r *Record) imports(key Key, one Shown, now time.Time) {
+	switch {
+	case one.Gang != "":
+		r.Assign(one.Gang, key, one.Domain, one.Hosts, now)
+	case one.State == AllBound:
+		r.Bound[key] = Place{Attempt: r.take(key).Attempt + 1, Domain: one.Domain}
+	}
 }
 
 // settle moves the replicas of gangs of which each pod has a node to Bound, and forgets the domain of a graph that has no place.

@@ -114,6 +114,10 @@ func TestRecord(t *testing.T) {
 			[]step{assigns("g", w0, "a", "a0"), shows(map[Key]Shown{w0: in("h", "b", Released, "b0")})},
 			[]string{"h Assigned work-0: 2. in z/b on b0"},
 		},
+		"pods without a gang are recorded when they are bound": {
+			[]step{assigns("g", w0, "a", "a0"), shows(nil), shows(map[Key]Shown{w0: in("", "b", Released, "b0"), w1: in("", "b", AllBound)})},
+			[]string{"bound work-1: 1. in z/b", "former work-0: 1. in z/a"},
+		},
 		"pods elsewhere correct it": {
 			[]step{assigns("g", w0, "a", "a0"), shows(map[Key]Shown{w0: in("g", "b", AllBound)})},
 			[]string{"bound work-0: 1. in z/b"},
@@ -246,7 +250,12 @@ func TestWhatIsNotUnderstood(t *testing.T) {
 		}}},
 		Hosts: []string{"n0"},
 	}
-	want := []string{"bound work-1: 1. in z/r", "bound work-8: 1. in  on n0", "bound work-9: 1. in  on "}
+	spec.Former = []trellisv1alpha1.ComponentPlaces{{Component: "work", Places: []trellisv1alpha1.ReplicaPlaces{{Replicas: "8,10"}}}}
+	spec.Gangs = []trellisv1alpha1.PlacedGang{
+		{Name: "a", Components: spec.Former},
+		{Name: "b", Components: []trellisv1alpha1.ComponentPlaces{{Component: "work", Places: []trellisv1alpha1.ReplicaPlaces{{Replicas: "10"}}}}},
+	}
+	want := []string{"a  work-10: 1. in ", "a  work-8: 1. in ", "bound work-1: 1. in z/r", "bound work-9: 1. in  on "}
 	if diff := cmp.Diff(want, inWords(Decode(spec))); diff != "" {
 		t.Errorf("read (-want +got):\n%s", diff)
 	}
