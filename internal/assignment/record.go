@@ -49,6 +49,8 @@ type Gang struct {
 	Phase trellisv1alpha1.GangPhase
 	// Since is when the phase began, in whole seconds.
 	Since time.Time
+	// Base means that the graph begins with the gang.
+	Base bool
 	// Message says why it is in its phase; "" when it is assigned for the first time.
 	Message string
 	Places  map[Key]Place
@@ -89,7 +91,7 @@ func (r *Record) Equal(other *Record) bool {
 // SameGangs reports whether two records have the same gangs, with the same phases and places.
 func (r *Record) SameGangs(other *Record) bool {
 	return maps.EqualFunc(r.Gangs, other.Gangs, func(a, b Gang) bool {
-		return a.Phase == b.Phase && a.Since.Equal(b.Since) && a.Message == b.Message && maps.EqualFunc(a.Places, b.Places, Place.equal)
+		return a.Phase == b.Phase && a.Base == b.Base && a.Since.Equal(b.Since) && a.Message == b.Message && maps.EqualFunc(a.Places, b.Places, Place.equal)
 	})
 }
 
@@ -171,6 +173,14 @@ func mergeHosts(of, further []string) []string {
 		}
 	}
 	return out
+}
+
+// Begins notes that a graph begins with a gang.
+func (r *Record) Begins(gang string) {
+	if g, known := r.Gangs[gang]; known {
+		g.Base = true
+		r.Gangs[gang] = g
+	}
 }
 
 // Evict notes that a gang with some replicas is being evicted, and why. It reports whether that is new.

@@ -45,8 +45,13 @@ func inWords(r *Record) []string {
 type step func(*Record)
 
 func shows(shown map[Key]Shown) step {
-	return func(r *Record) { r.Follow(shown, func(k Key) bool { return k.Ordinal < 4 }, now) }
+	return func(r *Record) {
+		r.Follow(shown, func(k Key) bool { return k.Ordinal < 4 }, func(gang string) bool { return gang == "stands" }, now)
+	}
 }
+
+func always(Key) bool   { return true }
+func never(string) bool { return false }
 
 func assigns(gang string, key Key, rack string, hosts ...string) step {
 	return func(r *Record) { r.Assign(gang, key, topology.Path{"z", rack}, hosts, now) }
@@ -90,6 +95,10 @@ func TestRecord(t *testing.T) {
 		"a replica whose release was given back has no place": {
 			[]step{assigns("g", w0, "a", "a0"), shows(map[Key]Shown{w0: {State: Waits}})},
 			[]string{"former work-0: 1. in z/a"},
+		},
+		"unless its gang keeps its places": {
+			[]step{assigns("stands", w0, "a", "a0"), shows(map[Key]Shown{w0: {State: Waits}})},
+			[]string{"stands Assigned work-0: 1. in z/a on a0"},
 		},
 		"placed again it has another attempt": {
 			[]step{
@@ -168,10 +177,10 @@ func TestTheDomainEnds(t *testing.T) {
 	r := (&Record{}).Clone()
 	r.Domain = topology.Path{"z"}
 	r.Assign("g", Key{"work", 0}, topology.Path{"z"}, nil, now)
-	if r.Follow(map[Key]Shown{{"work", 0}: {State: Underway}}, func(Key) bool { return true }, now); r.Domain == nil {
+	if r.Follow(map[Key]Shown{{"work", 0}: {State: Underway}}, always, never, now); r.Domain == nil {
 		t.Error("forgotten while a replica has a place")
 	}
-	if r.Follow(nil, func(Key) bool { return true }, now); r.Domain != nil {
+	if r.Follow(nil, always, never, now); r.Domain != nil {
 		t.Errorf("kept: %v", r.Domain)
 	}
 }
@@ -187,6 +196,7 @@ func drawn(t *rapid.T) *Record {
 	for range rapid.IntRange(0, 30).Draw(t, "replicas") {
 		r.Assign(names.Draw(t, "gang"), key.Draw(t, "key"), path.Draw(t, "path"), rapid.SliceOfN(host, 0, 3).Draw(t, "hosts"), now)
 	}
+	r.Begins(names.Draw(t, "base"))
 	for range rapid.IntRange(0, 5).Draw(t, "evicted") {
 		r.Evict(names.Draw(t, "gang"), nil, names.Draw(t, "why"), now)
 	}
@@ -194,7 +204,7 @@ func drawn(t *rapid.T) *Record {
 	for known := range r.keys() {
 		shown[known] = Shown{State: State(rapid.IntRange(int(Waits), int(Ending)).Draw(t, "state")), Domain: path.Draw(t, "path")}
 	}
-	r.Follow(shown, func(k Key) bool { return k.Ordinal%2 == 0 }, now)
+	r.Follow(shown, func(k Key) bool { return k.Ordinal%2 == 0 }, never, now)
 	if len(r.Bound) > 0 {
 		r.Domain = path.Draw(t, "domain")
 	}
@@ -283,7 +293,7 @@ func TestSizeOfARecord(t *testing.T) {
 			if room := r.Room(); room < 0 {
 				t.Errorf("assigned: %d bytes too many", -room)
 			}
-			r.Follow(shown, func(Key) bool { return true }, now)
+			r.Follow(shown, always, never, now)
 			if room := r.Room(); len(r.Bound) != 10_000/pods || room < 0 {
 				t.Errorf("bound: %d replicas, %d bytes left", len(r.Bound), room)
 			}

@@ -4,12 +4,14 @@
 package gang
 
 import (
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/assignment"
 	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
@@ -41,12 +43,12 @@ func RecordedPods(o Observation) (out []RecordedPod) {
 			continue
 		}
 		for key, place := range g.Places {
-			at := slices.IndexFunc(o.Groups, func(sg *trellisv1alpha1.ScalingGroup) bool { return sg.Spec.Service == key.Component })
-			if at < 0 || !render.Gated(o.Groups[at]) || !wanted(key) {
+			sg := componentGroup(o.Groups, key.Component)
+			if sg == nil || !wanted(key) {
 				continue
 			}
 			for index, host := range place.Hosts {
-				one, waits := recordedPod(o, o.Groups[at], key, int32(index), byName)
+				one, waits := recordedPod(o, sg, key, int32(index), byName)
 				if one.Domain, one.Host = place.Domain, host; waits && host != "" {
 					out = append(out, one)
 				}
@@ -74,4 +76,74 @@ func recordedPod(o Observation, sg *trellisv1alpha1.ScalingGroup, key Key, index
 	}
 	one.UID, one.Shape = pod.UID, topology.ShapeOf(pod)
 	return one, render.GateClosed(pod) && !Leaving(pod) && render.Member(pod, sg)
+}
+
+// RecordedReleases are the releases of assigned gangs of which pods wait, by gang, to their recorded hosts. A gang is left out of which a
+// pod does not exist, ends, has other gates, or is to be recreated.
+func RecordedReleases(o Observation) map[string][]Release {
+	out := map[string][]Release{}
+	if o.Record == nil {
+		return out
+	}
+	byReplica := map[Key][]*corev1.Pod{}
+	byGroup := podsByGroup(o.Pods)
+	for _, sg := range o.Groups {
+		for ordinal, pods := range podsByOrdinal(byGroup[string(sg.UID)]) {
+			byReplica[Key{Component: sg.Spec.Service, Ordinal: ordinal}] = pods
+		}
+	}
+	for name, g := range o.Record.Gangs {
+		if g.Phase != trellisv1alpha1.GangAssigned {
+			continue
+		}
+		var releases []Release
+		whole := true
+		for key, place := range g.Places {
+			sg := componentGroup(o.Groups, key.Component)
+			of, all := recordedReleases(o, sg, byReplica[key], place)
+			releases, whole = append(releases, of...), whole && all
+		}
+		if !whole || len(releases) == 0 {
+			continue
+		}
+		for i := range releases {
+			releases[i].Pin.Gang, releases[i].Base = name, g.Base
+			if g.Base && len(g.Places) > 1 {
+				releases[i].Pin.GangReplicas = Base{Replicas: slices.Collect(maps.Keys(g.Places))}.Identity()
+			}
+		}
+		out[name] = releases
+	}
+	return out
+}
+
+func componentGroup(groups []*trellisv1alpha1.ScalingGroup, component string) *trellisv1alpha1.ScalingGroup {
+	at := slices.IndexFunc(groups, func(sg *trellisv1alpha1.ScalingGroup) bool { return sg.Spec.Service == component })
+	if at < 0 || !render.Gated(groups[at]) {
+		return nil
+	}
+	return groups[at]
+}
+
+// recordedReleases are those of one replica; false where not all of its pods are as they have to be.
+func recordedReleases(o Observation, sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod, place assignment.Place) (out []Release, whole bool) {
+	if sg == nil || len(pods) == 0 || len(pods) != render.ReplicaSize(sg, pods[0]) {
+		return nil, false
+	}
+	at := placeOf(sg)
+	for _, pod := range pods {
+		_, onItsWay := o.Releasing[topology.PodID(pod)]
+		switch _, index, _ := render.ReplicaOf(pod); {
+		case Leaving(pod):
+			return nil, false
+		case onItsWay || !render.GateClosed(pod):
+		case len(render.ForeignGates(pod)) > 0 || render.Outdated(sg, pod) || int(index) >= len(place.Hosts) || place.Hosts[index] == "":
+			return nil, false
+		default:
+			out = append(out, Release{Pod: pod, Group: sg, Domain: place.Domain, Pin: Pin{
+				Graph: o.DGD.Name, Labels: at.Labels(place.Domain), Node: place.Hosts[index], Apart: render.DistinctHosts(sg),
+			}})
+		}
+	}
+	return out, true
 }

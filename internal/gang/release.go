@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
@@ -21,6 +22,8 @@ import (
 type Release struct {
 	Pod *corev1.Pod
 	Pin Pin
+	// Group of the pod, where the release is that of a recorded place.
+	Group *trellisv1alpha1.ScalingGroup
 	// New: the pod does not exist. It is created with its pins and without Trellis' gate. Pod is what stands for it in plans; see [Creation].
 	New bool
 	// Domain that the pod is pinned to.

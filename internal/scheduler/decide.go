@@ -25,7 +25,9 @@ func (l *ledger) decide(ctx context.Context, o gang.Observation) decision {
 	d := decision{graph: client.ObjectKeyFromObject(o.DGD)}
 	l.takeCreations(&o, &d)
 	l.awaitConstraint(&o, d.graph)
+	l.releaseRecorded(&o, &d)
 	l.decideAbout(ctx, &o, &d)
+	l.giveBackRecorded(&d)
 	l.settleCreations(&o, &d)
 	l.record(o, &d)
 	return d

@@ -95,7 +95,7 @@ func (l *ledger) evictedRecord(o gang.Observation, gangs map[string]eviction) *a
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now, members := l.clock.Now(), map[string][]gang.Key{}
-	next, changed := l.followRecord(o, client.ObjectKeyFromObject(o.DGD), now), false
+	next, changed := l.followRecord(o, client.ObjectKeyFromObject(o.DGD), func(string) bool { return false }, now), false
 	for key, one := range gang.Shown(o) {
 		members[one.Gang] = append(members[one.Gang], key)
 	}

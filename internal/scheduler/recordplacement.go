@@ -23,7 +23,7 @@ func (l *ledger) record(o gang.Observation, d *decision) {
 		return
 	}
 	now := l.clock.Now()
-	next := l.followRecord(o, d.graph, now)
+	next := l.followRecord(o, d.graph, func(gang string) bool { return d.stands[gang] }, now)
 	assign(next, o, d, now)
 	if len(next.Gangs)+len(next.Bound) > 0 {
 		next.Domain = d.result.Domain
@@ -48,11 +48,12 @@ func (l *ledger) record(o gang.Observation, d *decision) {
 }
 
 // followRecord returns what is recorded of a graph, with what its pods show by now.
-func (l *ledger) followRecord(o gang.Observation, graph types.NamespacedName, now time.Time) *assignment.Record {
+func (l *ledger) followRecord(o gang.Observation, graph types.NamespacedName, stands func(gang string) bool, now time.Time,
+) *assignment.Record {
 	o.Releasing, _ = l.pods.observed(o.Pods)
 	o.Creations = l.options.Creations.ofGraph(graph)
 	next := o.Record.Clone()
-	next.Follow(gang.Shown(o), gang.WantsReplica(o), now)
+	next.Follow(gang.Shown(o), gang.WantsReplica(o), stands, now)
 	return next
 }
 
@@ -73,6 +74,9 @@ func assign(next *assignment.Record, o gang.Observation, d *decision, now time.T
 	}
 	for key, releases := range byReplica {
 		next.Assign(releases[0].Pin.Gang, key, releases[0].Domain, hostsByIndex(releases), now)
+		if releases[0].Base {
+			next.Begins(releases[0].Pin.Gang)
+		}
 	}
 }
 

@@ -271,3 +271,50 @@ func tooLarge() corev1.PodTemplateSpec {
 	spec.Containers[0].Resources.Requests["gpu"] = resource.MustParse("9")
 	return corev1.PodTemplateSpec{Spec: spec}
 }
+
+// Pods that wait and whose gang is assigned are released to their recorded hosts, whatever else has capacity, and with the same attempt. Where
+// these have no capacity, or not all of the gang exists, it is planned again.
+func TestRecordedGangsAreReleased(t *testing.T) {
+	for title, tc := range map[string]struct {
+		change func(*bench, *gang.Observation)
+		rack   string
+		record []string
+	}{
+		"as recorded":              {func(*bench, *gang.Observation) {}, "b", nil},
+		"a recorded host is full":  {func(b *bench, _ *gang.Observation) { b.taken("b1") }, "a", []string{"Assigned work-0: 2. in z/a a0+a1"}},
+		"a recorded host is gone":  {func(b *bench, _ *gang.Observation) { b.s.ledger.cluster.DeleteNode("b1") }, "a", []string{"Assigned work-0: 2. in z/a a0+a1"}},
+		"a host moved to a rack":   {func(b *bench, _ *gang.Observation) { b.host("b1", "c", 1) }, "a", []string{"Assigned work-0: 2. in z/a a0+a1"}},
+		"the gang is evicted":      {func(_ *bench, o *gang.Observation) { o.Record.Evict(theGang, nil, "no", begin) }, "a", []string{"Assigned work-0: 2. in z/a a0+a1"}},
+		"a gate of another client": {func(_ *bench, o *gang.Observation) { gated(o.Pods[0], "example.com/other") }, "", []string{"former work-0: 1. in z/b"}},
+		"a pod does not exist":     {func(_ *bench, o *gang.Observation) { o.Pods = o.Pods[:1] }, "", []string{"former work-0: 1. in z/b"}},
+	} {
+		t.Run(title, func(t *testing.T) {
+			b, o := newBench(t, Options{}), asking(2, 2, 0)
+			o.Record = (&assignment.Record{}).Clone()
+			o.Record.Assign(theGang, gang.Key{Component: "work"}, topology.Path{"z", "b"}, []string{"b0", "b1"}, begin)
+			tc.change(b, &o)
+			d := b.decide(o)
+			if tc.rack == "" { // what is not done is recorded after a while
+				b.clock.Step(recordAfter)
+				d = b.decide(o)
+			}
+			var racks []string
+			for _, release := range d.releases {
+				racks = append(racks, release.Pin.Labels["r"])
+				if tc.rack == "b" && release.Pin.Gang != theGang {
+					t.Errorf("released with gang %s", release.Pin.Gang)
+				}
+			}
+			if racks = slices.Compact(racks); strings.Join(racks, " ") != tc.rack {
+				t.Errorf("released in %q, want %q", racks, tc.rack)
+			}
+			if diff := cmp.Diff(tc.record, recordedAs(d.record)); diff != "" {
+				t.Errorf("record (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func gated(pod *corev1.Pod, gate string) {
+	pod.Spec.SchedulingGates = append(pod.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: gate})
+}

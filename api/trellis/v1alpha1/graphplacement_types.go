@@ -73,6 +73,9 @@ type PlacedGang struct {
 	// since is when the phase began.
 	// +required
 	Since metav1.Time `json:"since"`
+	// base means that the deployment begins with the gang: it has one replica of every component, or as many as that does not run without.
+	// +optional
+	Base bool `json:"base,omitempty"`
 	// message says why the gang is in its phase. Absent when it is assigned for the first time.
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional

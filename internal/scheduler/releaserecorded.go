@@ -1,0 +1,76 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// releaseRecorded releases the pods of assigned gangs that wait, where their recorded hosts have capacity for all of them: an earlier leader
+// had assigned them, or their release failed. What has no place there any more is planned again.
+func (l *ledger) releaseRecorded(o *gang.Observation, d *decision) {
+	if o.Record == nil || o.Bars != "" || o.Unfinished != "" {
+		return
+	}
+	now := l.clock.Now()
+	l.pods.resume(o.Pods)
+	o.Releasing, _ = l.pods.observed(o.Pods)
+	waiting := gang.RecordedReleases(*o)
+	if len(waiting) == 0 {
+		return
+	}
+	_, backsOff := l.backoffs.of(d.graph, now)
+	d.stands = map[string]bool{}
+	for name, releases := range waiting {
+		if backsOff || l.failures[d.graph].pauses(now) {
+			d.stands[name] = true
+			continue
+		}
+		if !l.takeRecorded(releases) {
+			continue
+		}
+		d.stands[name] = true
+		for _, release := range releases {
+			l.pods.begin(release, now)
+		}
+		d.releases = append(d.releases, releases...)
+	}
+}
+
+// takeRecorded reserves the recorded hosts of pods, if they have capacity for all of them.
+func (l *ledger) takeRecorded(releases []gang.Release) bool {
+	for _, release := range releases {
+		name := client.ObjectKeyFromObject(release.Pod)
+		l.cluster.Forget(holdID(name))
+		delete(l.holds.byPod, name)
+	}
+	l.cluster.Begin()
+	for _, release := range releases {
+		id, shape := topology.PodID(release.Pod), topology.ShapeOf(release.Pod)
+		l.cluster.Forget(id)
+		sg := release.Group
+		inDomain := release.Domain.Contains(gang.LevelsOf(sg.Spec.Topology).PathOf(l.cluster.NodeLabels(release.Pin.Node)))
+		if _, excluded := l.cluster.Why(release.Pin.Node, shape); excluded || !inDomain || l.cluster.NodeLabels(release.Pin.Node) == nil {
+			l.cluster.Rollback()
+			return false
+		}
+		l.cluster.AssumePinned(id, release.Pin.Node, shape, release.Pin.Labels)
+	}
+	l.cluster.Commit()
+	return true
+}
+
+// giveBackRecorded drops the releases of a decision that evicts gangs instead.
+func (l *ledger) giveBackRecorded(d *decision) {
+	if len(d.evicted) == 0 {
+		return
+	}
+	for _, release := range d.releases {
+		l.giveBack(topology.PodID(release.Pod))
+	}
+	d.releases = nil
+}
