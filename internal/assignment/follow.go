@@ -38,8 +38,8 @@ const (
 )
 
 // Follow takes in what the pods of the graph's replicas show; a replica without pods is left out. Pods that the record does not know are
-// imported. wanted reports whether a replica is to exist: the last place of one that has no pods is kept for as long. stands reports whether
-// a gang keeps the places of pods that wait: they are released there later.
+// imported. wanted reports whether a replica is to exist: the last place of one that has no pods is kept for as long. stands reports
+// whether a gang keeps the places of pods that wait: they are released there later.
 func (r *Record) Follow(shown map[Key]Shown, wanted func(Key) bool, stands func(gang string) bool, now time.Time) {
 	was := r.keys()
 	for key, gang := range was {

@@ -91,7 +91,8 @@ func (r *Record) Equal(other *Record) bool {
 // SameGangs reports whether two records have the same gangs, with the same phases and places.
 func (r *Record) SameGangs(other *Record) bool {
 	return maps.EqualFunc(r.Gangs, other.Gangs, func(a, b Gang) bool {
-		return a.Phase == b.Phase && a.Base == b.Base && a.Since.Equal(b.Since) && a.Message == b.Message && maps.EqualFunc(a.Places, b.Places, Place.equal)
+		return a.Phase == b.Phase && a.Base == b.Base && a.Since.Equal(b.Since) && a.Message == b.Message &&
+			maps.EqualFunc(a.Places, b.Places, Place.equal)
 	})
 }
 

@@ -5,7 +5,8 @@ package assignment
 
 import "encoding/json"
 
-// MaxBytes is the size that a GraphPlacement is kept below, as JSON and without its metadata. An API server stores objects of up to 1.5 MiB.
+// MaxBytes is the size that a GraphPlacement is kept below, as JSON and without its metadata. An API server stores objects of up to 1.5
+// MiB.
 const MaxBytes = 1<<20 - 32<<10
 
 // What the parts of a record take at most, as JSON, beyond their names.

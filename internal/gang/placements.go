@@ -110,7 +110,9 @@ func byDomain(all []trellisv1alpha1.ReplicaPlacement, depth, bytes int) ([]trell
 	out := make([]trellisv1alpha1.DomainPlacements, 0, len(found))
 	for _, domain := range slices.Sorted(maps.Keys(found)) {
 		in := found[domain]
-		one := trellisv1alpha1.DomainPlacements{Domain: domain, Replicas: assignment.WriteRanges(in.bound), Former: assignment.WriteRanges(in.former)}
+		one := trellisv1alpha1.DomainPlacements{
+			Domain: domain, Replicas: assignment.WriteRanges(in.bound), Former: assignment.WriteRanges(in.former),
+		}
 		if bytes -= len(one.Replicas) + len(one.Former); bytes < 0 {
 			return nil, false
 		}

@@ -126,7 +126,9 @@ func componentGroup(groups []*trellisv1alpha1.ScalingGroup, component string) *t
 }
 
 // recordedReleases are those of one replica; false where not all of its pods are as they have to be.
-func recordedReleases(o Observation, sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod, place assignment.Place) (out []Release, whole bool) {
+func recordedReleases(o Observation, sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod, place assignment.Place) (
+	out []Release, whole bool,
+) {
 	if sg == nil || len(pods) == 0 || len(pods) != render.ReplicaSize(sg, pods[0]) {
 		return nil, false
 	}

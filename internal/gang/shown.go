@@ -83,8 +83,8 @@ func shownBy(sg *trellisv1alpha1.ScalingGroup, levels topology.Levels, pods []*c
 	return one
 }
 
-// WantsReplica returns whether a replica of a graph is there or will be made, as [Ordinals] tells. It lists the replicas of a component when
-// it is first asked about one.
+// WantsReplica returns whether a replica of a graph is there or will be made, as [Ordinals] tells. It lists the replicas of a component
+// when it is first asked about one.
 func WantsReplica(o Observation) func(Key) bool {
 	byGroup, wanted := podsByGroup(o.Pods), map[string]map[int]bool{}
 	return func(key Key) bool {

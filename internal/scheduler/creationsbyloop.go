@@ -5,7 +5,6 @@ package scheduler
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -174,22 +173,6 @@ func (b *Creations) offer(graph types.NamespacedName, gangName string) {
 		if one.state == creationPlaced && one.gang.name == gangName {
 			one.state = creationOffered
 			tell = append(tell, one.group)
-		}
-	}
-	b.mu.Unlock()
-	b.tellAll(tell)
-}
-
-// withdraw ends creations that have a place and were not offered: their groups ask again.
-func (b *Creations) withdraw(placed []plannedCreation) {
-	b.mu.Lock()
-	var tell []types.NamespacedName
-	for _, p := range placed {
-		for _, one := range slices.Collect(maps.Values(b.byName)) {
-			if one.state == creationPlaced && one.gang != nil && one.gang.name == p.gang && one.key == p.key {
-				b.remove(one)
-				tell = append(tell, one.group)
-			}
 		}
 	}
 	b.mu.Unlock()

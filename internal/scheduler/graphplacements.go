@@ -49,8 +49,8 @@ func newGraphPlacements(cached client.Reader, writer client.Client) *graphPlacem
 	return g
 }
 
-// of returns what is recorded of a deployment; nothing where placements are not recorded. A record of an earlier deployment of the name says
-// nothing of this one.
+// of returns what is recorded of a deployment; nothing where placements are not recorded. A record of an earlier deployment of the name
+// says nothing of this one.
 func (g *graphPlacements) of(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) (recorded, error) {
 	if g.cached == nil {
 		return recorded{}, nil

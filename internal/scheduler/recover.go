@@ -45,8 +45,8 @@ func (l *ledger) reserveRest(o gang.Observation) {
 	}
 }
 
-// holdRecorded holds the recorded places of pods that do not exist yet, or wait: an earlier leader had decided them, and the graph is planned
-// again in its turn.
+// holdRecorded holds the recorded places of pods that do not exist yet, or wait: an earlier leader had decided them, and the graph is
+// planned again in its turn.
 func (l *ledger) holdRecorded(o gang.Observation) {
 	until := l.clock.Now().Add(l.options.HoldFor)
 	for _, one := range gang.RecordedPods(o) {

@@ -10,8 +10,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// releaseRecorded releases the pods of assigned gangs that wait, where their recorded hosts have capacity for all of them: an earlier leader
-// had assigned them, or their release failed. What has no place there any more is planned again.
+// releaseRecorded releases the pods of assigned gangs that wait, where their recorded hosts have capacity for all of them: an earlier
+// leader had assigned them, or their release failed. What has no place there any more is planned again.
 func (l *ledger) releaseRecorded(o *gang.Observation, d *decision) {
 	if o.Record == nil || o.Bars != "" || o.Unfinished != "" {
 		return
