@@ -231,6 +231,7 @@ func (s *soak) rest() {
 		if !g.whole() {
 			waiting++
 		}
+		s.recorded(g.dgd.Name)
 	}
 	s.t.Logf("%6s: all faults mended; %d graphs are as wanted and %d wait for capacity after %s",
 		time.Since(s.started).Round(time.Second), len(f.graphs)-waiting, waiting, time.Since(started).Round(100*time.Millisecond))

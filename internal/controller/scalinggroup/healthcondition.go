@@ -99,13 +99,16 @@ func whyNotStarting(pod *corev1.Pod) string {
 		waiting := s.State.Waiting
 		switch {
 		case !s.Ready && last != nil && s.RestartCount > 0 && (waiting == nil || waiting.Reason == "CrashLoopBackOff"):
+			if s.RestartCount == 1 {
+				return fmt.Sprintf("container %s was restarted and is not ready, %s", s.Name, exit(last))
+			}
 			return fmt.Sprintf("container %s is restarted repeatedly, %s", s.Name, exit(last))
 		case waiting == nil || waiting.Reason == "" || waiting.Reason == "ContainerCreating" || waiting.Reason == "PodInitializing" ||
 			waiting.Reason == "CrashLoopBackOff":
 		case waiting.Reason == "ErrImagePull", waiting.Reason == "ImagePullBackOff": // by turns
 			return fmt.Sprintf("container %s: ImagePullBackOff: image %q cannot be pulled", s.Name, limit.Text(s.Image, maxCause))
 		default:
-			return limit.Text(fmt.Sprintf("container %s: %s: %s", s.Name, waiting.Reason, cmp.Or(waiting.Message, "no message")), maxCause)
+			return limit.Middle(fmt.Sprintf("container %s: %s: %s", s.Name, waiting.Reason, cmp.Or(waiting.Message, "no message")), maxCause)
 		}
 	}
 	return ""
@@ -113,6 +116,9 @@ func whyNotStarting(pod *corev1.Pod) string {
 
 // whyEnded is why a pod ended.
 func whyEnded(pod *corev1.Pod) string {
+	if by := evictedBy(pod); by != "" && pod.Status.Reason == "" {
+		return by
+	}
 	if pod.Status.Phase == corev1.PodSucceeded {
 		return "all its containers have completed"
 	}
@@ -125,6 +131,16 @@ func whyEnded(pod *corev1.Pod) string {
 		}
 	}
 	return cmp.Or(pod.Status.Message, "it has failed")
+}
+
+// evictedBy is what a pod says that its node ended it for, whatever its containers made of that; "" for nothing.
+func evictedBy(pod *corev1.Pod) string {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason == corev1.PodReasonTerminationByKubelet {
+			return strings.TrimSuffix("its node evicted it: "+cmp.Or(c.Message, c.Reason), ".")
+		}
+	}
+	return ""
 }
 
 func exit(t *corev1.ContainerStateTerminated) string {

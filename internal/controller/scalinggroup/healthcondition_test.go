@@ -54,6 +54,18 @@ func TestHealth(t *testing.T) {
 		"a crash loop, waiting":  {[]state{crashes(137, "OOMKilled", corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off 40s"}})}, again},
 		"a crash loop, running":  {[]state{crashes(137, "OOMKilled", corev1.ContainerState{Running: &corev1.ContainerStateRunning{}})}, again},
 		"a crash loop, just now": {[]state{crashes(1, "Error", corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled"}})}, again},
+		"a first restart": {
+			[]state{func(pod *corev1.Pod) {
+				crashes(1, "Error", corev1.ContainerState{Running: &corev1.ContainerStateRunning{}})(pod)
+				pod.Status.ContainerStatuses[0].RestartCount = 1
+			}},
+			"PodsNotStarting pod g-worker-0: container main was restarted and is not ready, exited with code 1 (Error)",
+		},
+		"a cause at the end of a message": {
+			[]state{waits("CreateContainerError", "runc create failed: "+strings.Repeat("unable to start container process: ", 9)+`exec: "python3": executable file not found`)},
+			"PodsNotStarting pod g-worker-0: container main: CreateContainerError: runc create fa...to start container process: " +
+				`unable to start container process: exec: "python3": executable file not found`,
+		},
 		"a secret of an init container is missing": {
 			[]state{sidecar}, `PodsNotStarting pod g-worker-0: container fetch: CreateContainerConfigError: secret "x" not found`,
 		},
@@ -63,10 +75,22 @@ func TestHealth(t *testing.T) {
 		},
 		"a failure, and a pod that does not start": {
 			[]state{waits("InvalidImageName", strings.Repeat("long ", 100)), failed},
-			"ReplicaFailed replica 1 failed, it is recreated at 2026-01-02T03:04:06Z: pod g-worker-1 on node node: it has failed; pod g-worker-0: container main: InvalidImageName: " + strings.Repeat("long ", 24) + "lon...",
+			"ReplicaFailed replica 1 failed, it is recreated at 2026-01-02T03:04:06Z: pod g-worker-1 on node node: it has failed; pod g-worker-0: container main: InvalidImageName: " + strings.Repeat("long ", 3) + "lon..." + strings.Repeat("long ", 21),
 		},
 		"preempted, or evicted by the API": {[]state{displacedPod}, ""},
 		"its node is gone":                 {[]state{nodeless}, ""},
+		"evicted by its node, and ended in peace": {
+			[]state{func(pod *corev1.Pod) {
+				running(pod)
+				pod.Status.Phase = corev1.PodSucceeded
+				pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{
+					Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonTerminationByKubelet,
+					Message: "The node was low on resource: ephemeral-storage.",
+				})
+			}},
+			"ReplicaFailed replica 0 failed, it is recreated at 2026-01-02T03:04:06Z: pod g-worker-0 on node node: " +
+				"its node evicted it: The node was low on resource: ephemeral-storage",
+		},
 		"ended in peace": {
 			[]state{func(pod *corev1.Pod) { running(pod); pod.Status.Phase = corev1.PodSucceeded }},
 			"ReplicaFailed replica 0 failed, it is recreated at 2026-01-02T03:04:06Z: pod g-worker-0 on node node: all its containers have completed",
