@@ -280,10 +280,15 @@ func TestRecordedGangsAreReleased(t *testing.T) {
 		rack   string
 		record []string
 	}{
-		"as recorded":              {func(*bench, *gang.Observation) {}, "b", nil},
-		"a recorded host is full":  {func(b *bench, _ *gang.Observation) { b.taken("b1") }, "a", []string{"Assigned work-0: 2. in z/a a0+a1"}},
-		"a recorded host is gone":  {func(b *bench, _ *gang.Observation) { b.s.ledger.cluster.DeleteNode("b1") }, "a", []string{"Assigned work-0: 2. in z/a a0+a1"}},
-		"a host moved to a rack":   {func(b *bench, _ *gang.Observation) { b.host("b1", "c", 1) }, "a", []string{"Assigned work-0: 2. in z/a a0+a1"}},
+		"as recorded":             {func(*bench, *gang.Observation) {}, "b", nil},
+		"a recorded host is full": {func(b *bench, _ *gang.Observation) { b.taken("b1") }, "a", []string{"Assigned work-0: 2. in z/a a0+a1"}},
+		"a recorded host is gone": {func(b *bench, _ *gang.Observation) { b.s.ledger.cluster.DeleteNode("b1") }, "a", []string{"Assigned work-0: 2. in z/a a0+a1"}},
+		"a host moved to a rack":  {func(b *bench, _ *gang.Observation) { b.host("b1", "c", 1) }, "a", []string{"Assigned work-0: 2. in z/a a0+a1"}},
+		"it violates the constraint": {func(b *bench, o *gang.Observation) {
+			o.Groups[0].Spec.Topology.PackDomain = "rack"
+			b.host("c0", "c", 1)
+			o.Record.Gangs[theGang].Places[gang.Key{Component: "work"}] = assignment.Place{Attempt: 1, Domain: topology.Path{"z"}, Hosts: []string{"b0", "c0"}}
+		}, "a", []string{"Assigned work-0: 2. in z/a a0+a1"}},
 		"the gang is evicted":      {func(_ *bench, o *gang.Observation) { o.Record.Evict(theGang, nil, "no", begin) }, "a", []string{"Assigned work-0: 2. in z/a a0+a1"}},
 		"a gate of another client": {func(_ *bench, o *gang.Observation) { gated(o.Pods[0], "example.com/other") }, "", []string{"former work-0: 1. in z/b"}},
 		"a pod does not exist":     {func(_ *bench, o *gang.Observation) { o.Pods = o.Pods[:1] }, "", []string{"former work-0: 1. in z/b"}},

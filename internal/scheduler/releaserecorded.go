@@ -13,7 +13,7 @@ import (
 // releaseRecorded releases the pods of assigned gangs that wait, where their recorded hosts have capacity for all of them: an earlier
 // leader had assigned them, or their release failed. What has no place there any more is planned again.
 func (l *ledger) releaseRecorded(o *gang.Observation, d *decision) {
-	if o.Record == nil || o.Bars != "" || o.Unfinished != "" {
+	if o.Record == nil || o.Unfinished == gang.ConstraintRefreshed {
 		return
 	}
 	now := l.clock.Now()
@@ -23,14 +23,15 @@ func (l *ledger) releaseRecorded(o *gang.Observation, d *decision) {
 	if len(waiting) == 0 {
 		return
 	}
-	_, backsOff := l.backoffs.of(d.graph, now)
+	_, later := l.backoffs.of(d.graph, now)
+	later = later || o.Bars != "" || o.Unfinished != "" || l.failures[d.graph].pauses(now)
 	d.stands = map[string]bool{}
 	for name, releases := range waiting {
-		if backsOff || l.failures[d.graph].pauses(now) {
+		if later {
 			d.stands[name] = true
 			continue
 		}
-		if !l.takeRecorded(releases) {
+		if !gang.Satisfy(*o, releases) || !l.takeRecorded(releases) {
 			continue
 		}
 		d.stands[name] = true
