@@ -168,7 +168,7 @@ func schedulerOptions(mgr ctrl.Manager, o Options, writer client.Client, server 
 		RequeueAfter: o.RequeueAfter, HoldFor: o.HoldFor, ReserveDomainAfter: o.ReserveDomainAfter, ReserveDomainFor: o.ReserveDomainFor,
 		ReserveShare:    o.ReserveShare,
 		MetricResources: o.MetricResources, MetricGraphs: o.GraphMetrics, IgnoredResources: o.IgnoredResources, Mapper: mgr.GetRESTMapper(),
-		Server: server, Namespace: o.Namespace, Records: writer,
+		Server: server, Namespace: o.Namespace, Records: writer, Live: mgr.GetAPIReader(),
 		Clear: asker.clear(), Promises: promises, Creations: creations,
 	}
 }

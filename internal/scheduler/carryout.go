@@ -6,6 +6,8 @@ package scheduler
 import (
 	"context"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
@@ -24,7 +26,10 @@ func (w *writers) carryOut(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDe
 		return
 	}
 	go func() {
-		err := w.placements.write(ctx, dgd, decided.recorded, decided.record)
+		err := w.placements.noneReleased(ctx, dgd, decided.again)
+		if err == nil {
+			err = w.placements.write(ctx, dgd, decided.recorded, decided.record)
+		}
 		<-w.slots
 		if err != nil {
 			w.notRecorded(ctx, dgd, gangs, creations, &decided, err)
@@ -65,7 +70,8 @@ func (w *writers) notRecorded(ctx context.Context, dgd *nvidiav1beta1.DynamoGrap
 		creations.withdraw(d.creations)
 		creations.tellAll(d.answered)
 	}
-	if len(gangs)+len(d.creations) > 0 {
+	changed := apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || overtaken(err)
+	if len(gangs)+len(d.creations) > 0 && !changed {
 		w.queue.wakeUp(w.ledger.releaseFailed(d.graph, err))
 	} else {
 		w.queue.retry(d.graph, w.clock.Now())

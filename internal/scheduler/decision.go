@@ -46,6 +46,8 @@ type decision struct {
 	// it stays as it is.
 	recorded recorded
 	record   *assignment.Record
+	// again are the replicas, as [gang.Of] names them, that were in an assigned gang and are placed again with another one.
+	again map[string]bool
 	// stands are the recorded gangs whose pods are released to their recorded hosts, now or later.
 	stands map[string]bool
 	// wake are the graphs that the decision concerns, events what it reports on the graph.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -19,6 +20,9 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/assignment"
+	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/provider"
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // +kubebuilder:rbac:groups=trellis.dev,resources=graphplacements,verbs=create;list;patch;watch
@@ -27,8 +31,9 @@ import (
 type graphPlacements struct {
 	// cached reads from the cache; nil when nothing is recorded.
 	cached client.Reader
-	// writer reads past the cache, and writes.
 	writer client.Client
+	// live reads past the cache.
+	live client.Reader
 
 	mu sync.Mutex
 	// last are the newest objects that were read or written, decoded.
@@ -41,8 +46,8 @@ type recorded struct {
 	record *assignment.Record
 }
 
-func newGraphPlacements(cached client.Reader, writer client.Client) *graphPlacements {
-	g := &graphPlacements{writer: writer, last: map[types.NamespacedName]recorded{}}
+func newGraphPlacements(cached client.Reader, writer client.Client, live client.Reader) *graphPlacements {
+	g := &graphPlacements{writer: writer, live: live, last: map[types.NamespacedName]recorded{}}
 	if writer != nil {
 		g.cached = cached
 	}
@@ -159,7 +164,7 @@ func (g *graphPlacements) replace(ctx context.Context, was, object *trellisv1alp
 // readAgain reads an object past the cache, which may not show it yet.
 func (g *graphPlacements) readAgain(ctx context.Context, name types.NamespacedName) {
 	list := &trellisv1alpha1.GraphPlacementList{}
-	err := g.writer.List(ctx, list, client.InNamespace(name.Namespace), client.MatchingFields{"metadata.name": name.Name})
+	err := g.live.List(ctx, list, client.InNamespace(name.Namespace), client.MatchingFields{"metadata.name": name.Name})
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
@@ -169,4 +174,22 @@ func (g *graphPlacements) readAgain(ctx context.Context, name types.NamespacedNa
 	default:
 		g.last[name] = decoded(&list.Items[0])
 	}
+}
+
+// noneReleased returns an error if a pod of one of the replicas is released, by a read past the cache: another operator did that, and the
+// cache does not show it yet.
+func (g *graphPlacements) noneReleased(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, replicas map[string]bool) error {
+	if len(replicas) == 0 {
+		return nil
+	}
+	pods := &corev1.PodList{}
+	if err := g.live.List(ctx, pods, client.InNamespace(dgd.Namespace), client.MatchingLabels{render.LabelGraph: render.LabelValue(dgd.Name)}); err != nil {
+		return fmt.Errorf("reading the pods of replicas that are placed again: %w", err)
+	}
+	for i := range pods.Items {
+		if pod := &pods.Items[i]; replicas[gang.Of(pod)] && !render.GateClosed(pod) && !gang.Leaving(pod) {
+			return fmt.Errorf("pod %s is released already: %w", pod.Name, provider.ErrElsewhere)
+		}
+	}
+	return nil
 }

@@ -58,6 +58,8 @@ type Options struct {
 	Creations *Creations
 	// Records writes the GraphPlacements; nil: where replicas are is not recorded.
 	Records client.Client
+	// Live reads past the cache what Records may have to know. It is there with Records.
+	Live client.Reader
 	// Promises are Workloads of Kueue whose place is reserved before they are admitted; nil for none.
 	Promises *quota.Promises
 }

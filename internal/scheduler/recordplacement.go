@@ -63,6 +63,7 @@ func assign(next *assignment.Record, o gang.Observation, d *decision, now time.T
 	for _, sg := range o.Groups {
 		components[sg.Name] = sg.Spec.Service
 	}
+	d.again = map[string]bool{}
 	byReplica := map[gang.Key][]gang.Release{}
 	for _, release := range d.releases {
 		ordinal, _, _ := render.ReplicaOf(release.Pod)
@@ -73,6 +74,9 @@ func assign(next *assignment.Record, o gang.Observation, d *decision, now time.T
 		byReplica[one.key] = one.releases
 	}
 	for key, releases := range byReplica {
+		if was := o.Record.GangOf(key); was != "" && was != releases[0].Pin.Gang {
+			d.again[gang.Of(releases[0].Pod)] = true
+		}
 		next.Assign(releases[0].Pin.Gang, key, releases[0].Domain, hostsByIndex(releases), now)
 		if releases[0].Base {
 			next.Begins(releases[0].Pin.Gang)

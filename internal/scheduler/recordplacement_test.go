@@ -136,7 +136,7 @@ func newRecordStore(t *testing.T, b *bench) *recordStore {
 			return c.Create(ctx, object, opts...)
 		},
 	})
-	placements := newGraphPlacements(r.Client, r.Client)
+	placements := newGraphPlacements(r.Client, r.Client, r.Client)
 	b.s.placements, b.s.writers.placements = placements, placements
 	return r
 }
@@ -322,4 +322,42 @@ func TestRecordedGangsAreReleased(t *testing.T) {
 
 func gated(pod *corev1.Pod, gate string) {
 	pod.Spec.SchedulingGates = append(pod.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: gate})
+}
+
+// A replica that another operator has released, which the cache does not show yet, is not placed again.
+func TestWhatAnotherReleasedIsNotPlacedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, _, o := newOpening(t)
+		r, theirs := newRecordStore(t, b), (&assignment.Record{}).Clone()
+		theirs.Assign("theirs", gang.Key{Component: "work"}, topology.Path{"z", "b"}, []string{"b0", "b1"}, b.clock.Now()) // full by now
+		if err := b.s.placements.write(t.Context(), o.DGD, recorded{}, theirs); err != nil {
+			t.Fatal(err)
+		}
+		live := o.Pods[0].DeepCopy()
+		opened(live, "theirs", map[string]string{"z": "z", "r": "b"})
+		if err := r.Create(t.Context(), live); err != nil {
+			t.Fatal(err)
+		}
+		b.settle()
+		if o.Pods[0].Spec.NodeName != "" || !slices.Contains(slices.Collect(maps.Keys(recordIn(t, r, o).Gangs)), "theirs") {
+			t.Fatalf("pod on node %q, record %q", o.Pods[0].Spec.NodeName, recordedAs(recordIn(t, r, o)))
+		}
+		if err := r.Delete(t.Context(), live); err != nil {
+			t.Fatal(err)
+		}
+		b.clock.Step(retryAfter)
+		b.settle()
+		if want := []string{"Assigned work-0: 2. in z/a a0+a1"}; !slices.Equal(recordedAs(recordIn(t, r, o)), want) || o.Pods[0].Spec.NodeName == "" {
+			t.Errorf("when it is gone: pod on node %q, record %q, want %q", o.Pods[0].Spec.NodeName, recordedAs(recordIn(t, r, o)), want)
+		}
+	})
+}
+
+func recordIn(t *testing.T, r *recordStore, o gang.Observation) *assignment.Record {
+	t.Helper()
+	object := &trellisv1alpha1.GraphPlacement{}
+	if err := r.Get(t.Context(), clientKey(o), object); err != nil {
+		t.Fatal(err)
+	}
+	return assignment.Decode(&object.Spec)
 }

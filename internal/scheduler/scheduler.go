@@ -78,7 +78,7 @@ func New(c cache.Cache, providers *provider.Registry, recorder events.EventRecor
 		unannounced: map[types.NamespacedName]map[gang.Key]bool{}, awaiting: map[types.NamespacedName]map[gang.Key]types.UID{},
 	}
 	s.ledger = newLedger(o, s.queue.wake, s.objects.followed)
-	s.placements = newGraphPlacements(c, o.Records)
+	s.placements = newGraphPlacements(c, o.Records, o.Live)
 	s.writers = newWriters(s.ledger, s.queue, s.placements, o.Clock, func() { s.providers.Suspect() })
 	s.writers.clear = o.Clear
 	// A graph is evaluated again when its provider may work now, or when something of the provider's own that concerns the graph has changed.
