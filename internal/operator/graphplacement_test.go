@@ -90,7 +90,7 @@ func (w *recordWatch) admit(pod *corev1.Pod, trial bool) error {
 	return nil
 }
 
-func (p *inPlaceWorld) uids() map[string]string {
+func (p *inPlaceWorld) podUIDs() map[string]string {
 	out := map[string]string{}
 	for _, pod := range p.pods(p.namespace) {
 		out[pod.Name] = string(pod.UID)
@@ -117,7 +117,7 @@ var _ = Describe("The record of a deployment", func() {
 		dgd := p.graph("zone", graphs.Components{"A": graphs.Worker(1, 2, 2, "rack")})
 		Expect(p.c.Create(ctx, dgd)).To(Succeed())
 		p.open(2)
-		first, before := p.recorded(dgd), p.uids()
+		first, before := p.recorded(dgd), p.podUIDs()
 
 		By("it is deleted")
 		Expect(p.c.Delete(ctx, first)).To(Succeed())
@@ -144,7 +144,7 @@ var _ = Describe("The record of a deployment", func() {
 		Expect(p.c.Delete(ctx, third)).To(Succeed())
 		p.start()
 		p.recorded(dgd)
-		Expect(p.uids()).To(Equal(before))
+		Expect(p.podUIDs()).To(Equal(before))
 		Expect(p.all("-")).To(BeEmpty(), "pods that were deleted")
 	})
 
