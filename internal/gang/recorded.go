@@ -4,6 +4,7 @@
 package gang
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -12,6 +13,7 @@ import (
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/assignment"
+	"github.com/trellis-k8s/trellis/internal/bools"
 	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
@@ -78,12 +80,12 @@ func recordedPod(o Observation, sg *trellisv1alpha1.ScalingGroup, key Key, index
 	return one, render.GateClosed(pod) && !Leaving(pod) && render.Member(pod, sg)
 }
 
-// RecordedReleases are the releases of assigned gangs of which pods wait, by gang, to their recorded hosts. A gang is left out of which a
-// pod does not exist, ends, has other gates, or is to be recreated.
-func RecordedReleases(o Observation) map[string][]Release {
-	out := map[string][]Release{}
+// RecordedReleases are the releases of assigned gangs of which pods wait, gang by gang, to their recorded hosts: the gang that the graph
+// begins with comes first, then that of the lowest replica. A gang is left out of which a pod does not exist, ends, has other gates, or is to
+// be recreated.
+func RecordedReleases(o Observation) (out [][]Release) {
 	if o.Record == nil {
-		return out
+		return nil
 	}
 	byReplica := map[Key][]*corev1.Pod{}
 	byGroup := podsByGroup(o.Pods)
@@ -103,6 +105,9 @@ func RecordedReleases(o Observation) map[string][]Release {
 			of, all := recordedReleases(o, sg, byReplica[key], place)
 			releases, whole = append(releases, of...), whole && all
 		}
+		if !whole && g.Base { // all goes with it
+			return nil
+		}
 		if !whole || len(releases) == 0 {
 			continue
 		}
@@ -112,9 +117,19 @@ func RecordedReleases(o Observation) map[string][]Release {
 				releases[i].Pin.GangReplicas = Base{Replicas: slices.Collect(maps.Keys(g.Places))}.Identity()
 			}
 		}
-		out[name] = releases
+		slices.SortFunc(releases, func(a, b Release) int { return cmp.Compare(a.Pod.Name, b.Pod.Name) })
+		out = append(out, releases)
 	}
+	slices.SortFunc(out, func(a, b []Release) int {
+		return cmp.Or(bools.Compare(b[0].Base, a[0].Base), cmp.Compare(a[0].Group.Spec.Service, b[0].Group.Spec.Service),
+			cmp.Compare(ordinalOf(a[0].Pod), ordinalOf(b[0].Pod)))
+	})
 	return out
+}
+
+func ordinalOf(pod *corev1.Pod) int32 {
+	ordinal, _, _ := render.ReplicaOf(pod)
+	return ordinal
 }
 
 func componentGroup(groups []*trellisv1alpha1.ScalingGroup, component string) *trellisv1alpha1.ScalingGroup {

@@ -4,13 +4,80 @@
 package gang
 
 import (
+	"maps"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Satisfy reports whether recorded releases satisfy the constraint that their graph was resolved with, together with what is released of it:
-// another client may have written the record.
-func Satisfy(o Observation, releases []Release) bool {
+// RecordedDomains are the domains that the pods of a graph share with others, by what they are of, while gangs are released to their recorded
+// places.
+type RecordedDomains struct {
+	// decided are those that released pods decide, taken those with what was satisfied since.
+	decided, taken map[string]topology.Path
+	// failed are those that are not decided, of gangs that have no place any more.
+	failed map[string]bool
+}
+
+// NewRecordedDomains returns those of what is released of a graph.
+func NewRecordedDomains(o Observation) *RecordedDomains {
+	decided := releasedDomains(o)
+	return &RecordedDomains{decided: decided, taken: maps.Clone(decided), failed: map[string]bool{}}
+}
+
+// Satisfy reports whether recorded releases of a gang satisfy the constraint that their graph was resolved with, together with what is
+// released of it: another client may have written the record. It notes which domains no released pod decides yet.
+func (d *RecordedDomains) Satisfy(releases []Release) bool {
+	taken := maps.Clone(d.taken)
+	for i := range releases {
+		r := &releases[i]
+		for _, name := range d.undecided(r) {
+			if d.failed[name] {
+				return false
+			}
+		}
+		for name, level := range sharedDomains(r) {
+			if len(r.Domain) <= level {
+				return false
+			}
+			domain := r.Domain.Truncate(level)
+			if fixed, known := taken[name]; known && !fixed.Equal(domain) {
+				return false
+			}
+			taken[name] = domain
+		}
+	}
+	for i := range releases {
+		releases[i].Undecided = d.undecided(&releases[i])
+	}
+	d.taken = taken
+	return true
+}
+
+// Fail notes that a gang is not released to its recorded place: nothing else is to decide the domains that it shares.
+func (d *RecordedDomains) Fail(releases []Release) {
+	for i := range releases {
+		for _, name := range d.undecided(&releases[i]) {
+			d.failed[name] = true
+		}
+	}
+}
+
+// undecided are the domains of [Release.Undecided].
+func (d *RecordedDomains) undecided(r *Release) (domains []string) {
+	shared := sharedDomains(r)
+	for _, name := range []string{OfGraph, ofComponent(r.Group)} {
+		_, shares := shared[name]
+		if _, known := d.decided[name]; shares && !known {
+			domains = append(domains, name)
+		}
+	}
+	return domains
+}
+
+// releasedDomains are the domains that released pods of a graph decide, by what they are of.
+func releasedDomains(o Observation) map[string]topology.Path {
 	shared := map[string]topology.Path{}
 	for _, pod := range o.Pods {
 		sg := groupOf(o.Groups, pod)
@@ -31,20 +98,10 @@ func Satisfy(o Observation, releases []Release) bool {
 			}
 		}
 	}
-	for i := range releases {
-		for name, level := range sharedDomains(&releases[i]) {
-			if len(releases[i].Domain) <= level {
-				return false
-			}
-			domain := releases[i].Domain.Truncate(level)
-			if fixed, known := shared[name]; known && !fixed.Equal(domain) {
-				return false
-			}
-			shared[name] = domain
-		}
-	}
-	return true
+	return shared
 }
+
+func ofComponent(sg *trellisv1alpha1.ScalingGroup) string { return "component " + sg.Spec.Service }
 
 // sharedDomains are the domains that a pod shares with others, by what they are of, with their required levels: its graph, and its
 // single-node component or its replica.
@@ -58,7 +115,7 @@ func sharedDomains(r *Release) map[string]int {
 		out[OfGraph] = level
 	}
 	if level := levels.Index(t.PackDomain); level != topology.NoLevel {
-		of := "component " + r.Group.Spec.Service
+		of := ofComponent(r.Group)
 		if r.Group.Spec.Multinode {
 			of = "replica " + Of(r.Pod)
 		}

@@ -124,7 +124,7 @@ func (r *Request) undecided(of *placement.Component) (domains []string) {
 		domains = append(domains, OfGraph)
 	}
 	if undecidedComponent(of) {
-		domains = append(domains, "component "+of.Name)
+		domains = append(domains, "component "+of.Name) // as [ofComponent] has it
 	}
 	return domains
 }

@@ -17,7 +17,7 @@ import (
 func (w *writers) carryOut(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, gangs []*gangRelease, creations *Creations,
 	d *decision) {
 	decided := *d
-	if decided.record == nil {
+	if decided.record == nil && !decided.byRecord {
 		w.start(ctx, dgd, gangs, creations, &decided)
 		return
 	}
@@ -26,10 +26,7 @@ func (w *writers) carryOut(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDe
 		return
 	}
 	go func() {
-		err := w.placements.noneReleased(ctx, dgd, decided.again)
-		if err == nil {
-			err = w.placements.write(ctx, dgd, decided.recorded, decided.record)
-		}
+		err := w.record(ctx, dgd, &decided)
 		<-w.slots
 		if err != nil {
 			w.notRecorded(ctx, dgd, gangs, creations, &decided, err)
@@ -38,6 +35,17 @@ func (w *writers) carryOut(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDe
 		}
 		w.queue.wakeUp(w.ledger.decided(decided.graph, 1))
 	}()
+}
+
+// record records a decision. What is released by the record as it is needs that to be the newest one.
+func (w *writers) record(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, d *decision) error {
+	if d.record == nil {
+		return w.placements.isNewest(ctx, dgd, d.recorded)
+	}
+	if err := w.placements.noneReleased(ctx, dgd, d.again); err != nil {
+		return err
+	}
+	return w.placements.write(ctx, dgd, d.recorded, d.record)
 }
 
 // start releases the gangs of a decision, and answers the groups that asked for places.

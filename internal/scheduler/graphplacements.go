@@ -176,6 +176,19 @@ func (g *graphPlacements) readAgain(ctx context.Context, name types.NamespacedNa
 	}
 }
 
+// isNewest returns an error if an object was changed since it was read.
+func (g *graphPlacements) isNewest(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, was recorded) error {
+	g.readAgain(ctx, client.ObjectKeyFromObject(dgd))
+	now, err := g.of(ctx, dgd)
+	if err != nil {
+		return err
+	}
+	if was.object == nil || now.object == nil || now.object.UID != was.object.UID || now.object.ResourceVersion != was.object.ResourceVersion {
+		return fmt.Errorf("the GraphPlacement has changed: %w", provider.ErrElsewhere)
+	}
+	return nil
+}
+
 // noneReleased returns an error if a pod of one of the replicas is released, by a read past the cache: another operator did that, and the
 // cache does not show it yet.
 func (g *graphPlacements) noneReleased(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, replicas map[string]bool) error {

@@ -26,15 +26,18 @@ func (l *ledger) releaseRecorded(o *gang.Observation, d *decision) {
 	_, later := l.backoffs.of(d.graph, now)
 	later = later || o.Bars != "" || o.Unfinished != "" || l.failures[d.graph].pauses(now)
 	d.stands = map[string]bool{}
-	for name, releases := range waiting {
+	domains := gang.NewRecordedDomains(*o)
+	for _, releases := range waiting {
+		name := releases[0].Pin.Gang
 		if later {
 			d.stands[name] = true
 			continue
 		}
-		if !gang.Satisfy(*o, releases) || !l.takeRecorded(releases) {
+		if !domains.Satisfy(releases) || !l.takeRecorded(releases) {
+			domains.Fail(releases)
 			continue
 		}
-		d.stands[name] = true
+		d.stands[name], d.byRecord = true, true
 		for _, release := range releases {
 			l.pods.begin(release, now)
 		}
