@@ -22,6 +22,7 @@ import (
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/test/testutil/graphs"
 )
@@ -30,7 +31,7 @@ import (
 type podWrites struct {
 	mu sync.Mutex
 	// log has "+name" where a create begins, "=name" where it has ended well, "!name" where not, "~name" for a patch, "-name" for a
-	// deletion.
+	// deletion, and "?name" for a GraphPlacement that was not written.
 	log []string
 	// admit changes a pod that is created, or refuses it. trial: nothing is to be stored.
 	admit func(pod *corev1.Pod, trial bool) error
@@ -81,7 +82,7 @@ type podWriter struct {
 func (w podWriter) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
 	pod, is := o.(*corev1.Pod)
 	if !is {
-		return w.Client.Create(ctx, o, opts...)
+		return w.refused(o, w.Client.Create(ctx, o, opts...))
 	}
 	trial := len((&client.CreateOptions{}).ApplyOptions(opts).DryRun) > 0
 	if !trial {
@@ -111,9 +112,17 @@ func (w podWriter) Patch(ctx context.Context, o client.Object, patch client.Patc
 			w.patches()
 		}
 	}
-	err := w.Client.Patch(ctx, o, patch, opts...)
+	err := w.refused(o, w.Client.Patch(ctx, o, patch, opts...))
 	if err == nil && is && w.patched != nil {
 		w.patched(pod)
+	}
+	return err
+}
+
+// refused notes that a record was not written.
+func (w podWriter) refused(o client.Object, err error) error {
+	if _, is := o.(*trellisv1alpha1.GraphPlacement); is && err != nil {
+		w.note("?", o)
 	}
 	return err
 }

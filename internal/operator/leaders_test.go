@@ -81,8 +81,12 @@ func (r *rivals) compare(pod *corev1.Pod) {
 	}
 }
 
-// contested reports whether both operators have released one pod, or one was refused the create of a pod.
+// contested reports whether one operator has placed the graph while the other one did, both have released one pod, or one was refused the
+// create of a pod.
 func (r *rivals) contested(gateAll bool) bool {
+	if len(r.writes[0].all("?"))+len(r.writes[1].all("?")) > 0 {
+		return true
+	}
 	second := r.writes[1].all("~")
 	return slices.ContainsFunc(r.writes[0].all("~"), func(patch string) bool { return slices.Contains(second, patch) }) ||
 		!gateAll && len(r.writes[0].all("!"))+len(r.writes[1].all("!")) > 0

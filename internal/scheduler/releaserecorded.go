@@ -40,6 +40,7 @@ func (l *ledger) releaseRecorded(o *gang.Observation, d *decision) {
 		d.stands[name], d.byRecord = true, true
 		for _, release := range releases {
 			l.pods.begin(release, now)
+			d.deciding = d.deciding || len(release.Undecided) > 0
 		}
 		d.releases = append(d.releases, releases...)
 	}
