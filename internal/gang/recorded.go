@@ -81,8 +81,8 @@ func recordedPod(o Observation, sg *trellisv1alpha1.ScalingGroup, key Key, index
 }
 
 // RecordedReleases are the releases of assigned gangs of which pods wait, gang by gang, to their recorded hosts: the gang that the graph
-// begins with comes first, then that of the lowest replica. A gang is left out of which a pod does not exist, ends, has other gates, or is to
-// be recreated.
+// begins with comes first, then that of the lowest replica. A gang is left out of which a pod does not exist, ends, has other gates, or
+// is to be recreated.
 func RecordedReleases(o Observation) (out [][]Release) {
 	if o.Record == nil {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// RecordedDomains are the domains that the pods of a graph share with others, by what they are of, while gangs are released to their recorded
-// places.
+// RecordedDomains are the domains that the pods of a graph share with others, by what they are of, while gangs are released to their
+// recorded places.
 type RecordedDomains struct {
 	// decided are those that released pods decide, taken those with what was satisfied since.
 	decided, taken map[string]topology.Path

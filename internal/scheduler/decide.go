@@ -120,10 +120,6 @@ func (l *ledger) plan(ctx context.Context, o gang.Observation, r *gang.Request, 
 		l.awaitCreation(r, d, o.Unfinished)
 		return
 	}
-	if d.deciding { // what is planned now would take the domains for decided
-		l.awaitCreation(r, d, gang.FollowsRecorded)
-		return
-	}
 	l.binders.refresh()
 	l.holds.lift(l.cluster, o.DGD.Namespace, r.Graph.Components)
 	l.reserver.liftFor(o.DGD, r)

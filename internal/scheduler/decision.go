@@ -50,8 +50,8 @@ type decision struct {
 	again map[string]bool
 	// stands are the recorded gangs whose pods are released to their recorded hosts, now or later.
 	stands map[string]bool
-	// byRecord: some are released now. deciding: they decide domains that they share with others.
-	byRecord, deciding bool
+	// byRecord: some are released now.
+	byRecord bool
 	// wake are the graphs that the decision concerns, events what it reports on the graph.
 	wake   wake
 	events []event

@@ -183,7 +183,8 @@ func (g *graphPlacements) isNewest(ctx context.Context, dgd *nvidiav1beta1.Dynam
 	if err != nil {
 		return err
 	}
-	if was.object == nil || now.object == nil || now.object.UID != was.object.UID || now.object.ResourceVersion != was.object.ResourceVersion {
+	if was.object == nil || now.object == nil || now.object.UID != was.object.UID ||
+		now.object.ResourceVersion != was.object.ResourceVersion {
 		return fmt.Errorf("the GraphPlacement has changed: %w", provider.ErrElsewhere)
 	}
 	return nil
@@ -196,7 +197,8 @@ func (g *graphPlacements) noneReleased(ctx context.Context, dgd *nvidiav1beta1.D
 		return nil
 	}
 	pods := &corev1.PodList{}
-	if err := g.live.List(ctx, pods, client.InNamespace(dgd.Namespace), client.MatchingLabels{render.LabelGraph: render.LabelValue(dgd.Name)}); err != nil {
+	of := client.MatchingLabels{render.LabelGraph: render.LabelValue(dgd.Name)}
+	if err := g.live.List(ctx, pods, client.InNamespace(dgd.Namespace), of); err != nil {
 		return fmt.Errorf("reading the pods of replicas that are placed again: %w", err)
 	}
 	for i := range pods.Items {

@@ -40,7 +40,9 @@ func (l *ledger) releaseRecorded(o *gang.Observation, d *decision) {
 		d.stands[name], d.byRecord = true, true
 		for _, release := range releases {
 			l.pods.begin(release, now)
-			d.deciding = d.deciding || len(release.Undecided) > 0
+			if len(release.Undecided) > 0 { // what is planned now would take the domains for decided
+				o.Unfinished = gang.FollowsRecorded
+			}
 		}
 		d.releases = append(d.releases, releases...)
 	}
