@@ -29,7 +29,7 @@ func (r *Record) Encode(deployment types.UID) trellisv1alpha1.GraphPlacementSpec
 	for _, name := range slices.Sorted(maps.Keys(r.Gangs)) {
 		g := r.Gangs[name]
 		out.Gangs = append(out.Gangs, trellisv1alpha1.PlacedGang{
-			Name: name, Phase: g.Phase, Base: g.Base, Since: metav1.NewTime(g.Since), Message: limit.Text(g.Message, maxMessage),
+			Name: name, State: g.State, Base: g.Base, Since: metav1.NewTime(g.Since), Message: limit.Text(g.Message, maxMessage),
 			Components: d.write(g.Places),
 		})
 	}
@@ -121,7 +121,7 @@ func Decode(spec *trellisv1alpha1.GraphPlacementSpec) *Record {
 	r := (&Record{Domain: topology.ParsePath(spec.Domain)}).Clone()
 	for _, g := range spec.Gangs {
 		if places := read(g.Components, paths, spec.Hosts); len(places) > 0 {
-			r.Gangs[g.Name] = Gang{Phase: g.Phase, Base: g.Base, Since: seconds(g.Since.Time), Message: g.Message, Places: places}
+			r.Gangs[g.Name] = Gang{State: g.State, Base: g.Base, Since: seconds(g.Since.Time), Message: g.Message, Places: places}
 		}
 	}
 	r.Bound, r.Former = read(spec.Bound, paths, spec.Hosts), read(spec.Former, paths, spec.Hosts)

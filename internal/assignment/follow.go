@@ -25,15 +25,15 @@ type Shown struct {
 type State int
 
 const (
-	// Waits: pods of it exist, and none is released.
+	// Waits means that pods of it exist, and none is released.
 	Waits State = iota
-	// Underway: pods of it are being released or created, and not all of that is visible.
+	// Underway means that pods of it are being released or created, and not all of that is visible.
 	Underway
-	// Released: pods of it are released, and not all pods have a node.
+	// Released means that pods of it are released, and not all pods have a node.
 	Released
-	// AllBound: each pod has a node.
+	// AllBound means that each pod has a node.
 	AllBound
-	// Ending: a pod of it is lost or deleted, so all of it is recreated.
+	// Ending means that a pod of it is lost or deleted, so all of it is recreated.
 	Ending
 )
 
@@ -44,7 +44,7 @@ func (r *Record) Follow(shown map[Key]Shown, wanted func(Key) bool, stands func(
 	was := r.keys()
 	for key, gang := range was {
 		one, has := shown[key]
-		if has && one.State == Waits && gang != "" && r.Gangs[gang].Phase == trellisv1alpha1.GangAssigned && stands(gang) {
+		if has && one.State == Waits && gang != "" && r.Gangs[gang].State == trellisv1alpha1.GangAssigned && stands(gang) {
 			continue
 		}
 		if !has || one.State == Waits {
@@ -122,7 +122,7 @@ func (r *Record) settle(shown map[Key]Shown) {
 // Unbound reports whether a gang is assigned and not bound yet.
 func (r *Record) Unbound() bool {
 	for _, g := range r.Gangs {
-		if g.Phase == trellisv1alpha1.GangAssigned {
+		if g.State == trellisv1alpha1.GangAssigned {
 			return true
 		}
 	}

@@ -46,12 +46,12 @@ func (p Place) equal(other Place) bool {
 
 // Gang is one that is not bound yet, or is being evicted.
 type Gang struct {
-	Phase trellisv1alpha1.GangPhase
-	// Since is when the phase began, in whole seconds.
+	State trellisv1alpha1.GangState
+	// Since is when the state began, in whole seconds.
 	Since time.Time
 	// Base means that the graph begins with the gang.
 	Base bool
-	// Message says why it is in its phase; "" when it is assigned for the first time.
+	// Message says why it is in its state; "" when it is assigned for the first time.
 	Message string
 	Places  map[Key]Place
 }
@@ -88,10 +88,10 @@ func (r *Record) Equal(other *Record) bool {
 		maps.EqualFunc(r.Former, other.Former, Place.equal) && r.SameGangs(other)
 }
 
-// SameGangs reports whether two records have the same gangs, with the same phases and places.
+// SameGangs reports whether two records have the same gangs, with the same states and places.
 func (r *Record) SameGangs(other *Record) bool {
 	return maps.EqualFunc(r.Gangs, other.Gangs, func(a, b Gang) bool {
-		return a.Phase == b.Phase && a.Base == b.Base && a.Since.Equal(b.Since) && a.Message == b.Message &&
+		return a.State == b.State && a.Base == b.Base && a.Since.Equal(b.Since) && a.Message == b.Message &&
 			maps.EqualFunc(a.Places, b.Places, Place.equal)
 	})
 }
@@ -148,15 +148,15 @@ func (r *Record) take(key Key) Place {
 // Assign gives a replica its place with a gang. hosts are those of its pods that are to be bound, by index. A replica that is in the gang
 // already stays at its attempt: the rest of its pods follows.
 func (r *Record) Assign(gang string, key Key, domain topology.Path, hosts []string, now time.Time) {
-	g, known := r.Gangs[gang]
-	if p, has := g.Places[key]; has {
+	if p, has := r.Gangs[gang].Places[key]; has {
 		p.Domain, p.Hosts = domain, mergeHosts(p.Hosts, hosts)
-		g.Places[key] = p
+		r.Gangs[gang].Places[key] = p
 		return
 	}
 	last := r.take(key)
-	if g, known = r.Gangs[gang]; !known {
-		g = Gang{Phase: trellisv1alpha1.GangAssigned, Since: seconds(now), Places: map[Key]Place{}}
+	g, known := r.Gangs[gang]
+	if !known {
+		g = Gang{State: trellisv1alpha1.GangAssigned, Since: seconds(now), Places: map[Key]Place{}}
 		r.Gangs[gang] = g
 	}
 	g.Places[key] = Place{Attempt: last.Attempt + 1, Domain: domain, Hosts: hosts}
@@ -186,7 +186,7 @@ func (r *Record) Begins(gang string) {
 
 // Evict notes that a gang with some replicas is being evicted, and why. It reports whether that is new.
 func (r *Record) Evict(gang string, keys []Key, message string, now time.Time) bool {
-	if g, known := r.Gangs[gang]; known && g.Phase == trellisv1alpha1.GangEvicting {
+	if g, known := r.Gangs[gang]; known && g.State == trellisv1alpha1.GangEvicting {
 		return false
 	}
 	places := map[Key]Place{}
@@ -203,7 +203,7 @@ func (r *Record) Evict(gang string, keys []Key, message string, now time.Time) b
 	if len(places) == 0 {
 		return false
 	}
-	r.Gangs[gang] = Gang{Phase: trellisv1alpha1.GangEvicting, Since: seconds(now), Message: message, Places: places}
+	r.Gangs[gang] = Gang{State: trellisv1alpha1.GangEvicting, Since: seconds(now), Message: message, Places: places}
 	return true
 }
 

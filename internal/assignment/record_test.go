@@ -33,7 +33,7 @@ func inWords(r *Record) []string {
 		}
 	}
 	for name, g := range r.Gangs {
-		add(name+" "+string(g.Phase), g.Places)
+		add(name+" "+string(g.State), g.Places)
 	}
 	add("bound", r.Bound)
 	add("former", r.Former)

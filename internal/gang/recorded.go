@@ -41,7 +41,7 @@ func RecordedPods(o Observation) (out []RecordedPod) {
 		byName[types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}] = pod
 	}
 	for _, g := range o.Record.Gangs {
-		if g.Phase != trellisv1alpha1.GangAssigned {
+		if g.State != trellisv1alpha1.GangAssigned {
 			continue
 		}
 		for key, place := range g.Places {
@@ -95,7 +95,7 @@ func RecordedReleases(o Observation) (out [][]Release) {
 		}
 	}
 	for name, g := range o.Record.Gangs {
-		if g.Phase != trellisv1alpha1.GangAssigned {
+		if g.State != trellisv1alpha1.GangAssigned {
 			continue
 		}
 		var releases []Release

@@ -8,6 +8,7 @@ import (
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/assignment"
+	"github.com/trellis-k8s/trellis/internal/bools"
 	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
@@ -36,28 +37,16 @@ func Shown(o Observation) map[Key]assignment.Shown {
 func shownBy(sg *trellisv1alpha1.ScalingGroup, levels topology.Levels, pods []*corev1.Pod, releasing map[string]topology.Path,
 ) assignment.Shown {
 	var one assignment.Shown
-	size, open, bound, gated, leaving, underway := 0, 0, 0, 0, 0, 0
+	var n shownPods
 	for _, pod := range pods {
-		if Leaving(pod) {
-			leaving++
+		_, onItsWay := releasing[topology.PodID(pod)]
+		if n.add(sg, pod, onItsWay); Leaving(pod) || onItsWay || render.GateClosed(pod) {
 			continue
 		}
-		size = max(size, render.ReplicaSize(sg, pod))
-		if _, onItsWay := releasing[topology.PodID(pod)]; onItsWay {
-			underway++
-			continue
-		}
-		if render.GateClosed(pod) {
-			gated++
-			continue
-		}
-		open++
 		if gang := pod.Annotations[render.AnnotationGang]; gang != "" {
 			one.Gang = gang
 		}
-		one.Domain = levels.PathOf(pod.Spec.NodeSelector)
-		if pod.Spec.NodeName != "" {
-			bound++
+		if one.Domain = levels.PathOf(pod.Spec.NodeSelector); pod.Spec.NodeName != "" {
 			continue
 		}
 		_, index, _ := render.ReplicaOf(pod)
@@ -66,21 +55,43 @@ func shownBy(sg *trellisv1alpha1.ScalingGroup, levels topology.Levels, pods []*c
 		}
 		one.Hosts[index] = PinnedHost(pod)
 	}
-	switch exist := open + gated + underway; {
-	case open+underway > 0 && (leaving > 0 || exist < size):
-		one.State = assignment.Ending
-	case leaving > 0 && exist == 0:
-		one.State = assignment.Ending
-	case underway > 0:
-		one.State = assignment.Underway
-	case open == 0:
-		one.State = assignment.Waits
-	case bound == size:
-		one.State = assignment.AllBound
-	default:
-		one.State = assignment.Released
-	}
+	one.State = n.state()
 	return one
+}
+
+// shownPods counts the pods of one replica: open ones are released, and bound ones of these have a node.
+type shownPods struct{ size, open, bound, gated, leaving, underway int }
+
+func (n *shownPods) add(sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod, onItsWay bool) {
+	if Leaving(pod) {
+		n.leaving++
+		return
+	}
+	n.size = max(n.size, render.ReplicaSize(sg, pod))
+	switch {
+	case onItsWay:
+		n.underway++
+	case render.GateClosed(pod):
+		n.gated++
+	default:
+		n.open++
+		n.bound += bools.Int(pod.Spec.NodeName != "")
+	}
+}
+
+func (n *shownPods) state() assignment.State {
+	exist := n.open + n.gated + n.underway
+	switch {
+	case n.open+n.underway > 0 && (n.leaving > 0 || exist < n.size), n.leaving > 0 && exist == 0:
+		return assignment.Ending
+	case n.underway > 0:
+		return assignment.Underway
+	case n.open == 0:
+		return assignment.Waits
+	case n.bound == n.size:
+		return assignment.AllBound
+	}
+	return assignment.Released
 }
 
 // WantsReplica returns whether a replica of a graph is there or will be made, as [Ordinals] tells. It lists the replicas of a component

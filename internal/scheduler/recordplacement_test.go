@@ -41,7 +41,7 @@ func recordedAs(r *assignment.Record) (lines []string) {
 		}
 	}
 	for _, g := range r.Gangs {
-		add(string(g.Phase), g.Places)
+		add(string(g.State), g.Places)
 	}
 	add("bound", r.Bound)
 	add("former", r.Former)
@@ -194,7 +194,7 @@ func TestEvictionsAreRecorded(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := object.Spec.Gangs[0]
-	if got.Name != "g2-1" || got.Phase != trellisv1alpha1.GangEvicting || got.Message != "node a0 is gone" {
+	if got.Name != "g2-1" || got.State != trellisv1alpha1.GangEvicting || got.Message != "node a0 is gone" {
 		t.Errorf("recorded: %+v", got)
 	}
 	if !b.s.recordEviction(t.Context(), o, gangs, o.Pods) || r.writes != 1 {

@@ -48,16 +48,16 @@ type GraphPlacementSpec struct {
 	Hosts []string `json:"hosts,omitempty"`
 }
 
-// GangPhase is what is done with a gang.
+// GangState is what is done with a gang.
 //
 // +kubebuilder:validation:Enum=Assigned;Evicting
-type GangPhase string
+type GangState string
 
 const (
-	// GangAssigned: its places are decided, and not all of its pods have had a node. Pods may be missing, gated or unbound.
-	GangAssigned GangPhase = "Assigned"
-	// GangEvicting: all of its pods are deleted, and its replicas are placed again.
-	GangEvicting GangPhase = "Evicting"
+	// GangAssigned means that its places are decided, and not all of its pods have had a node. Pods may be missing, gated or unbound.
+	GangAssigned GangState = "Assigned"
+	// GangEvicting means that all of its pods are deleted, and its replicas are placed again.
+	GangEvicting GangState = "Evicting"
 )
 
 // PlacedGang is a gang that is not bound yet, or is being evicted.
@@ -67,16 +67,16 @@ type PlacedGang struct {
 	// +kubebuilder:validation:MaxLength=320
 	// +required
 	Name string `json:"name"`
-	// phase of the gang.
+	// state of the gang.
 	// +required
-	Phase GangPhase `json:"phase"`
-	// since is when the phase began.
+	State GangState `json:"state"`
+	// since is when the state began.
 	// +required
 	Since metav1.Time `json:"since"`
 	// base means that the deployment begins with the gang: it has one replica of every component, or as many as that does not run without.
 	// +optional
 	Base bool `json:"base,omitempty"`
-	// message says why the gang is in its phase. Absent when it is assigned for the first time.
+	// message says why the gang is in its state. Absent when it is assigned for the first time.
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Message string `json:"message,omitempty"`

@@ -99,10 +99,7 @@ func whyNotStarting(pod *corev1.Pod) string {
 		waiting := s.State.Waiting
 		switch {
 		case !s.Ready && last != nil && s.RestartCount > 0 && (waiting == nil || waiting.Reason == "CrashLoopBackOff"):
-			if s.RestartCount == 1 {
-				return fmt.Sprintf("container %s was restarted and is not ready, %s", s.Name, exit(last))
-			}
-			return fmt.Sprintf("container %s is restarted repeatedly, %s", s.Name, exit(last))
+			return whyRestarted(&s, last)
 		case waiting == nil || waiting.Reason == "" || waiting.Reason == "ContainerCreating" || waiting.Reason == "PodInitializing" ||
 			waiting.Reason == "CrashLoopBackOff":
 		case waiting.Reason == "ErrImagePull", waiting.Reason == "ImagePullBackOff": // by turns
@@ -112,6 +109,14 @@ func whyNotStarting(pod *corev1.Pod) string {
 		}
 	}
 	return ""
+}
+
+// whyRestarted describes a container that was restarted and is not ready.
+func whyRestarted(s *corev1.ContainerStatus, last *corev1.ContainerStateTerminated) string {
+	if s.RestartCount == 1 {
+		return fmt.Sprintf("container %s was restarted and is not ready, %s", s.Name, exit(last))
+	}
+	return fmt.Sprintf("container %s is restarted repeatedly, %s", s.Name, exit(last))
 }
 
 // whyEnded is why a pod ended.
