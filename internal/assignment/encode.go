@@ -17,10 +17,14 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// maxMessage is how many bytes of a message are stored.
-const maxMessage = 1024
+const (
+	// maxMessage is the maximum of a stored message, in bytes.
+	maxMessage = 1024
+	// maxReplicas is the maximum of decoded replicas. Ranges of ordinals are short for any number of replicas.
+	maxReplicas = 1 << 18
+)
 
-// Encode writes a record as the spec of a GraphPlacement. Equal records are written the same.
+// Encode returns the record as the spec of a GraphPlacement. Equal records have equal specs.
 func (r *Record) Encode(deployment types.UID) trellisv1alpha1.GraphPlacementSpec {
 	d := newDictionaries()
 	out := trellisv1alpha1.GraphPlacementSpec{
@@ -38,7 +42,7 @@ func (r *Record) Encode(deployment types.UID) trellisv1alpha1.GraphPlacementSpec
 	return out
 }
 
-// dictionaries are the domains and hosts that places refer to.
+// dictionaries collect the domains and hosts of places.
 type dictionaries struct {
 	domains  []trellisv1alpha1.PlacedDomain
 	hosts    []string
@@ -79,14 +83,14 @@ func (d *dictionaries) host(name string) int32 {
 	return at
 }
 
-// likeness is what replicas have in common that are written together.
+// likeness is the common part of the replicas in one ReplicaPlaces.
 type likeness struct {
 	component, domain string
 	attempt           int32
 	pods              int
 }
 
-// write lists places by component, those of each by their lowest ordinal.
+// write lists places by component, and within a component by the lowest ordinal.
 func (d *dictionaries) write(places map[Key]Place) (out []trellisv1alpha1.ComponentPlaces) {
 	alike := map[likeness][]int32{}
 	var order []likeness
@@ -115,21 +119,21 @@ func (d *dictionaries) write(places map[Key]Place) (out []trellisv1alpha1.Compon
 	return out
 }
 
-// Decode reads the spec of a GraphPlacement. What it does not understand is left out, as if it had not been recorded.
+// Decode reads the spec of a GraphPlacement. It leaves out invalid entries, and replicas beyond the first 262,144.
 func Decode(spec *trellisv1alpha1.GraphPlacementSpec) *Record {
-	paths := pathsOf(spec.Domains)
-	r := (&Record{Domain: topology.ParsePath(spec.Domain)}).Clone()
+	in := &decoder{paths: pathsOf(spec.Domains), hosts: spec.Hosts, left: maxReplicas}
+	r := &Record{Domain: topology.ParsePath(spec.Domain), Gangs: map[string]Gang{}}
 	for _, g := range spec.Gangs {
-		if places := read(g.Components, paths, spec.Hosts); len(places) > 0 {
+		if places := in.read(g.Components); len(places) > 0 {
 			r.Gangs[g.Name] = Gang{State: g.State, Base: g.Base, Since: seconds(g.Since.Time), Message: g.Message, Places: places}
 		}
 	}
-	r.Bound, r.Former = read(spec.Bound, paths, spec.Hosts), read(spec.Former, paths, spec.Hosts)
+	r.Bound, r.Former = in.read(spec.Bound), in.read(spec.Former)
 	r.listOnce()
-	return r
+	return r.Clone()
 }
 
-// listOnce leaves each replica in the first of its lists: gangs by name, Bound, Former.
+// listOnce removes further entries of a replica. The order of the lists: gangs by name, Bound, Former.
 func (r *Record) listOnce() {
 	listed := map[Key]bool{}
 	leave := func(places map[Key]Place) {
@@ -149,7 +153,7 @@ func (r *Record) listOnce() {
 	leave(r.Former)
 }
 
-// pathsOf are the paths of recorded domains by their index; nil for one that is in none that comes before it.
+// pathsOf returns the paths of recorded domains, by index; nil for a domain without an earlier parent.
 func pathsOf(domains []trellisv1alpha1.PlacedDomain) []topology.Path {
 	paths := make([]topology.Path, len(domains))
 	for i, one := range domains {
@@ -163,24 +167,35 @@ func pathsOf(domains []trellisv1alpha1.PlacedDomain) []topology.Path {
 	return paths
 }
 
-func read(components []trellisv1alpha1.ComponentPlaces, paths []topology.Path, hosts []string) map[Key]Place {
+// decoder reads places with the dictionaries of a spec. left is the number of replicas that it still accepts.
+type decoder struct {
+	paths []topology.Path
+	hosts []string
+	left  int
+}
+
+func (d *decoder) read(components []trellisv1alpha1.ComponentPlaces) map[Key]Place {
 	out := map[Key]Place{}
 	for i := range components {
 		for _, one := range components[i].Places {
 			place := Place{Attempt: max(one.Attempt, 1)}
 			if one.Domain != nil {
-				if *one.Domain < 0 || int(*one.Domain) >= len(paths) || paths[*one.Domain] == nil {
+				if *one.Domain < 0 || int(*one.Domain) >= len(d.paths) || d.paths[*one.Domain] == nil {
 					continue
 				}
-				place.Domain = paths[*one.Domain]
+				place.Domain = d.paths[*one.Domain]
 			}
 			var ordinals []int32
-			ReadRanges(one.Replicas, func(n int32) { ordinals = append(ordinals, n) })
+			ReadRanges(one.Replicas, func(n int32) bool {
+				ordinals = append(ordinals, n)
+				d.left--
+				return d.left > 0
+			})
 			pods := len(one.Hosts) / cmp.Or(len(ordinals), 1)
 			for at, ordinal := range ordinals {
 				place.Hosts = nil
 				for _, host := range one.Hosts[at*pods : (at+1)*pods] {
-					place.Hosts = append(place.Hosts, nameOf(hosts, host))
+					place.Hosts = append(place.Hosts, nameOf(d.hosts, host))
 				}
 				out[Key{components[i].Component, int(ordinal)}] = place
 			}

@@ -10,36 +10,35 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Shown is what the pods of one replica show.
+// Shown is the state of one replica by its pods.
 type Shown struct {
-	// Gang that they were released with; "" when none of them shows it yet.
+	// Gang of the released pods; "" without a visible release.
 	Gang string
-	// Domain that the released ones are pinned to, and Hosts those of them that have no node, by index.
+	// Domain of the released pods, and Hosts of the unbound ones, by index.
 	Domain topology.Path
 	Hosts  []string
-	// State of the replica.
-	State State
+	State  State
 }
 
-// State is how far a replica is.
+// State is the progress of a replica.
 type State int
 
 const (
-	// Waits means that pods of it exist, and none is released.
+	// Waits means that pods exist, all of them gated.
 	Waits State = iota
-	// Underway means that pods of it are being released or created, and not all of that is visible.
+	// Underway means that a release or a create is not visible yet.
 	Underway
-	// Released means that pods of it are released, and not all pods have a node.
+	// Released means that a pod is released, and a pod is unbound.
 	Released
-	// AllBound means that each pod has a node.
+	// AllBound means that all pods are bound.
 	AllBound
-	// Ending means that a pod of it is lost or deleted, so all of it is recreated.
+	// Ending means that a pod is lost or deleted, so that the replica is recreated.
 	Ending
 )
 
-// Follow takes in what the pods of the graph's replicas show; a replica without pods is left out. Pods that the record does not know are
-// imported. wanted reports whether a replica is to exist: the last place of one that has no pods is kept for as long. stands reports
-// whether a gang keeps the places of pods that wait: they are released there later.
+// Follow updates the record by the pods of the graph. shown has an entry for each replica with pods; unknown replicas are imported. The
+// last place of a replica without pods is kept while wanted returns true. A gang for which stands returns true keeps the places of its
+// gated pods, for a later release.
 func (r *Record) Follow(shown map[Key]Shown, wanted func(Key) bool, stands func(gang string) bool, now time.Time) {
 	was := r.keys()
 	for key, gang := range was {
@@ -63,7 +62,7 @@ func (r *Record) Follow(shown map[Key]Shown, wanted func(Key) bool, stands func(
 	r.settle(shown)
 }
 
-// retire notes that a replica has no place now.
+// retire moves a replica to Former, or forgets it.
 func (r *Record) retire(key Key, wanted bool) {
 	if last := r.take(key); wanted {
 		last.Hosts = nil
@@ -71,7 +70,7 @@ func (r *Record) retire(key Key, wanted bool) {
 	}
 }
 
-// followReleased takes in where the released pods of a known replica are.
+// followReleased updates the place of a recorded replica by its released pods.
 func (r *Record) followReleased(key Key, gang string, one Shown, now time.Time) {
 	if bound, is := r.Bound[key]; is && one.State == AllBound {
 		bound.Domain = one.Domain
@@ -87,8 +86,8 @@ func (r *Record) followReleased(key Key, gang string, one Shown, now time.Time) 
 	r.imports(key, one, now)
 }
 
-// imports takes over the place of released pods as another one than was recorded. Pods without a gang, whose gates were removed by another
-// client, are recorded when they have their nodes.
+// imports records an unrecorded place of released pods. Pods without a gang, whose gates another client removed, are recorded when they are
+// bound.
 func (r *Record) imports(key Key, one Shown, now time.Time) {
 	switch {
 	case one.Gang != "":
@@ -98,7 +97,7 @@ func (r *Record) imports(key Key, one Shown, now time.Time) {
 	}
 }
 
-// settle moves the replicas of gangs of which each pod has a node to Bound, and forgets the domain of a graph that has no place.
+// settle moves the replicas of bound gangs to Bound, and forgets the domain of a graph without places.
 func (r *Record) settle(shown map[Key]Shown) {
 	for name, g := range r.Gangs {
 		bound := true
@@ -111,6 +110,7 @@ func (r *Record) settle(shown map[Key]Shown) {
 		for key, p := range g.Places {
 			p.Hosts = nil
 			r.Bound[key] = p
+			delete(r.gangOf, key)
 		}
 		delete(r.Gangs, name)
 	}
@@ -119,7 +119,7 @@ func (r *Record) settle(shown map[Key]Shown) {
 	}
 }
 
-// Unbound reports whether a gang is assigned and not bound yet.
+// Unbound reports whether a gang is assigned and unbound.
 func (r *Record) Unbound() bool {
 	for _, g := range r.Gangs {
 		if g.State == trellisv1alpha1.GangAssigned {

@@ -30,11 +30,11 @@ func WriteRanges(ordinals []int32) string {
 	return string(out)
 }
 
-// maxOrdinal is the highest ordinal of a replica that is read.
+// maxOrdinal is the highest ordinal that ReadRanges accepts.
 const maxOrdinal = 1<<17 - 1
 
-// ReadRanges calls yield with each ordinal of what [WriteRanges] wrote. What it did not write is left out.
-func ReadRanges(text string, yield func(int32)) {
+// ReadRanges calls yield with each ordinal of ranges, until it returns false. It leaves out invalid parts.
+func ReadRanges(text string, yield func(int32) bool) {
 	if text == "" {
 		return
 	}
@@ -49,7 +49,9 @@ func ReadRanges(text string, yield func(int32)) {
 			continue
 		}
 		for n := from; n <= to; n++ {
-			yield(int32(n))
+			if !yield(int32(n)) {
+				return
+			}
 		}
 	}
 }

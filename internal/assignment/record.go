@@ -1,12 +1,12 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package assignment is where the replicas of a graph are, or are to be, as a GraphPlacement records it: which gangs are assigned, which
-// replicas are bound, and where those were that have no place now. It has neither clients nor a clock.
+// Package assignment holds the content of a GraphPlacement: the assigned gangs of a graph, its bound replicas, and the last places of its
+// other replicas. It has neither clients nor a clock.
 //
-//	GraphPlacement ──Decode──> Record ──Follow (what pods show), Assign (a plan), Evict──> Record ──Encode──> GraphPlacement
+//	GraphPlacement ──Decode──> Record ──Follow (the pods), Assign (a plan), Evict──> Record ──Encode──> GraphPlacement
 //
-// A replica is in one of three lists: in a gang, in Bound, or in Former. Its attempt grows each time that it is placed again.
+// A replica is in one of three lists: a gang, Bound, or Former. Its attempt grows with each placement.
 package assignment
 
 import (
@@ -30,13 +30,13 @@ func (k Key) Compare(other Key) int {
 	return cmp.Or(cmp.Compare(k.Component, other.Component), cmp.Compare(k.Ordinal, other.Ordinal))
 }
 
-// Place is that of one replica.
+// Place is the domain of one replica, and the planned hosts of its unbound pods.
 type Place struct {
-	// Attempt is how often the replica has been placed, 1 or more.
+	// Attempt counts the placements of the replica, from 1.
 	Attempt int32
-	// Domain that its pods are pinned to; empty for the entire cluster.
+	// Domain to which the pods are pinned; empty for the entire cluster.
 	Domain topology.Path
-	// Hosts of its pods, by index; "" for a pod that has a node, or none planned. Nil when that is so for all of them.
+	// Hosts of the pods, by index; "" for a pod with a node, or without a planned host. Nil if no pod has a planned host.
 	Hosts []string
 }
 
@@ -44,34 +44,43 @@ func (p Place) equal(other Place) bool {
 	return p.Attempt == other.Attempt && p.Domain.Equal(other.Domain) && slices.Equal(p.Hosts, other.Hosts)
 }
 
-// Gang is one that is not bound yet, or is being evicted.
+// Gang is an unbound or evicted gang.
 type Gang struct {
 	State trellisv1alpha1.GangState
-	// Since is when the state began, in whole seconds.
+	// Since is the beginning of the state, in whole seconds.
 	Since time.Time
-	// Base means that the graph begins with the gang.
+	// Base marks the base gang of the graph.
 	Base bool
-	// Message says why it is in its state; "" when it is assigned for the first time.
+	// Message is the reason for the state; "" for a first assignment.
 	Message string
 	Places  map[Key]Place
 }
 
-// Record is where the replicas of a graph are, or are to be. The zero value is that of a graph which was never placed.
+// Record lists the places of the replicas of a graph. The zero value is the record of a graph without placements. Changes need a
+// [Record.Clone].
 type Record struct {
-	// Domain that the entire graph has to be in; empty while it is not decided, or without such a constraint.
+	// Domain of the entire graph; empty without a required domain, or before its choice.
 	Domain topology.Path
 	// Gangs by name.
 	Gangs map[string]Gang
-	// Bound are the replicas of gangs of which all pods have had a node, Former the last places of those that have none now.
+	// Bound are the replicas of bound gangs, Former the last places of replicas without a place.
 	Bound, Former map[Key]Place
+	// gangOf is the gang of each replica in Gangs.
+	gangOf map[Key]string
 }
 
-// Clone returns a copy whose maps can be changed.
+// Clone returns a copy for changes.
 func (r *Record) Clone() *Record {
-	out := &Record{Domain: r.Domain, Gangs: make(map[string]Gang, len(r.Gangs)), Bound: maps.Clone(r.Bound), Former: maps.Clone(r.Former)}
+	out := &Record{
+		Domain: r.Domain, Gangs: make(map[string]Gang, len(r.Gangs)), Bound: maps.Clone(r.Bound), Former: maps.Clone(r.Former),
+		gangOf: map[Key]string{},
+	}
 	for name, g := range r.Gangs {
 		g.Places = maps.Clone(g.Places)
 		out.Gangs[name] = g
+		for key := range g.Places {
+			out.gangOf[key] = name
+		}
 	}
 	if out.Bound == nil {
 		out.Bound = map[Key]Place{}
@@ -82,50 +91,32 @@ func (r *Record) Clone() *Record {
 	return out
 }
 
-// Equal reports whether two records say the same.
+// Equal reports whether two records have the same content.
 func (r *Record) Equal(other *Record) bool {
 	return r.Domain.Equal(other.Domain) && maps.EqualFunc(r.Bound, other.Bound, Place.equal) &&
-		maps.EqualFunc(r.Former, other.Former, Place.equal) && r.SameGangs(other)
+		maps.EqualFunc(r.Former, other.Former, Place.equal) && maps.EqualFunc(r.Gangs, other.Gangs, Gang.equal)
 }
 
-// SameGangs reports whether two records have the same gangs, with the same states and places.
-func (r *Record) SameGangs(other *Record) bool {
-	return maps.EqualFunc(r.Gangs, other.Gangs, func(a, b Gang) bool {
-		return a.State == b.State && a.Base == b.Base && a.Since.Equal(b.Since) && a.Message == b.Message &&
-			maps.EqualFunc(a.Places, b.Places, Place.equal)
-	})
+func (g Gang) equal(other Gang) bool {
+	return g.State == other.State && g.Base == other.Base && g.Since.Equal(other.Since) && g.Message == other.Message &&
+		maps.EqualFunc(g.Places, other.Places, Place.equal)
 }
 
-// IsEmpty reports whether nothing was ever placed.
-func (r *Record) IsEmpty() bool { return len(r.Gangs)+len(r.Bound)+len(r.Former) == 0 }
+// GangOf returns the name of the gang of a replica; "" for a replica in no gang.
+func (r *Record) GangOf(key Key) string { return r.gangOf[key] }
 
-// GangOf returns the name of the gang that a replica is in; "" for none.
-func (r *Record) GangOf(key Key) string {
-	for name, g := range r.Gangs {
-		if _, has := g.Places[key]; has {
-			return name
-		}
-	}
-	return ""
-}
-
-// Keys are the replicas that have places, or had one.
+// keys returns all recorded replicas, with their gangs.
 func (r *Record) keys() map[Key]string {
-	out := map[Key]string{}
+	out := maps.Clone(r.gangOf)
 	for _, list := range []map[Key]Place{r.Former, r.Bound} {
 		for key := range list {
 			out[key] = ""
 		}
 	}
-	for name, g := range r.Gangs {
-		for key := range g.Places {
-			out[key] = name
-		}
-	}
 	return out
 }
 
-// take removes a replica from wherever it is, and returns its last place.
+// take removes a replica from its list, and returns its last place.
 func (r *Record) take(key Key) Place {
 	var last Place
 	for _, list := range []map[Key]Place{r.Former, r.Bound} {
@@ -134,19 +125,19 @@ func (r *Record) take(key Key) Place {
 			delete(list, key)
 		}
 	}
-	for name, g := range r.Gangs {
-		if p, has := g.Places[key]; has {
-			last = p
-			if delete(g.Places, key); len(g.Places) == 0 {
-				delete(r.Gangs, name)
-			}
+	if name, in := r.gangOf[key]; in {
+		places := r.Gangs[name].Places
+		last = places[key]
+		delete(places, key)
+		if delete(r.gangOf, key); len(places) == 0 {
+			delete(r.Gangs, name)
 		}
 	}
 	return last
 }
 
-// Assign gives a replica its place with a gang. hosts are those of its pods that are to be bound, by index. A replica that is in the gang
-// already stays at its attempt: the rest of its pods follows.
+// Assign gives a replica a place in a gang. hosts are the planned hosts of its pods, by index. A replica of the gang keeps its attempt:
+// further pods of it are placed.
 func (r *Record) Assign(gang string, key Key, domain topology.Path, hosts []string, now time.Time) {
 	if p, has := r.Gangs[gang].Places[key]; has {
 		p.Domain, p.Hosts = domain, mergeHosts(p.Hosts, hosts)
@@ -160,9 +151,10 @@ func (r *Record) Assign(gang string, key Key, domain topology.Path, hosts []stri
 		r.Gangs[gang] = g
 	}
 	g.Places[key] = Place{Attempt: last.Attempt + 1, Domain: domain, Hosts: hosts}
+	r.gangOf[key] = gang
 }
 
-// mergeHosts adds hosts of further pods.
+// mergeHosts adds the hosts of further pods.
 func mergeHosts(of, further []string) []string {
 	out := slices.Clone(of)
 	for i, host := range further {
@@ -176,7 +168,7 @@ func mergeHosts(of, further []string) []string {
 	return out
 }
 
-// Begins notes that a graph begins with a gang.
+// Begins marks the base gang of the graph.
 func (r *Record) Begins(gang string) {
 	if g, known := r.Gangs[gang]; known {
 		g.Base = true
@@ -184,7 +176,7 @@ func (r *Record) Begins(gang string) {
 	}
 }
 
-// Evict notes that a gang with some replicas is being evicted, and why. It reports whether that is new.
+// Evict records the eviction of a gang with its replicas. It returns false for a known eviction.
 func (r *Record) Evict(gang string, keys []Key, message string, now time.Time) bool {
 	if g, known := r.Gangs[gang]; known && g.State == trellisv1alpha1.GangEvicting {
 		return false
@@ -198,6 +190,7 @@ func (r *Record) Evict(gang string, keys []Key, message string, now time.Time) b
 			last := r.take(key)
 			last.Attempt = max(last.Attempt, 1)
 			places[key] = last
+			r.gangOf[key] = gang
 		}
 	}
 	if len(places) == 0 {
@@ -207,5 +200,5 @@ func (r *Record) Evict(gang string, keys []Key, message string, now time.Time) b
 	return true
 }
 
-// seconds is a time as the API server stores it.
+// seconds returns a time in the precision of the API server.
 func seconds(t time.Time) time.Time { return t.Truncate(time.Second).UTC() }

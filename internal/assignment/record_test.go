@@ -41,7 +41,7 @@ func inWords(r *Record) []string {
 	return lines
 }
 
-// A step of a record: what pods show, or what is decided.
+// step is a change of a record: by its pods, or by a decision.
 type step func(*Record)
 
 func shows(shown map[Key]Shown) step {
@@ -211,7 +211,7 @@ func drawn(t *rapid.T) *Record {
 	return r
 }
 
-// What is written is read back the same, and each replica is in one list.
+// Decode is the inverse of Encode, and lists each replica once.
 func TestEncoding(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := drawn(t)
@@ -249,7 +249,7 @@ func placesOf(r *Record) (all []map[Key]Place) {
 	return all
 }
 
-// What nobody but another client can have written is left out.
+// Decode leaves out entries that Encode never writes.
 func TestWhatIsNotUnderstood(t *testing.T) {
 	at := func(n int32) *int32 { return &n }
 	spec := &trellisv1alpha1.GraphPlacementSpec{
@@ -298,5 +298,18 @@ func TestSizeOfARecord(t *testing.T) {
 				t.Errorf("bound: %d replicas, %d bytes left", len(r.Bound), room)
 			}
 		})
+	}
+}
+
+// The number of decoded replicas is bounded, whatever ranges a client wrote.
+func TestDecodeIsBounded(t *testing.T) {
+	spec := &trellisv1alpha1.GraphPlacementSpec{}
+	for i := range 100 {
+		spec.Bound = append(spec.Bound, trellisv1alpha1.ComponentPlaces{
+			Component: fmt.Sprint("c", i), Places: []trellisv1alpha1.ReplicaPlaces{{Replicas: "0-131071,0-131071"}},
+		})
+	}
+	if n := len(Decode(spec).Bound); n > maxReplicas || n < maxReplicas/4 {
+		t.Errorf("%d replicas", n)
 	}
 }

@@ -5,13 +5,12 @@ package assignment
 
 import "encoding/json"
 
-// MaxBytes is the size that a GraphPlacement is kept below, as JSON and without its metadata. An API server stores objects of up to 1.5
-// MiB.
+// MaxBytes is the maximum of a GraphPlacement, as JSON without metadata. The API server accepts objects of 1.5 MiB.
 const MaxBytes = 1<<20 - 32<<10
 
-// What the parts of a record take at most, as JSON, beyond their names.
+// The maximum size of the parts of a record, as JSON without their names.
 const (
-	// frameBytes are taken by what every record has.
+	// frameBytes is the size of an empty record.
 	frameBytes  = 512
 	gangBytes   = len(`{"name":"","state":"Assigned","since":"2006-01-02T15:04:05Z","base":true,"message":"","components":[]},`)
 	placeBytes  = len(`{"component":"","places":[{"replicas":"131071","attempt":2147483647,"domain":131071,"hosts":[]}]},`)
@@ -19,7 +18,7 @@ const (
 	hostBytes   = len(`"",131071,`)
 )
 
-// Room is how many bytes more may be recorded.
+// Room returns the free space of the record, in bytes.
 func (r *Record) Room() int {
 	most := frameBytes + len(r.Domain.String())
 	for name, g := range r.Gangs {
@@ -44,7 +43,7 @@ func (r *Record) Room() int {
 	return MaxBytes - frameBytes - len(raw)
 }
 
-// Bytes is the most that recording a gang with places takes.
+// Bytes returns the maximum size of a recorded gang.
 func (g *Gang) Bytes(name string) int {
 	most := gangBytes + len(name) + len(g.Message)
 	for key, p := range g.Places {
@@ -53,7 +52,7 @@ func (g *Gang) Bytes(name string) int {
 	return most
 }
 
-// bytes is the most that recording a place takes.
+// bytes returns the maximum size of a recorded place.
 func (p Place) bytes(key Key) int {
 	most := placeBytes + len(key.Component)
 	for _, name := range p.Domain {

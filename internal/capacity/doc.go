@@ -16,13 +16,12 @@
 //
 //	llm: Worker, 2 pods x 8 nvidia.com/gpu in one rack       ask 4f0c9e21d7: 2 pods x 8 nvidia.com/gpu, together in one topology.kubernetes.io/zone
 //
-// A [Planner] bounds what is asked for: so many pods at once, each gang for [Patience] at most, and then not again for a while that
-// doubles. Namespaces take turns and share the bound. A gang that was given up is behind those that were not, so gangs that no node
-// comes for keep no others from asking. Every fourth gang is that of the namespace that was asked for longest ago, whatever its
-// priority:
+// A [Planner] limits the pods of all requests, and each request to [Patience]; its pause before the next one doubles. Namespaces take turns
+// and share the limit. Retries come after first requests, so that unsatisfiable gangs do not block others. Every fourth request is for the
+// namespace with the oldest request, whatever the priority:
 //
 //	bound 4; team-a has a1, a2, a3 and team-b b1, of 2 pods each; no node comes for a1:     asked for are a1 b1, then a2 a3, then a1
 //
-// What no node shape could hold is never asked for. An ask ends when its gang is placed or gone, or asks for something else: then its
-// name, a hash of all that it asks for, is another one.
+// No capacity is requested for gangs that fit no node shape. A request ends when its gang is placed or deleted, or needs other capacity:
+// the name of a request is a hash of its content.
 package capacity

@@ -12,11 +12,11 @@ import (
 	"github.com/trellis-k8s/trellis/internal/bools"
 )
 
-// turnEvery is how many gangs are asked for until one is chosen by its namespace's turn alone. Without it, a namespace that always has a
-// new gang of a high priority would keep the others from asking.
+// turnEvery is the interval, in capacity requests, at which the turn of the namespace alone chooses the gang. Otherwise a namespace with
+// ever new gangs of high priority would exclude the others.
 const turnEvery = 4
 
-// served remembers when each namespace was last asked for, as a running number.
+// served stores the last capacity request of each namespace, as a running number.
 type served struct {
 	begun uint64
 	last  map[string]turn
@@ -27,7 +27,7 @@ type turn struct {
 	at     time.Time
 }
 
-// begins notes that a gang of a namespace is asked for.
+// begins records a capacity request for a namespace.
 func (s *served) begins(namespace string, now time.Time) {
 	if s.last == nil {
 		s.last = map[string]turn{}
@@ -36,7 +36,7 @@ func (s *served) begins(namespace string, now time.Time) {
 	s.last[namespace] = turn{s.begun, now}
 }
 
-// forget drops namespaces that no gang waits in, and of which none was asked for since the longest pause.
+// forget drops namespaces without waiting gangs, after the longest pause since their last request.
 func (s *served) forget(waiting map[string]bool, now time.Time) {
 	for namespace, last := range s.last {
 		if !waiting[namespace] && now.After(last.at.Add(LongestPause+Patience)) {
@@ -45,7 +45,7 @@ func (s *served) forget(waiting map[string]bool, now time.Time) {
 	}
 }
 
-// candidate is a gang that may be asked for now.
+// candidate is a gang for which a capacity request may begin.
 type candidate struct {
 	gang *Gang
 	name string
@@ -55,7 +55,8 @@ type candidate struct {
 // retried reports whether the gang was given up before.
 func (c candidate) retried() bool { return c.pauses > 0 }
 
-// begin asks for gangs in order, while they fit the bound. The first that does not fit ends it: a later one would overtake it for ever.
+// begin starts capacity requests in order, within the limit. The first gang beyond the limit ends the round, so that later gangs cannot
+// overtake it for ever.
 func (r *round) begin(candidates []candidate) {
 	for len(candidates) > 0 {
 		at := r.nextOf(candidates)
@@ -69,7 +70,7 @@ func (r *round) begin(candidates []candidate) {
 	}
 }
 
-// nextOf is the index of the gang to ask for next.
+// nextOf returns the index of the next gang.
 func (r *round) nextOf(candidates []candidate) int {
 	order := r.byRank
 	if (r.planner.begun+1)%turnEvery == 0 {
@@ -84,8 +85,8 @@ func (r *round) nextOf(candidates []candidate) int {
 	return best
 }
 
-// byRank has gangs that were never given up first, those of higher priority before others; then the namespace with the fewest pods that are
-// asked for. Priority does not count between gangs that were given up: a gang that no node comes for would always win.
+// byRank orders gangs by: first request before retries, priority, fewest requested pods of the namespace, turn. Priority does not count
+// between retries: an unsatisfiable gang would always win.
 func (r *round) byRank(a, b candidate) int {
 	priority := 0
 	if !a.retried() {
@@ -95,18 +96,18 @@ func (r *round) byRank(a, b candidate) int {
 	return cmp.Or(bools.Compare(a.retried(), b.retried()), priority, share, r.byTurn(a, b))
 }
 
-// byTurn has the namespace first that was asked for longest ago.
+// byTurn orders gangs by the last request of their namespace, the oldest first.
 func (r *round) byTurn(a, b candidate) int {
 	last := r.planner.last
 	return cmp.Or(cmp.Compare(last[a.gang.Graph.Namespace].number, last[b.gang.Graph.Namespace].number), a.within(b))
 }
 
-// within orders the gangs of one namespace: those that were never given up by priority and age, then the others in turn.
+// within orders the gangs of one namespace: first requests by priority and age, then retries by the end of their pause.
 func (c candidate) within(other candidate) int {
 	return cmp.Or(bools.Compare(c.retried(), other.retried()), c.until.Compare(other.until), inOrder(c.gang, other.gang))
 }
 
-// inOrder has the higher priority first, then the gang that waits longest.
+// inOrder orders gangs by priority, then by waiting time.
 func inOrder(a, b *Gang) int {
 	return cmp.Or(-cmp.Compare(a.Priority, b.Priority), a.Since.Compare(b.Since), strings.Compare(a.Graph.String(), b.Graph.String()),
 		strings.Compare(a.Name, b.Name))

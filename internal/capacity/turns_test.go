@@ -109,7 +109,7 @@ func urgent(g Gang) Gang {
 	return g
 }
 
-// What is remembered of namespaces ends when none of their gangs waits any more.
+// Namespaces without waiting gangs are forgotten.
 func TestTurnsAreForgotten(t *testing.T) {
 	w := newWorld(64)
 	for i := range 1000 {

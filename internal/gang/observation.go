@@ -25,7 +25,7 @@ type Observation struct {
 	Pods   []*corev1.Pod
 	// Profile is the ClusterTopology the graph names, as it is now; nil when there is none.
 	Profile *grovev1alpha1.ClusterTopology
-	// Record is where its replicas are, or are to be, by its GraphPlacement; nil where that is not recorded.
+	// Record is the content of the GraphPlacement; nil if placements are not recorded.
 	Record *assignment.Record
 	// Admission is what the API server's admission looks at for pods that are still to be made: RuntimeClasses, LimitRanges.
 	Admission newpod.Objects

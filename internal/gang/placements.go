@@ -142,9 +142,13 @@ func Placements(status *trellisv1alpha1.ScalingGroupStatus) []trellisv1alpha1.Re
 	byOrdinal := map[int32]trellisv1alpha1.ReplicaPlacement{}
 	for i := range status.FurtherPlacements {
 		in := &status.FurtherPlacements[i]
-		assignment.ReadRanges(in.Former, func(n int32) { byOrdinal[n] = trellisv1alpha1.ReplicaPlacement{Replica: n, Domain: in.Domain} })
-		assignment.ReadRanges(in.Replicas, func(n int32) {
+		assignment.ReadRanges(in.Former, func(n int32) bool {
+			byOrdinal[n] = trellisv1alpha1.ReplicaPlacement{Replica: n, Domain: in.Domain}
+			return true
+		})
+		assignment.ReadRanges(in.Replicas, func(n int32) bool {
 			byOrdinal[n] = trellisv1alpha1.ReplicaPlacement{Replica: n, Domain: in.Domain, Bound: true}
+			return true
 		})
 	}
 	for _, p := range status.Placements {

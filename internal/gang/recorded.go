@@ -18,20 +18,19 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// RecordedPod is a pod of an assigned gang that has its planned host by the record, and is not released yet, or does not exist.
+// RecordedPod is a gated or missing pod of an assigned gang, with its recorded host.
 type RecordedPod struct {
 	Group *trellisv1alpha1.ScalingGroup
 	Name  types.NamespacedName
-	// UID of a pod that waits; "" for one that does not exist.
+	// UID of a gated pod; "" for a missing one.
 	UID types.UID
-	// Domain of its replica, and its Host there.
+	// Domain of the replica, and Host of the pod.
 	Domain topology.Path
 	Host   string
 	Shape  *topology.Shape
 }
 
-// RecordedPods are the pods whose places are recorded and that are to be released or created. Replicas that no group wants any more have
-// none.
+// RecordedPods returns the gated and missing pods of assigned gangs, without replicas that their group does not want any more.
 func RecordedPods(o Observation) (out []RecordedPod) {
 	if o.Record == nil {
 		return nil
@@ -60,7 +59,7 @@ func RecordedPods(o Observation) (out []RecordedPod) {
 	return out
 }
 
-// recordedPod describes one pod of a replica; false for one that is released, or ends.
+// recordedPod describes one pod of a replica; false for a released or ending pod.
 func recordedPod(o Observation, sg *trellisv1alpha1.ScalingGroup, key Key, index int32, byName map[types.NamespacedName]*corev1.Pod) (
 	RecordedPod, bool) {
 	one := RecordedPod{
@@ -80,9 +79,9 @@ func recordedPod(o Observation, sg *trellisv1alpha1.ScalingGroup, key Key, index
 	return one, render.GateClosed(pod) && !Leaving(pod) && render.Member(pod, sg)
 }
 
-// RecordedReleases are the releases of assigned gangs of which pods wait, gang by gang, to their recorded hosts: the gang that the graph
-// begins with comes first, then that of the lowest replica. A gang is left out of which a pod does not exist, ends, has other gates, or
-// is to be recreated.
+// RecordedReleases returns, for each assigned gang with gated pods, the releases of these pods to their recorded hosts. The base gang comes
+// first, then the gang of the lowest replica. A gang is left out if a pod of it is missing, ends, is outdated, has a gate of another
+// controller, or was released with another gang. Without the base gang there are none.
 func RecordedReleases(o Observation) (out [][]Release) {
 	if o.Record == nil {
 		return nil
@@ -102,17 +101,17 @@ func RecordedReleases(o Observation) (out [][]Release) {
 		whole := true
 		for key, place := range g.Places {
 			sg := componentGroup(o.Groups, key.Component)
-			of, all := recordedReleases(o, sg, byReplica[key], place)
+			of, all := recordedReleases(o, name, sg, byReplica[key], place)
 			releases, whole = append(releases, of...), whole && all
 		}
-		if !whole && g.Base { // all goes with it
+		if !whole && g.Base {
 			return nil
 		}
 		if !whole || len(releases) == 0 {
 			continue
 		}
 		for i := range releases {
-			releases[i].Pin.Gang, releases[i].Base = name, g.Base
+			releases[i].Base = g.Base
 			if g.Base && len(g.Places) > 1 {
 				releases[i].Pin.GangReplicas = Base{Replicas: slices.Collect(maps.Keys(g.Places))}.Identity()
 			}
@@ -140,8 +139,8 @@ func componentGroup(groups []*trellisv1alpha1.ScalingGroup, component string) *t
 	return groups[at]
 }
 
-// recordedReleases are those of one replica; false where not all of its pods are as they have to be.
-func recordedReleases(o Observation, sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod, place assignment.Place) (
+// recordedReleases returns the releases of one replica in a gang; false for a replica that cannot be released as recorded.
+func recordedReleases(o Observation, gang string, sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod, place assignment.Place) (
 	out []Release, whole bool,
 ) {
 	if sg == nil || len(pods) == 0 || len(pods) != render.ReplicaSize(sg, pods[0]) {
@@ -153,12 +152,16 @@ func recordedReleases(o Observation, sg *trellisv1alpha1.ScalingGroup, pods []*c
 		switch _, index, _ := render.ReplicaOf(pod); {
 		case Leaving(pod):
 			return nil, false
-		case onItsWay || !render.GateClosed(pod):
+		case onItsWay:
+		case !render.GateClosed(pod):
+			if of := pod.Annotations[render.AnnotationGang]; of != "" && of != gang {
+				return nil, false
+			}
 		case len(render.ForeignGates(pod)) > 0 || render.Outdated(sg, pod) || int(index) >= len(place.Hosts) || place.Hosts[index] == "":
 			return nil, false
 		default:
 			out = append(out, Release{Pod: pod, Group: sg, Domain: place.Domain, Pin: Pin{
-				Graph: o.DGD.Name, Labels: at.Labels(place.Domain), Node: place.Hosts[index], Apart: render.DistinctHosts(sg),
+				Gang: gang, Graph: o.DGD.Name, Labels: at.Labels(place.Domain), Node: place.Hosts[index], Apart: render.DistinctHosts(sg),
 			}})
 		}
 	}

@@ -11,23 +11,23 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// RecordedDomains are the domains that the pods of a graph share with others, by what they are of, while gangs are released to their
-// recorded places.
+// RecordedDomains are the shared domains of a graph, its components and its replicas, while recorded gangs are released one after the
+// other.
 type RecordedDomains struct {
-	// decided are those that released pods decide, taken those with what was satisfied since.
+	// decided are the domains of released pods, by owner. taken also has the domains of accepted gangs.
 	decided, taken map[string]topology.Path
-	// failed are those that are not decided, of gangs that have no place any more.
+	// failed are the owners of undecided domains of rejected gangs.
 	failed map[string]bool
 }
 
-// NewRecordedDomains returns those of what is released of a graph.
+// NewRecordedDomains returns the domains of the released pods of a graph.
 func NewRecordedDomains(o Observation) *RecordedDomains {
 	decided := releasedDomains(o)
 	return &RecordedDomains{decided: decided, taken: maps.Clone(decided), failed: map[string]bool{}}
 }
 
-// Satisfy reports whether recorded releases of a gang satisfy the constraint that their graph was resolved with, together with what is
-// released of it: another client may have written the record. It notes which domains no released pod decides yet.
+// Satisfy reports whether the recorded releases of a gang satisfy the frozen constraint of the graph, together with its released pods:
+// another client may have written the record. It sets [Release.Undecided].
 func (d *RecordedDomains) Satisfy(releases []Release) bool {
 	taken := maps.Clone(d.taken)
 	for i := range releases {
@@ -55,7 +55,7 @@ func (d *RecordedDomains) Satisfy(releases []Release) bool {
 	return true
 }
 
-// Fail notes that a gang is not released to its recorded place: nothing else is to decide the domains that it shares.
+// Fail rejects a gang: further recorded gangs must not decide the domains that it shares.
 func (d *RecordedDomains) Fail(releases []Release) {
 	for i := range releases {
 		for _, name := range d.undecided(&releases[i]) {
@@ -64,7 +64,7 @@ func (d *RecordedDomains) Fail(releases []Release) {
 	}
 }
 
-// undecided are the domains of [Release.Undecided].
+// undecided returns [Release.Undecided] of a release.
 func (d *RecordedDomains) undecided(r *Release) (domains []string) {
 	shared := sharedDomains(r)
 	for _, name := range []string{OfGraph, ofComponent(r.Group)} {
@@ -76,7 +76,7 @@ func (d *RecordedDomains) undecided(r *Release) (domains []string) {
 	return domains
 }
 
-// releasedDomains are the domains that released pods of a graph decide, by what they are of.
+// releasedDomains returns the shared domains of released pods, by owner.
 func releasedDomains(o Observation) map[string]topology.Path {
 	shared := map[string]topology.Path{}
 	for _, pod := range o.Pods {
@@ -103,8 +103,8 @@ func releasedDomains(o Observation) map[string]topology.Path {
 
 func ofComponent(sg *trellisv1alpha1.ScalingGroup) string { return "component " + sg.Spec.Service }
 
-// sharedDomains are the domains that a pod shares with others, by what they are of, with their required levels: its graph, and its
-// single-node component or its replica.
+// sharedDomains returns the owners of the shared domains of a pod, with their required levels: its graph, and its single-node component or
+// its replica.
 func sharedDomains(r *Release) map[string]int {
 	out, t := map[string]int{}, r.Group.Spec.Topology
 	if t == nil {

@@ -22,7 +22,7 @@ import (
 type Release struct {
 	Pod *corev1.Pod
 	Pin Pin
-	// Group of the pod, where the release is that of a recorded place.
+	// Group of the pod, set for releases to recorded places.
 	Group *trellisv1alpha1.ScalingGroup
 	// New: the pod does not exist. It is created with its pins and without Trellis' gate. Pod is what stands for it in plans; see [Creation].
 	New bool

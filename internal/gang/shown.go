@@ -13,7 +13,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Shown is what the pods of a graph show of the replicas that Trellis places, for its [assignment.Record].
+// Shown returns the states of the replicas that Trellis places, by their pods, for [assignment.Record.Follow].
 func Shown(o Observation) map[Key]assignment.Shown {
 	out, byGroup := map[Key]assignment.Shown{}, podsByGroup(o.Pods)
 	for _, sg := range o.Groups {
@@ -33,7 +33,7 @@ func Shown(o Observation) map[Key]assignment.Shown {
 	return out
 }
 
-// shownBy is what the pods of one replica show.
+// shownBy returns the state of one replica by its pods.
 func shownBy(sg *trellisv1alpha1.ScalingGroup, levels topology.Levels, pods []*corev1.Pod, releasing map[string]topology.Path,
 ) assignment.Shown {
 	var one assignment.Shown
@@ -59,7 +59,7 @@ func shownBy(sg *trellisv1alpha1.ScalingGroup, levels topology.Levels, pods []*c
 	return one
 }
 
-// shownPods counts the pods of one replica: open ones are released, and bound ones of these have a node.
+// shownPods counts the pods of one replica. open pods are released; bound counts those with a node.
 type shownPods struct{ size, open, bound, gated, leaving, underway int }
 
 func (n *shownPods) add(sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod, onItsWay bool) {
@@ -94,8 +94,8 @@ func (n *shownPods) state() assignment.State {
 	return assignment.Released
 }
 
-// WantsReplica returns whether a replica of a graph is there or will be made, as [Ordinals] tells. It lists the replicas of a component
-// when it is first asked about one.
+// WantsReplica returns a function for whether a replica exists or will be created, by [Ordinals]. The ordinals of a component are listed at
+// its first call.
 func WantsReplica(o Observation) func(Key) bool {
 	byGroup, wanted := podsByGroup(o.Pods), map[string]map[int]bool{}
 	return func(key Key) bool {

@@ -5,6 +5,7 @@ package scheduler
 
 import (
 	"context"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -12,8 +13,11 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// carryOut records a decision, and then releases and offers what it has placed. It waits for the record of none but what is recorded
-// already: meanwhile the graph is not evaluated.
+// recordRetry is the delay after a failed write of a record without new places.
+const recordRetry = 10 * time.Second
+
+// carryOut records a decision, and then releases and offers the placed gangs. Until the record is written, the graph is not evaluated. A
+// decision without a change of the record is carried out immediately, except for recorded gangs.
 func (w *writers) carryOut(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, gangs []*gangRelease, creations *Creations,
 	d *decision) {
 	decided := *d
@@ -37,7 +41,7 @@ func (w *writers) carryOut(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDe
 	}()
 }
 
-// record records a decision. What is released by the record as it is needs that to be the newest one.
+// record writes the record of a decision. Recorded gangs are released only by the newest record.
 func (w *writers) record(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, d *decision) error {
 	if d.record == nil {
 		return w.placements.isNewest(ctx, dgd, d.recorded)
@@ -58,17 +62,15 @@ func (w *writers) start(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeplo
 // answer answers the groups that asked for places.
 func (w *writers) answer(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, creations *Creations, d *decision) {
 	if creations != nil {
-		w.offer(ctx, dgd, creations, d.creations, w.clear)
+		w.offer(ctx, dgd, creations, d.creations)
 		creations.tellAll(d.answered)
 	}
 }
 
-// notRecorded gives back what a decision has placed that could not be recorded.
+// notRecorded gives back the capacity of an unrecorded decision, and has the graph evaluated again.
 func (w *writers) notRecorded(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, gangs []*gangRelease, creations *Creations,
 	d *decision, err error) {
-	if ctx.Err() == nil {
-		logger(ctx, dgd).Error(err, "recording where replicas are placed")
-	}
+	logNotRecorded(ctx, dgd, err)
 	for _, g := range gangs {
 		for _, release := range g.pods {
 			w.ledger.notReleased(release.Pod, w.ledger.isBegun(topology.PodID(release.Pod)), err)
@@ -78,10 +80,28 @@ func (w *writers) notRecorded(ctx context.Context, dgd *nvidiav1beta1.DynamoGrap
 		creations.withdraw(d.creations)
 		creations.tellAll(d.answered)
 	}
-	changed := apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || overtaken(err)
-	if len(gangs)+len(d.creations) > 0 && !changed {
-		w.queue.wakeUp(w.ledger.releaseFailed(d.graph, err))
-	} else {
+	switch {
+	case changedMeanwhile(err):
 		w.queue.retry(d.graph, w.clock.Now())
+	case len(gangs)+len(d.creations) > 0:
+		w.queue.wakeUp(w.ledger.releaseFailed(d.graph, err))
+	default:
+		w.queue.addAt(d.graph, w.clock.Now().Add(recordRetry))
+	}
+}
+
+// changedMeanwhile reports whether a record was not written because the object or the pods changed after they were read.
+func changedMeanwhile(err error) bool {
+	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || overtaken(err)
+}
+
+// logNotRecorded logs a failed write of a record. Changes by other writers are normal operation.
+func logNotRecorded(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, err error) {
+	switch {
+	case ctx.Err() != nil:
+	case changedMeanwhile(err):
+		logger(ctx, dgd).Info("the GraphPlacement or its pods changed meanwhile, and the deployment is placed again", "cause", err.Error())
+	default:
+		logger(ctx, dgd).Error(err, "writing the GraphPlacement")
 	}
 }

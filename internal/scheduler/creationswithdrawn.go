@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// withdraw ends creations that have a place and were not offered: their groups ask again.
+// withdraw ends planned creations before their offer. Their groups ask again.
 func (b *Creations) withdraw(placed []plannedCreation) {
 	b.mu.Lock()
 	var tell []types.NamespacedName

@@ -42,15 +42,15 @@ type decision struct {
 	parted map[string]string
 	// promised is what of the graph has quota of Kueue, and is not admitted before its place is reserved.
 	promised promised
-	// recorded is the GraphPlacement that the decision was made by, and record what it is to say before anything is released or created; nil:
-	// it stays as it is.
+	// recorded is the GraphPlacement that the decision read. record is its new content, written before releases and creates; nil for no
+	// change.
 	recorded recorded
 	record   *assignment.Record
-	// again are the replicas, as [gang.Of] names them, that were in an assigned gang and are placed again with another one.
+	// again are the replicas, by [gang.Of], that move from an assigned gang to another one.
 	again map[string]bool
-	// stands are the recorded gangs whose pods are released to their recorded hosts, now or later.
+	// stands are the recorded gangs that keep their places, for a release now or later.
 	stands map[string]bool
-	// byRecord: some are released now.
+	// byRecord: recorded gangs are released now.
 	byRecord bool
 	// wake are the graphs that the decision concerns, events what it reports on the graph.
 	wake   wake
@@ -142,9 +142,8 @@ type gangRelease struct {
 	// begun: a pod of the gang is released already. left is how many are still to be released.
 	begun bool
 	left  atomic.Int32
-	// hosts are where the planner has the pods go. clear, if any, deletes the placeholders there.
+	// hosts are the planned hosts of the pods.
 	hosts []string
-	clear func(ctx context.Context, graph types.UID, hosts []string)
 }
 
 // plannedCreation is one replica that is to be created in place, as planned.

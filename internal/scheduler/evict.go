@@ -66,8 +66,8 @@ func (s *Scheduler) evict(ctx context.Context, o gang.Observation, pod *corev1.P
 	return false
 }
 
-// recordEviction records that gangs are evicted, before any of their pods is deleted, and reports whether that is done. Otherwise the graph
-// is evaluated again.
+// recordEviction records the eviction of gangs, before their pods are deleted. If that fails, it returns false, and the graph is evaluated
+// again.
 func (s *Scheduler) recordEviction(ctx context.Context, o gang.Observation, gangs map[string]eviction, evict []*corev1.Pod) bool {
 	was, err := s.placements.of(ctx, o.DGD)
 	if err == nil && was.record == nil {
@@ -84,7 +84,7 @@ func (s *Scheduler) recordEviction(ctx context.Context, o gang.Observation, gang
 	if err == nil {
 		return true
 	}
-	logger(ctx, o.DGD).Error(err, "recording that gangs are evicted")
+	logNotRecorded(ctx, o.DGD, err)
 	for _, pod := range evict {
 		s.ledger.notEvicted(pod)
 	}

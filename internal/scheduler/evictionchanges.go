@@ -90,7 +90,7 @@ func (l *ledger) objected(o gang.Observation) {
 	}
 }
 
-// evictedRecord returns what is recorded of a graph of which gangs are evicted; nil when that is recorded already.
+// evictedRecord returns the record of a graph with evicted gangs; nil if it has them already.
 func (l *ledger) evictedRecord(o gang.Observation, gangs map[string]eviction) *assignment.Record {
 	l.mu.Lock()
 	defer l.mu.Unlock()

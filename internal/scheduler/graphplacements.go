@@ -27,20 +27,20 @@ import (
 
 // +kubebuilder:rbac:groups=trellis.dev,resources=graphplacements,verbs=create;list;patch;watch
 
-// graphPlacements reads and writes the GraphPlacements of deployments. Each is read as the cache shows it, or as it was written since.
+// graphPlacements reads and writes GraphPlacements. A read returns the newer one of the cached object and the last written one.
 type graphPlacements struct {
-	// cached reads from the cache; nil when nothing is recorded.
+	// cached reads from the cache; nil if placements are not recorded.
 	cached client.Reader
 	writer client.Client
 	// live reads past the cache.
 	live client.Reader
 
 	mu sync.Mutex
-	// last are the newest objects that were read or written, decoded.
+	// last are the newest known objects, decoded.
 	last map[types.NamespacedName]recorded
 }
 
-// recorded is one GraphPlacement, and what it says. object is nil while there is none.
+// recorded is a GraphPlacement and its decoded content. object is nil for a deployment without one.
 type recorded struct {
 	object *trellisv1alpha1.GraphPlacement
 	record *assignment.Record
@@ -54,8 +54,8 @@ func newGraphPlacements(cached client.Reader, writer client.Client, live client.
 	return g
 }
 
-// of returns what is recorded of a deployment; nothing where placements are not recorded. A record of an earlier deployment of the name
-// says nothing of this one.
+// of returns the record of a deployment; the zero value if placements are not recorded. The record of an earlier deployment of the same
+// name counts as empty.
 func (g *graphPlacements) of(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) (recorded, error) {
 	if g.cached == nil {
 		return recorded{}, nil
@@ -95,7 +95,7 @@ func isNewer(object, than *trellisv1alpha1.GraphPlacement) bool {
 	return err != nil || order > 0
 }
 
-// changed takes in an object that the cache shows, or that is gone, and reports whether another client changed it.
+// changed reports whether an event of an object, or of its deletion, is from a write of another client.
 func (g *graphPlacements) changed(object *trellisv1alpha1.GraphPlacement, gone bool) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -116,8 +116,8 @@ func (g *graphPlacements) forget(name types.NamespacedName) {
 	delete(g.last, name)
 }
 
-// write writes what is recorded of a deployment now, in the place of what was read. Where the object has changed since, nothing is written,
-// and the next read returns it as it is.
+// write replaces the record of a deployment. If the object was changed after was, it returns a conflict, and the next read returns the
+// current object.
 func (g *graphPlacements) write(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, was recorded, now *assignment.Record) error {
 	name := client.ObjectKeyFromObject(dgd)
 	object := &trellisv1alpha1.GraphPlacement{ObjectMeta: metav1.ObjectMeta{Namespace: dgd.Namespace, Name: dgd.Name}}
@@ -143,7 +143,7 @@ func (g *graphPlacements) write(ctx context.Context, dgd *nvidiav1beta1.DynamoGr
 	return nil
 }
 
-// replace writes the spec and the owner of an object in the place of those that were read. All else stays: the cache does not have it all.
+// replace replaces the spec and the owner of an object. It is a patch, since the cached object lacks metadata of other writers.
 func (g *graphPlacements) replace(ctx context.Context, was, object *trellisv1alpha1.GraphPlacement) error {
 	type step struct {
 		Op    string `json:"op"`
@@ -161,7 +161,7 @@ func (g *graphPlacements) replace(ctx context.Context, was, object *trellisv1alp
 	return g.writer.Patch(ctx, object, client.RawPatch(types.JSONPatchType, patch))
 }
 
-// readAgain reads an object past the cache, which may not show it yet.
+// readAgain reads an object past the cache.
 func (g *graphPlacements) readAgain(ctx context.Context, name types.NamespacedName) {
 	list := &trellisv1alpha1.GraphPlacementList{}
 	err := g.live.List(ctx, list, client.InNamespace(name.Namespace), client.MatchingFields{"metadata.name": name.Name})
@@ -190,8 +190,8 @@ func (g *graphPlacements) isNewest(ctx context.Context, dgd *nvidiav1beta1.Dynam
 	return nil
 }
 
-// noneReleased returns an error if a pod of one of the replicas is released, by a read past the cache: another operator did that, and the
-// cache does not show it yet.
+// noneReleased returns [provider.ErrElsewhere] if a read past the cache shows a released pod of one of the replicas: another operator
+// released it.
 func (g *graphPlacements) noneReleased(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, replicas map[string]bool) error {
 	if len(replicas) == 0 {
 		return nil

@@ -65,7 +65,7 @@ func TestPlaceholdersAreDeletedBeforeARelease(t *testing.T) {
 		}
 		g.hosts = b.s.ledger.hostsOf(append(slices.Clone(g.pods), gang.Release{Pod: onHost("ns", "nowhere")}))
 		var order []string
-		g.clear = func(_ context.Context, graph types.UID, hosts []string) {
+		b.s.writers.clear = func(_ context.Context, graph types.UID, hosts []string) {
 			order = append(order, string(graph))
 			order = append(order, hosts...)
 			placer.mu.Lock()

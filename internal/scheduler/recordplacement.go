@@ -13,11 +13,11 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// recordAfter is how long what has happened to gangs is collected before it is recorded, while others of the graph are still to be bound.
-// What is decided is recorded before it is done.
+// recordAfter is the time for which observed changes of gangs are collected, while other gangs of the graph are unbound. Decisions are
+// recorded immediately.
 const recordAfter = time.Second
 
-// record decides what is recorded of a graph: what its pods show, and what the decision assigns.
+// record determines the new record of a graph, from its pods and the decision.
 func (l *ledger) record(o gang.Observation, d *decision) {
 	if o.Record == nil {
 		return
@@ -47,7 +47,7 @@ func (l *ledger) record(o gang.Observation, d *decision) {
 	d.record = next
 }
 
-// followRecord returns what is recorded of a graph, with what its pods show by now.
+// followRecord returns the record of a graph, updated by its pods.
 func (l *ledger) followRecord(o gang.Observation, graph types.NamespacedName, stands func(gang string) bool, now time.Time,
 ) *assignment.Record {
 	o.Releasing, _ = l.pods.observed(o.Pods)
@@ -57,7 +57,7 @@ func (l *ledger) followRecord(o gang.Observation, graph types.NamespacedName, st
 	return next
 }
 
-// assign adds the places that a decision assigns.
+// assign adds the new places of a decision.
 func assign(next *assignment.Record, o gang.Observation, d *decision, now time.Time) {
 	components := map[string]string{}
 	for _, sg := range o.Groups {
@@ -84,7 +84,7 @@ func assign(next *assignment.Record, o gang.Observation, d *decision, now time.T
 	}
 }
 
-// hostsByIndex are the planned hosts of pods, by their index in the replica.
+// hostsByIndex returns the planned hosts of pods, by their index in the replica.
 func hostsByIndex(releases []gang.Release) (hosts []string) {
 	for _, release := range releases {
 		_, index, _ := render.ReplicaOf(release.Pod)

@@ -202,7 +202,7 @@ func TestEvictionsAreRecorded(t *testing.T) {
 	}
 }
 
-// A record that is full takes no further gang that could wait, and says so.
+// A gang for which the record has no space waits with the reason RecordFull.
 func TestFullRecord(t *testing.T) {
 	b, o := newBench(t, Options{}), asking(2, 1, 0)
 	o.Record = (&assignment.Record{}).Clone()
@@ -289,6 +289,10 @@ func TestRecordedGangsAreReleased(t *testing.T) {
 			b.host("c0", "c", 1)
 			o.Record.Gangs[theGang].Places[gang.Key{Component: "work"}] = assignment.Place{Attempt: 1, Domain: topology.Path{"z"}, Hosts: []string{"b0", "c0"}}
 		}, "a", []string{"Assigned work-0: 2. in z/a a0+a1"}},
+		"a pod was released with another gang": {func(b *bench, o *gang.Observation) {
+			opened(o.Pods[0], "other", map[string]string{"z": "z", "r": "a"})
+			b.s.ledger.podChanged(o.Pods[0])
+		}, "a", []string{"Assigned work-0: 2. in z/a +a1"}},
 		"the gang is evicted":      {func(_ *bench, o *gang.Observation) { o.Record.Evict(theGang, nil, "no", begin) }, "a", []string{"Assigned work-0: 2. in z/a a0+a1"}},
 		"a gate of another client": {func(_ *bench, o *gang.Observation) { gated(o.Pods[0], "example.com/other") }, "", []string{"former work-0: 1. in z/b"}},
 		"a pod does not exist":     {func(_ *bench, o *gang.Observation) { o.Pods = o.Pods[:1] }, "", []string{"former work-0: 1. in z/b"}},

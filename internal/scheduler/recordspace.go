@@ -11,8 +11,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/placement"
 )
 
-// keepRecordable moves replicas that the graph's record has no space for from the placed ones to those that wait. What begins together is
-// not parted: the bound on the pods of a graph keeps it small enough.
+// keepRecordable moves placed replicas to the waiting ones if the record has no space for them. Base gangs and first replicas stay: the
+// limit on the pods of a graph bounds their size.
 func (l *ledger) keepRecordable(o gang.Observation, r *gang.Request, a *gang.Answer) {
 	if o.Record == nil || len(a.Placed) == 0 {
 		return
@@ -35,7 +35,7 @@ func (l *ledger) keepRecordable(o gang.Observation, r *gang.Request, a *gang.Ans
 	a.Placed = placed
 }
 
-// bytesOf is the most that recording a planned replica takes, alone in its gang.
+// bytesOf returns the maximum size of a planned replica in the record, in a gang of its own.
 func bytesOf(r *gang.Request, replica placement.ReplicaResult) int {
 	place := assignment.Place{Domain: replica.Domain}
 	for _, pod := range replica.Pods {

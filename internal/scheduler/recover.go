@@ -14,7 +14,7 @@ import (
 )
 
 // recoverAll rebuilds the reservations of every graph before anything is planned: pods that an earlier leader released and that are
-// not bound yet own their capacity, then what is still gated of their gangs, and then what is recorded and does not exist yet.
+// not bound yet own their capacity, then the gated pods of their gangs, and then the missing pods of recorded gangs.
 func (s *Scheduler) recoverAll(ctx context.Context) error {
 	graphs := &nvidiav1beta1.DynamoGraphDeploymentList{}
 	if err := s.objects.reader.List(ctx, graphs); err != nil {
@@ -45,8 +45,8 @@ func (l *ledger) reserveRest(o gang.Observation) {
 	}
 }
 
-// holdRecorded holds the recorded places of pods that do not exist yet, or wait: an earlier leader had decided them, and the graph is
-// planned again in its turn.
+// holdRecorded holds the recorded hosts of missing and gated pods, which an earlier leader assigned, until the graph is planned in its
+// turn.
 func (l *ledger) holdRecorded(o gang.Observation) {
 	until := l.clock.Now().Add(l.options.HoldFor)
 	for _, one := range gang.RecordedPods(o) {

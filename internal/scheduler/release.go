@@ -190,8 +190,8 @@ func (w *writers) tryAgain(g *gangRelease, err error) {
 
 // form forms a gang, after the placeholders on its hosts are deleted.
 func (w *writers) form(ctx context.Context, g *gangRelease) error {
-	if g.clear != nil {
-		g.clear(ctx, g.gang.Graph.UID, g.hosts)
+	if w.clear != nil {
+		w.clear(ctx, g.gang.Graph.UID, g.hosts)
 	}
 	err := g.placer.Form(ctx, g.gang)
 	if err != nil && ctx.Err() == nil {
@@ -214,7 +214,6 @@ func (w *writers) evictStale(ctx context.Context, g *gangRelease) {
 // offer publishes the places of gangs that are to be created in place, after the placeholders on their hosts are deleted.
 func (w *writers) offer(
 	ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, creations *Creations, placed []plannedCreation,
-	clear func(context.Context, types.UID, []string),
 ) {
 	graph := client.ObjectKeyFromObject(dgd)
 	byGang := map[string][]gang.Release{}
@@ -222,7 +221,7 @@ func (w *writers) offer(
 		byGang[one.gang] = append(byGang[one.gang], one.releases...)
 	}
 	for name, releases := range byGang {
-		if clear == nil {
+		if w.clear == nil {
 			creations.offer(graph, name)
 			continue
 		}
@@ -232,7 +231,7 @@ func (w *writers) offer(
 		}
 		go func() {
 			defer func() { <-w.slots }()
-			clear(ctx, dgd.UID, hosts)
+			w.clear(ctx, dgd.UID, hosts)
 			creations.offer(graph, name)
 		}()
 	}

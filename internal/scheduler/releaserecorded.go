@@ -10,8 +10,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// releaseRecorded releases the pods of assigned gangs that wait, where their recorded hosts have capacity for all of them: an earlier
-// leader had assigned them, or their release failed. What has no place there any more is planned again.
+// releaseRecorded releases the gated pods of assigned gangs to their recorded hosts, if these have capacity for the entire gang: an earlier
+// leader assigned them, or their release failed. Other gangs are planned again.
 func (l *ledger) releaseRecorded(o *gang.Observation, d *decision) {
 	if o.Record == nil || o.Unfinished == gang.ConstraintRefreshed {
 		return
@@ -40,7 +40,7 @@ func (l *ledger) releaseRecorded(o *gang.Observation, d *decision) {
 		d.stands[name], d.byRecord = true, true
 		for _, release := range releases {
 			l.pods.begin(release, now)
-			if len(release.Undecided) > 0 { // what is planned now would take the domains for decided
+			if len(release.Undecided) > 0 { // a plan would take these domains for decided
 				o.Unfinished = gang.FollowsRecorded
 			}
 		}
@@ -71,7 +71,7 @@ func (l *ledger) takeRecorded(releases []gang.Release) bool {
 	return true
 }
 
-// giveBackRecorded drops the releases of a decision that evicts gangs instead.
+// giveBackRecorded drops the releases of a decision to evict gangs.
 func (l *ledger) giveBackRecorded(d *decision) {
 	if len(d.evicted) == 0 {
 		return

@@ -40,7 +40,7 @@ func (s *Scheduler) schedule(ctx context.Context, dgd *nvidiav1beta1.DynamoGraph
 	}
 	gangs := gangsOf(o, d.releases, placerOf(s.providers, o))
 	for _, g := range gangs {
-		g.hosts, g.clear = s.ledger.hostsOf(g.pods), s.options.Clear
+		g.hosts = s.ledger.hostsOf(g.pods)
 	}
 	s.writers.carryOut(ctx, dgd, gangs, s.options.Creations, &d)
 	s.publish(ctx, dgd, o.Pods, d.result)

@@ -91,23 +91,9 @@ func TestMissingDriver(t *testing.T) {
 
 // A driver that is installed on a node, or that begins to be required, changes the next answer.
 func TestMissingDriverChanges(t *testing.T) {
-	store := volumes.NewStore()
-	c := topology.NewCluster()
-	c.Binders = []topology.Binder{store}
-	for _, n := range nodes() {
-		c.SetNode(n)
-	}
+	store, plan := planner()
 	for _, o := range []any{claim("models", "", boundTo("v")), pv("v", "", "")} {
 		store.Set(o)
-	}
-	plan := func() string {
-		c.Begin()
-		defer c.Rollback()
-		r := placement.PlanGraph(c, graphOf(pods(1, "1", "models")), placement.Options{}).Replicas[0]
-		if r.Refusal != nil {
-			return "refused"
-		}
-		return r.Pods[0].Node
 	}
 	got := []string{plan()}
 	store.Set(csiDriver(ptr.To(true)))

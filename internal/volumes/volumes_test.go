@@ -301,21 +301,7 @@ func graphOf(list []*corev1.Pod) placement.Demand {
 
 // A claim that is made, bound or deleted between two plans changes the next answer.
 func TestStoreChanges(t *testing.T) {
-	store := volumes.NewStore()
-	c := topology.NewCluster()
-	c.Binders = []topology.Binder{store}
-	for _, n := range nodes() {
-		c.SetNode(n)
-	}
-	plan := func() string {
-		c.Begin()
-		defer c.Rollback()
-		r := placement.PlanGraph(c, graphOf(pods(1, "1", "models")), placement.Options{}).Replicas[0]
-		if r.Refusal != nil {
-			return "refused"
-		}
-		return r.Pods[0].Node
-	}
+	store, plan := planner()
 	got := []string{plan()}
 	store.Set(claim("models", "", boundTo("v")))
 	store.Set(pv("v", "", "a"))
@@ -367,5 +353,24 @@ func TestExpect(t *testing.T) {
 				t.Errorf("%s, want %s", got, tc.want)
 			}
 		})
+	}
+}
+
+// planner returns a store of a cluster, and a function that returns the planned node of a pod with the claim models, or "refused".
+func planner() (*volumes.Store, func() string) {
+	store := volumes.NewStore()
+	c := topology.NewCluster()
+	c.Binders = []topology.Binder{store}
+	for _, n := range nodes() {
+		c.SetNode(n)
+	}
+	return store, func() string {
+		c.Begin()
+		defer c.Rollback()
+		r := placement.PlanGraph(c, graphOf(pods(1, "1", "models")), placement.Options{}).Replicas[0]
+		if r.Refusal != nil {
+			return "refused"
+		}
+		return r.Pods[0].Node
 	}
 }

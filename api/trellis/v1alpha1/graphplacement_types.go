@@ -5,15 +5,15 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// GraphPlacementSpec is where the replicas of one DynamoGraphDeployment are, or are to be. Only the operator writes it, before it releases
-// or creates pods.
+// GraphPlacementSpec lists the places of the replicas of one DynamoGraphDeployment. Only the operator writes it, before it releases or
+// creates pods.
 type GraphPlacementSpec struct {
-	// deploymentUID is the UID of the DynamoGraphDeployment that it is about.
+	// deploymentUID is the UID of the DynamoGraphDeployment.
 	// +kubebuilder:validation:MaxLength=63
 	// +required
 	DeploymentUID string `json:"deploymentUID"`
-	// domain that all pods of the deployment have to be in, as a path of label values from the broadest level down, e.g.
-	// "zone-0/block-1". Absent without such a constraint, and while it is not decided.
+	// domain of all pods of the deployment, as a path of label values from the broadest level down, e.g. "zone-0/block-1". Absent without a
+	// required domain of the deployment, and before its choice.
 	// +kubebuilder:validation:MaxLength=1023
 	// +optional
 	Domain string `json:"domain,omitempty"`
@@ -25,44 +25,44 @@ type GraphPlacementSpec struct {
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	UnboundGangs int32 `json:"unboundGangs,omitempty"`
-	// gangs that are not bound yet, or are being evicted. Once all pods of a gang have had a node, its replicas are listed in bound.
+	// gangs that are unbound or evicted. When all pods of a gang are bound, its replicas move to bound.
 	// +optional
 	// +listType=atomic
 	Gangs []PlacedGang `json:"gangs,omitempty"`
-	// bound are the replicas of gangs of which all pods have had a node.
+	// bound are the replicas of bound gangs.
 	// +optional
 	// +listType=atomic
 	Bound []ComponentPlaces `json:"bound,omitempty"`
-	// former are the last places of replicas that have none now.
+	// former are the last places of replicas without a place.
 	// +optional
 	// +listType=atomic
 	Former []ComponentPlaces `json:"former,omitempty"`
-	// domains are those that places refer to by their index, counted from 0. A broader domain comes before those in it.
+	// domains of the places, which refer to them by index, from 0. A broader domain comes before the domains in it.
 	// +optional
 	// +listType=atomic
 	Domains []PlacedDomain `json:"domains,omitempty"`
-	// hosts are the names of the nodes that places refer to by their index, counted from 0.
+	// hosts are the names of the planned nodes. Places refer to them by index, from 0.
 	// +kubebuilder:validation:items:MaxLength=253
 	// +optional
 	// +listType=atomic
 	Hosts []string `json:"hosts,omitempty"`
 }
 
-// GangState is what is done with a gang.
+// GangState is the state of an unbound gang.
 //
 // +kubebuilder:validation:Enum=Assigned;Evicting
 type GangState string
 
 const (
-	// GangAssigned means that its places are decided, and not all of its pods have had a node. Pods may be missing, gated or unbound.
+	// GangAssigned means that the gang has places, and that pods of it are missing, gated or unbound.
 	GangAssigned GangState = "Assigned"
-	// GangEvicting means that all of its pods are deleted, and its replicas are placed again.
+	// GangEvicting means that the operator deletes the pods of the gang, to place its replicas again.
 	GangEvicting GangState = "Evicting"
 )
 
-// PlacedGang is a gang that is not bound yet, or is being evicted.
+// PlacedGang is an unbound or evicted gang.
 type PlacedGang struct {
-	// name of the gang, as its pods carry it in the annotation trellis.dev/gang.
+	// name of the gang: the annotation trellis.dev/gang of its pods.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=320
 	// +required
@@ -70,17 +70,17 @@ type PlacedGang struct {
 	// state of the gang.
 	// +required
 	State GangState `json:"state"`
-	// since is when the state began.
+	// since is the beginning of the state.
 	// +required
 	Since metav1.Time `json:"since"`
-	// base means that the deployment begins with the gang: it has one replica of every component, or as many as that does not run without.
+	// base marks the base gang of the deployment: the minimum of replicas of every component, which begin together.
 	// +optional
 	Base bool `json:"base,omitempty"`
-	// message says why the gang is in its state. Absent when it is assigned for the first time.
+	// message is the reason for the state. Absent for a first assignment.
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Message string `json:"message,omitempty"`
-	// components of which it has replicas, with their places.
+	// components with replicas in the gang.
 	// +required
 	// +listType=atomic
 	Components []ComponentPlaces `json:"components"`
@@ -88,12 +88,12 @@ type PlacedGang struct {
 
 // ComponentPlaces are the places of replicas of one component.
 type ComponentPlaces struct {
-	// component is its name in the deployment.
+	// component is the name in the deployment.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +required
 	Component string `json:"component"`
-	// places of its replicas.
+	// places of the replicas.
 	// +required
 	// +listType=atomic
 	Places []ReplicaPlaces `json:"places"`
@@ -101,20 +101,20 @@ type ComponentPlaces struct {
 
 // ReplicaPlaces are replicas in one domain.
 type ReplicaPlaces struct {
-	// replicas as ordinals and ranges of them, e.g. "0-7,12".
+	// replicas as ordinals and ranges of ordinals, e.g. "0-7,12".
 	// +kubebuilder:validation:MinLength=1
 	// +required
 	Replicas string `json:"replicas"`
-	// attempt is how often these replicas have been placed, 1 or more: it grows each time that a replica is placed again.
+	// attempt counts the placements of these replicas, from 1.
 	// +kubebuilder:validation:Minimum=1
 	// +required
 	Attempt int32 `json:"attempt"`
-	// domain that their pods are pinned to, as an index of spec.domains. Absent: the entire cluster.
+	// domain to which the pods are pinned, as an index of spec.domains. Absent: the entire cluster.
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	Domain *int32 `json:"domain,omitempty"`
-	// hosts of their pods, as indexes of spec.hosts, in the order of ordinals and then of pods; -1 for a pod that has a node or none planned.
-	// Absent when all of them do.
+	// hosts are the planned nodes of the pods, as indexes of spec.hosts, by ordinal and pod index; -1 for a pod with a node, or without a
+	// planned one. Absent if no pod has a planned node.
 	// +optional
 	// +listType=atomic
 	Hosts []int32 `json:"hosts,omitempty"`
@@ -122,24 +122,24 @@ type ReplicaPlaces struct {
 
 // PlacedDomain is one domain.
 type PlacedDomain struct {
-	// name is the value of the node label of its level.
+	// name is the value of the node label of the level.
 	// +kubebuilder:validation:MaxLength=63
 	// +required
 	Name string `json:"name"`
-	// in is the index of the broader domain that it is in. Absent for a domain of the broadest level.
+	// in is the index of the parent domain. Absent for a domain of the broadest level.
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	In *int32 `json:"in,omitempty"`
 }
 
-// GraphPlacement is where the replicas of one DynamoGraphDeployment of the same name are, or are to be. The operator writes it before it
-// releases or creates pods. When it is deleted, it is written again from the pods, and no pod restarts.
+// GraphPlacement lists the places of the replicas of the DynamoGraphDeployment of the same name. The operator writes it before it releases
+// or creates pods. After a deletion it is written again from the pods, without restarts.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName=gp,categories=dynamo
 // +kubebuilder:printcolumn:name="Domain",type=string,JSONPath=`.spec.domain`,description="The domain that the entire deployment is in"
-// +kubebuilder:printcolumn:name="Bound",type=integer,JSONPath=`.spec.boundReplicas`,description="Replicas of which all pods have had a node"
-// +kubebuilder:printcolumn:name="Unbound Gangs",type=integer,JSONPath=`.spec.unboundGangs`,description="Gangs that are assigned and not bound, or being evicted"
+// +kubebuilder:printcolumn:name="Bound",type=integer,JSONPath=`.spec.boundReplicas`,description="Replicas of bound gangs"
+// +kubebuilder:printcolumn:name="Unbound Gangs",type=integer,JSONPath=`.spec.unboundGangs`,description="Gangs that are assigned and unbound, or evicted"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type GraphPlacement struct {
 	metav1.TypeMeta `json:",inline"`
@@ -147,7 +147,7 @@ type GraphPlacement struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is where the replicas are, or are to be.
+	// spec lists the places.
 	// +required
 	Spec GraphPlacementSpec `json:"spec"`
 }

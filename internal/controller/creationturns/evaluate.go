@@ -30,7 +30,7 @@ type Key struct {
 	Ordinal int32
 }
 
-// owner is who has the turn: a scaling group, for gangs of its own, or the base gang of a graph.
+// owner is a holder of the turn: a scaling group, for its own gangs, or the base gang of a graph.
 type owner struct {
 	graph types.UID
 	group string
@@ -38,14 +38,14 @@ type owner struct {
 
 func (k Key) owner() owner { return owner{k.Graph, k.Group} }
 
-// Want is a gang that is not complete, as far as it consists of pods of one scaling group.
+// Want is the part of an incomplete gang in one scaling group.
 type Want struct {
 	Key
 	// Name in messages.
 	Name string
-	// Missing are the pods that do not exist.
+	// Missing pods.
 	Missing []Pods
-	// Exists: pods of it exist, and none of them was released.
+	// Exists: pods of it exist, all of them unreleased.
 	Exists bool
 	// Ready: the missing pods can be created now.
 	Ready bool
@@ -53,14 +53,14 @@ type Want struct {
 	Succeeds bool
 }
 
-// Part is what one scaling group wants.
+// Part is the wants of one scaling group.
 type Part struct {
 	Group    types.NamespacedName
 	Created  time.Time
 	Priority int32
 	// Members are the scaling groups of a base gang that Wants has a part of.
 	Members []string
-	// Resting: creates of the group were refused, and it does not try again yet.
+	// Resting: the group pauses after a refused create.
 	Resting bool
 	Wants   []Want
 }
@@ -70,14 +70,14 @@ type Lack struct {
 	Quota                  string
 	Resource               corev1.ResourceName
 	Requested, Used, Limit string
-	// Before are the names of the gangs before it that lack the same, at most maxBefore of them, and More how many others.
+	// Before are the names of up to maxBefore earlier gangs that lack the same resource, and More counts the others.
 	Before []string
 	More   int
 }
 
 const maxBefore = 3
 
-// Error has the words of the API server, since people know them.
+// Error returns the message of the API server for an exceeded quota, and the gangs that wait before this one.
 func (l *Lack) Error() string {
 	text := fmt.Sprintf("exceeded quota: %s, requested: %s=%s, used: %s=%s, limited: %s=%s", l.Quota, l.Resource, l.Requested, l.Resource,
 		l.Used, l.Resource, l.Limit)
@@ -92,19 +92,19 @@ func (l *Lack) Error() string {
 	return text
 }
 
-// Decision is what becomes of a gang now.
+// Decision is the next step of a gang.
 type Decision struct {
 	// Create its missing pods.
 	Create bool
-	// GiveBack its pods: it is not complete and has not the turn.
+	// GiveBack its pods: it is incomplete and does not have the turn.
 	GiveBack bool
 	// Lack is the quota that it waits for; nil for none.
 	Lack *Lack
-	// Overdue: it had the turn and was not completed in time.
+	// Overdue: it was not completed during its turn.
 	Overdue bool
 }
 
-// line is what evaluate decides from.
+// line is the input of evaluate.
 type line struct {
 	gangs  []*gang
 	quotas []corev1.ResourceQuota
@@ -117,13 +117,13 @@ type gang struct {
 	Want
 	created  time.Time
 	priority int32
-	// resting: a group of it rests. known: all groups of it have stated their part. overdue: it was not completed in its turn.
+	// resting: a group of it pauses. known: all its groups have stated their part. overdue: it was not completed during its turn.
 	resting, known, overdue bool
-	// missing counts the pods that do not exist.
+	// missing counts the missing pods.
 	missing int64
 }
 
-// evaluate decides about all gangs of a namespace, and who has the turn then.
+// evaluate returns the decisions about all gangs of a namespace, and the next holder of the turn.
 func (l *line) evaluate() (map[Key]Decision, owner) {
 	out := map[Key]Decision{}
 	slices.SortFunc(l.gangs, l.compare)
@@ -163,7 +163,7 @@ func (l *line) compare(a, b *gang) int {
 	)
 }
 
-// balance is what is left of quotas.
+// balance is the remaining quota, after the gangs so far.
 type balance struct {
 	quotas []corev1.ResourceQuota
 	left   []corev1.ResourceList
@@ -185,7 +185,7 @@ func newBalance(quotas []corev1.ResourceQuota) *balance {
 	return b
 }
 
-// lack is the first quota of which not enough is left for a gang; nil when there is none. never: the quota is smaller than the gang.
+// lack returns the first quota that is too small for a gang; nil for none. never: the limit itself is smaller than the gang.
 func (b *balance) lack(g *gang) (lack *Lack, never bool) {
 	for i := range b.quotas {
 		quota := &b.quotas[i]
@@ -206,7 +206,7 @@ func (b *balance) lack(g *gang) (lack *Lack, never bool) {
 	return lack, never
 }
 
-// take keeps for a gang what it needs, as far as it is left.
+// take reserves quota for a gang, up to the remaining quota.
 func (b *balance) take(g *gang) {
 	for i := range b.quotas {
 		for name, amount := range need(g.Missing, &b.quotas[i]) {
@@ -224,7 +224,7 @@ func (b *balance) take(g *gang) {
 	}
 }
 
-// decided are the decisions about the gangs of a group, and what it has to do then.
+// decided returns the decisions about the gangs of a group, and the resulting work of the group.
 func (p *part) decided(decisions map[Key]Decision) (own map[Key]Decision, todo told) {
 	own = map[Key]Decision{}
 	for i := range p.Wants {

@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	// within is how long the turn of a gang lasts from one pod that exists to the next.
+	// within is the maximum time between two created pods of the gang with the turn.
 	within = 30 * time.Second
-	// afterRefusal is how long gangs take turns in a namespace after a create was refused there.
+	// afterRefusal is the time for which gangs of a namespace take turns after a refused create.
 	afterRefusal = 5 * time.Minute
-	// stale is when a part counts no longer that its group has not stated again: groups that wait do so twice a minute.
+	// stale is the lifetime of a part. Waiting groups state theirs twice a minute.
 	stale = 2 * time.Minute
 )
 
-// Turns stores what the scaling groups want, by namespace, and whose turn it is. The zero value is ready to use.
+// Turns stores the wants of scaling groups and the holder of the turn, by namespace. The zero value is ready to use.
 type Turns struct {
 	// Tell has a group reconciled; nil for never.
 	Tell func(group types.NamespacedName)
@@ -36,27 +36,27 @@ type Turns struct {
 // space is one namespace.
 type space struct {
 	parts map[string]*part
-	// holder has the turn since a time, when so many of its pods were missing.
+	// holder has the turn, since the time at which missing pods of it were missing.
 	holder  owner
 	since   time.Time
 	missing int64
-	// refused is when a create was refused last.
+	// refused is the time of the last refused create.
 	refused time.Time
-	// told are the decisions that groups know of.
+	// told are the decisions known to the groups.
 	told map[string]told
 }
 
 type part struct {
 	Part
 	at time.Time
-	// overdue are the gangs that were not completed in their turn, until the group rests.
+	// overdue are the owners of gangs that were not completed during their turn, until the group pauses.
 	overdue map[owner]bool
 }
 
-// told is what a group has to do.
+// told is the work of a group.
 type told struct{ create, giveBack, overdue bool }
 
-// Sync states what a group wants, and returns what becomes of it. quotas are those of the namespace that count pods.
+// Sync states the wants of a group, and returns the decisions about them. quotas are the quotas of the namespace that count pods.
 func (t *Turns) Sync(stated Part, quotas []corev1.ResourceQuota) map[Key]Decision {
 	t.mu.Lock()
 	s, now, name := t.space(stated.Group.Namespace), t.now(), stated.Group.Name
@@ -79,7 +79,7 @@ func (t *Turns) Sync(stated Part, quotas []corev1.ResourceQuota) map[Key]Decisio
 	return decisions
 }
 
-// succeed has wants stay successors until they are complete: when the pods of their predecessors are gone, nothing else shows it.
+// succeed keeps the mark of successors until they are complete: no pod of their predecessor is left to show it.
 func (p *part) succeed(before *part) {
 	for i := range p.Wants {
 		want := &p.Wants[i]
@@ -87,7 +87,7 @@ func (p *part) succeed(before *part) {
 	}
 }
 
-// Created notes which gangs a group has created its pods of, and whether a create was refused. What others do next they are told.
+// Created records the created gangs of a group, and a refused create. It tells other groups of their new work.
 func (t *Turns) Created(group types.NamespacedName, created map[Key]bool, refused bool, quotas []corev1.ResourceQuota) {
 	t.mu.Lock()
 	s := t.space(group.Namespace)
@@ -107,7 +107,7 @@ func (t *Turns) Created(group types.NamespacedName, created map[Key]bool, refuse
 	t.tell(group.Namespace, tell)
 }
 
-// Refused reports whether a create was refused in a namespace, and not long ago.
+// Refused reports whether a create was refused in a namespace in the last five minutes.
 func (t *Turns) Refused(namespace string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -115,8 +115,7 @@ func (t *Turns) Refused(namespace string) bool {
 	return s != nil && !s.refused.IsZero() && t.now().Sub(s.refused) < afterRefusal
 }
 
-// Eased returns the groups that have something to do after a quota allows more: those whose turn it is. Without quotas that count pods, all
-// that wait.
+// Eased returns the groups with work after a quota allows more. Without quotas that count pods, it returns all waiting groups.
 func (t *Turns) Eased(namespace string, quotas []corev1.ResourceQuota) []types.NamespacedName {
 	t.mu.Lock()
 	defer t.mu.Unlock()

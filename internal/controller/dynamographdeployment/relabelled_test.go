@@ -4,41 +4,28 @@
 package dynamographdeployment
 
 import (
-	"context"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/util/workqueue"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/render"
-	"github.com/trellis-k8s/trellis/internal/scheduler"
+	"github.com/trellis-k8s/trellis/test/testutil/indexed"
 )
 
 // A change of a node's labels concerns the deployments whose provider has made pods there, when it changes their domain.
 func TestNodeRelabelled(t *testing.T) {
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, trellisv1alpha1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
-	indexed := fake.NewClientBuilder().WithScheme(scheme)
-	if err := scheduler.AddIndexes(t.Context(), indexer{indexed}); err != nil {
-		t.Fatal(err)
-	}
+	builder := indexed.NewClientBuilder(t)
 	for name, owner := range map[string]string{"grove": "PodClique", "own": "ScalingGroup"} {
 		sg := &trellisv1alpha1.ScalingGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name + "-work"}}
 		sg.Spec.Graph = name
 		sg.Spec.Topology = &trellisv1alpha1.ResolvedTopology{Levels: []trellisv1alpha1.ResolvedLevel{{Domain: "rack", Key: "r"}}}
-		indexed.WithObjects(sg, &corev1.Pod{
+		builder.WithObjects(sg, &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{
 				Namespace: "ns", Name: name, Labels: map[string]string{render.LabelGraph: name, render.LabelScalingGroup: sg.Name},
 				OwnerReferences: []metav1.OwnerReference{{Kind: owner, Name: sg.Name, Controller: new(true)}},
@@ -46,7 +33,7 @@ func TestNodeRelabelled(t *testing.T) {
 			Spec: corev1.PodSpec{NodeName: "n"},
 		})
 	}
-	r := &Reconciler{Client: indexed.Build()}
+	r := &Reconciler{Client: builder.Build()}
 	for name, tc := range map[string]struct {
 		node   string
 		labels map[string]string
@@ -73,12 +60,4 @@ func TestNodeRelabelled(t *testing.T) {
 			}
 		})
 	}
-}
-
-// indexer adds indexes to a fake client.
-type indexer struct{ *fake.ClientBuilder }
-
-func (i indexer) IndexField(_ context.Context, object client.Object, field string, values client.IndexerFunc) error {
-	i.WithIndex(object, field, values)
-	return nil
 }

@@ -108,7 +108,7 @@ func (r *Reconciler) reportAdopted(o observed, wanted *render.Graph) {
 	}
 }
 
-// EventSpecRestored says that another client had changed the spec of a scaling group, and that it was applied again.
+// EventSpecRestored is the reason of the event for a scaling group whose spec the operator applied again after an edit by another client.
 const EventSpecRestored = "SpecRestored"
 
 // reportEdit sends a Warning when the spec of a group was applied again because another client had changed it. existing is the group before

@@ -138,7 +138,8 @@ func whyEnded(pod *corev1.Pod) string {
 	return cmp.Or(pod.Status.Message, "it has failed")
 }
 
-// evictedBy is what a pod says that its node ended it for, whatever its containers made of that; "" for nothing.
+// evictedBy returns the reason for which the node evicted a pod, from the condition DisruptionTarget, whatever the exit codes of its
+// containers; "" without such a condition.
 func evictedBy(pod *corev1.Pod) string {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason == corev1.PodReasonTerminationByKubelet {

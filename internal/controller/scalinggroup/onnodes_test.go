@@ -4,47 +4,34 @@
 package scalinggroup
 
 import (
-	"context"
 	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/render"
-	"github.com/trellis-k8s/trellis/internal/scheduler"
+	"github.com/trellis-k8s/trellis/test/testutil/indexed"
 )
 
 // A change of a node concerns the groups with pods on it, each once: all when its readiness changes or it is gone, and when its labels
 // change those whose pods are in another domain now.
 func TestNodesConcernTheGroupsOnThem(t *testing.T) {
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, trellisv1alpha1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
-	indexed := fake.NewClientBuilder().WithScheme(scheme)
-	if err := scheduler.AddIndexes(t.Context(), indexer{indexed}); err != nil {
-		t.Fatal(err)
-	}
+	builder := indexed.NewClientBuilder(t)
 	for name, key := range map[string]string{"racks": "r", "zones": "z", "unconstrained": ""} {
 		sg := &trellisv1alpha1.ScalingGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}
 		if key != "" {
 			sg.Spec.Topology = &trellisv1alpha1.ResolvedTopology{Levels: []trellisv1alpha1.ResolvedLevel{{Domain: "level", Key: key}}}
 		}
-		indexed.WithObjects(sg)
+		builder.WithObjects(sg)
 		for _, pod := range []string{"-0", "-1"} {
-			indexed.WithObjects(&corev1.Pod{
+			builder.WithObjects(&corev1.Pod{
 				ObjectMeta: metav1.ObjectMeta{
 					Namespace: "ns", Name: name + pod, Labels: map[string]string{render.LabelGraph: "g"},
 					OwnerReferences: []metav1.OwnerReference{{Kind: "ScalingGroup", Name: name, Controller: ptr.To(true)}},
@@ -53,7 +40,7 @@ func TestNodesConcernTheGroupsOnThem(t *testing.T) {
 			})
 		}
 	}
-	r := &Reconciler{Client: indexed.Build()}
+	r := &Reconciler{Client: builder.Build()}
 	everyone := []string{"racks", "unconstrained", "zones"}
 	for name, tc := range map[string]struct {
 		change func(*corev1.Node)
@@ -90,12 +77,4 @@ func TestNodesConcernTheGroupsOnThem(t *testing.T) {
 			}
 		})
 	}
-}
-
-// indexer adds indexes to a fake client.
-type indexer struct{ *fake.ClientBuilder }
-
-func (i indexer) IndexField(_ context.Context, object client.Object, field string, values client.IndexerFunc) error {
-	i.WithIndex(object, field, values)
-	return nil
 }
