@@ -136,10 +136,10 @@ func (r *Record) take(key Key) Place {
 	return last
 }
 
-// Assign gives a replica a place in a gang. hosts are the planned hosts of its pods, by index. A replica of the gang keeps its attempt:
-// further pods of it are placed.
+// Assign gives a replica a place in a gang. hosts are the planned hosts of its pods, by index. A replica of the gang with planned hosts
+// keeps its attempt: further pods of it are placed.
 func (r *Record) Assign(gang string, key Key, domain topology.Path, hosts []string, now time.Time) {
-	if p, has := r.Gangs[gang].Places[key]; has {
+	if p, has := r.Gangs[gang].Places[key]; has && (p.Hosts != nil || hosts == nil) {
 		p.Domain, p.Hosts = domain, mergeHosts(p.Hosts, hosts)
 		r.Gangs[gang].Places[key] = p
 		return
@@ -196,8 +196,17 @@ func (r *Record) Evict(gang string, keys []Key, message string, now time.Time) b
 	if len(places) == 0 {
 		return false
 	}
-	r.Gangs[gang] = Gang{State: trellisv1alpha1.GangEvicting, Since: seconds(now), Message: message, Places: places}
+	base := r.Gangs[gang].Base
+	r.Gangs[gang] = Gang{State: trellisv1alpha1.GangEvicting, Since: seconds(now), Base: base, Message: message, Places: places}
 	return true
+}
+
+// Keep ends the eviction of a gang without deleted pods. since is the time of its assignment.
+func (r *Record) Keep(gang string, since time.Time) {
+	if g, known := r.Gangs[gang]; known && g.State == trellisv1alpha1.GangEvicting {
+		g.State, g.Since, g.Message = trellisv1alpha1.GangAssigned, seconds(since), ""
+		r.Gangs[gang] = g
+	}
 }
 
 // seconds returns a time in the precision of the API server.

@@ -70,8 +70,6 @@ type Objection struct {
 type Pin struct {
 	// Gang the pod is released with.
 	Gang string
-	// GangReplicas identifies the replicas of a base gang, where there are several; see [Base.Identity].
-	GangReplicas string
 	// Labels every node of its domain carries: the whole path from the broadest level down.
 	Labels map[string]string
 	// Node is the planned host.

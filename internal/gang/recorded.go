@@ -5,7 +5,6 @@ package gang
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -112,9 +111,6 @@ func RecordedReleases(o Observation) (out [][]Release) {
 		}
 		for i := range releases {
 			releases[i].Base = g.Base
-			if g.Base && len(g.Places) > 1 {
-				releases[i].Pin.GangReplicas = Base{Replicas: slices.Collect(maps.Keys(g.Places))}.Identity()
-			}
 		}
 		slices.SortFunc(releases, func(a, b Release) int { return cmp.Compare(a.Pod.Name, b.Pod.Name) })
 		out = append(out, releases)

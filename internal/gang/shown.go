@@ -46,6 +46,7 @@ func shownBy(sg *trellisv1alpha1.ScalingGroup, levels topology.Levels, pods []*c
 		if gang := pod.Annotations[render.AnnotationGang]; gang != "" {
 			one.Gang = gang
 		}
+		one.Base = one.Base || pod.Annotations[render.AnnotationGangReplicas] != ""
 		if one.Domain = levels.PathOf(pod.Spec.NodeSelector); pod.Spec.NodeName != "" {
 			continue
 		}
@@ -59,29 +60,29 @@ func shownBy(sg *trellisv1alpha1.ScalingGroup, levels topology.Levels, pods []*c
 	return one
 }
 
-// shownPods counts the pods of one replica. open pods are released; bound counts those with a node.
+// shownPods counts the pods of one replica. open pods are released; bound counts those with a node, also leaving ones.
 type shownPods struct{ size, open, bound, gated, leaving, underway int }
 
 func (n *shownPods) add(sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod, onItsWay bool) {
-	if Leaving(pod) {
-		n.leaving++
-		return
-	}
 	n.size = max(n.size, render.ReplicaSize(sg, pod))
+	n.bound += bools.Int(pod.Spec.NodeName != "")
 	switch {
+	case Leaving(pod):
+		n.leaving++
 	case onItsWay:
 		n.underway++
 	case render.GateClosed(pod):
 		n.gated++
 	default:
 		n.open++
-		n.bound += bools.Int(pod.Spec.NodeName != "")
 	}
 }
 
 func (n *shownPods) state() assignment.State {
 	exist := n.open + n.gated + n.underway
 	switch {
+	case n.leaving > 0 && n.bound == n.size:
+		return assignment.Lost
 	case n.open+n.underway > 0 && (n.leaving > 0 || exist < n.size), n.leaving > 0 && exist == 0:
 		return assignment.Ending
 	case n.underway > 0:

@@ -84,13 +84,10 @@ type eviction struct {
 	follows bool
 }
 
-// baseEviction is a base gang that is evicted with all that is released of its graph: what is left would keep the graph in a domain in
-// which the base gang may have no place.
-type baseEviction struct {
-	gang string
-	why  eviction
-	// begun is when the first pod of the base gang was evicted; zero before. The rest does not stay without it.
-	begun time.Time
+// keptGang is a gang whose recorded eviction has ended before a pod was deleted. since is the time of its assignment.
+type keptGang struct {
+	graph types.NamespacedName
+	since time.Time
 }
 
 // wake is the graphs that an event or a decision concerns: they are evaluated again.

@@ -4,6 +4,7 @@
 package scheduler
 
 import (
+	"maps"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -19,8 +20,8 @@ func (l *ledger) graphGone(name types.NamespacedName) wake {
 	delete(l.avoided, name)
 	delete(l.refusals, name)
 	delete(l.refreshing, name)
-	delete(l.baseEvictions, name)
 	delete(l.unrecorded, name)
+	maps.DeleteFunc(l.kept, func(_ string, kept keptGang) bool { return kept.graph == name })
 	l.forgetEnded(name, true)
 	l.holds.drop(l.cluster, name)
 	return wake{waiting: l.reserver.leave(name, false, l.clock.Now())}

@@ -53,6 +53,15 @@ func (l *ledger) followRecord(o gang.Observation, graph types.NamespacedName, st
 	o.Releasing, _ = l.pods.observed(o.Pods)
 	o.Creations = l.options.Creations.ofGraph(graph)
 	next := o.Record.Clone()
+	for of, kept := range l.kept {
+		switch {
+		case kept.graph != graph:
+		case next.Evicting(of):
+			next.Keep(of, kept.since)
+		default:
+			delete(l.kept, of)
+		}
+	}
 	next.Follow(gang.Shown(o), gang.WantsReplica(o), stands, now)
 	return next
 }

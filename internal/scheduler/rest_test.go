@@ -44,9 +44,6 @@ func (p *opening) Release(_ context.Context, pod *corev1.Pod, pin gang.Pin) erro
 		for _, own := range o.Pods {
 			if own.UID == pod.UID {
 				opened(own, pin.Gang, pin.Labels)
-				if pin.GangReplicas != "" {
-					own.Annotations[render.AnnotationGangReplicas] = pin.GangReplicas
-				}
 				p.b.s.ledger.mu.Lock()
 				own.Spec.NodeName = p.b.nodeOf(own)
 				p.b.s.ledger.mu.Unlock()

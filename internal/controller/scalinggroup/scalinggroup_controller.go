@@ -10,8 +10,6 @@ package scalinggroup
 import (
 	"context"
 	"errors"
-	"maps"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -120,7 +118,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	d := r.decide(ctx, o)
-	if err := r.remember(ctx, o, d.failing); err != nil {
+	if err := r.remember(ctx, o.sg, d.failing); err != nil {
 		return ctrl.Result{}, err
 	}
 	allowed, err := r.allow(ctx, o, &d)
@@ -244,18 +242,14 @@ func (r *Reconciler) finish(ctx context.Context, o observed, d decision, allowed
 	return result, errors.Join(failure, err)
 }
 
-// remember stores new failures, and that a group with lost replicas had begun, before the pods that show it are deleted.
-func (r *Reconciler) remember(ctx context.Context, o observed, failing backOff) error {
-	sg, begun := o.sg, hasBegun(o.sg, o.replicas)
-	lost := begun && !sg.Status.Begun && slices.ContainsFunc(slices.Collect(maps.Values(o.replicas)), (*replica).isLost)
-	if !failing.isNew && !lost {
+// remember stores new failures, before the pods that show them are deleted.
+func (r *Reconciler) remember(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, failing backOff) error {
+	if !failing.isNew {
 		return nil
 	}
-	if sg.Status.Begun = begun; failing.isNew {
-		sg.Status.FailedReplicas = failing.failed
-	}
+	sg.Status.FailedReplicas = failing.failed
 	_, err := statuspatch.Write(ctx, r.Client, sg.DeepCopy(), sg.Status)
-	return wrapped(err, "writing what is lost into the status")
+	return wrapped(err, "writing failures into the status")
 }
 
 // earliest of two times from now on; 0 is never.

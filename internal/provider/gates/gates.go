@@ -66,9 +66,6 @@ func patchFor(pod *corev1.Pod, pin gang.Pin) releasePatch {
 	var patch releasePatch
 	patch.Metadata.ResourceVersion = pod.ResourceVersion
 	patch.Metadata.Annotations = map[string]string{render.AnnotationGang: pin.Gang}
-	if pin.GangReplicas != "" {
-		patch.Metadata.Annotations[render.AnnotationGangReplicas] = pin.GangReplicas
-	}
 	maps.Copy(patch.Metadata.Annotations, pin.PodAnnotations)
 	patch.Metadata.Labels = merged(render.TopologyLabels(pod, pin.Labels), pin.PodLabels)
 	patch.Spec.SchedulingGates = []noGate{{Directive: "delete", Name: render.PlacementGate}}
