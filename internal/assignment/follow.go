@@ -4,6 +4,7 @@
 package assignment
 
 import (
+	"cmp"
 	"time"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
@@ -18,6 +19,8 @@ type Shown struct {
 	Domain topology.Path
 	Hosts  []string
 	State  State
+	// Attempt of the released pods; 0 for those of an earlier version.
+	Attempt int32
 	// Base marks pods that an earlier version released with the base gang of the graph. It counts only for an unrecorded gang.
 	Base bool
 }
@@ -51,15 +54,10 @@ func (r *Record) Follow(shown map[Key]Shown, wanted func(Key) bool, stands func(
 		if has && one.State == Waits && gang != "" && r.Gangs[gang].State == trellisv1alpha1.GangAssigned && stands(gang) {
 			continue
 		}
-		if !has || one.State == Waits {
-			if gang != "" && gang == begun && wanted(key) {
-				r.owe(gang, key)
-			} else {
-				r.retire(key, wanted(key))
-			}
-			continue
-		}
-		if one.State == Released || one.State == AllBound {
+		switch {
+		case !has || one.State == Waits:
+			r.followMissing(key, gang == begun, wanted(key))
+		case one.State == Released || one.State == AllBound:
 			r.followReleased(key, gang, one, now)
 		}
 	}
@@ -95,8 +93,13 @@ func (r *Record) begunBaseGang(shown map[Key]Shown) string {
 	return ""
 }
 
-// owe removes the hosts of a replica that stays in its gang without a place.
-func (r *Record) owe(gang string, key Key) {
+// followMissing updates a replica without released pods. If the base gang of it has begun, it stays in that, without hosts.
+func (r *Record) followMissing(key Key, begun, wanted bool) {
+	gang := r.gangOf[key]
+	if gang == "" || !begun || !wanted {
+		r.retire(key, wanted)
+		return
+	}
 	p := r.Gangs[gang].Places[key]
 	p.Hosts = nil
 	r.Gangs[gang].Places[key] = p
@@ -110,32 +113,39 @@ func (r *Record) retire(key Key, wanted bool) {
 	}
 }
 
-// followReleased updates the place of a recorded replica by its released pods.
+// followReleased updates the place of a recorded replica by its released pods. Pods of an earlier attempt are deleted, and change nothing.
 func (r *Record) followReleased(key Key, gang string, one Shown, now time.Time) {
-	if bound, is := r.Bound[key]; is && one.State == AllBound {
-		bound.Domain = one.Domain
+	bound, is := r.Bound[key]
+	switch {
+	case one.Attempt > 0 && one.Attempt < r.AttemptOf(key):
+	case is && one.State == AllBound:
+		bound.Domain, bound.Attempt = one.Domain, max(bound.Attempt, one.Attempt)
 		r.Bound[key] = bound
-		return
-	}
-	if gang != "" && (one.Gang == "" || one.Gang == gang) {
+	case gang != "" && (one.Gang == "" || one.Gang == gang):
 		p := r.Gangs[gang].Places[key]
-		p.Domain = one.Domain
+		p.Domain, p.Attempt = one.Domain, max(p.Attempt, one.Attempt)
 		r.Gangs[gang].Places[key] = p
-		return
+	default:
+		r.imports(key, one, now)
 	}
-	r.imports(key, one, now)
 }
 
 // imports records an unrecorded place of released pods. Pods without a gang, whose gates another client removed, are recorded when they are
 // bound.
 func (r *Record) imports(key Key, one Shown, now time.Time) {
+	attempt := cmp.Or(one.Attempt, r.AttemptOf(key)+1)
 	switch {
 	case one.Gang != "":
-		if r.Assign(one.Gang, key, one.Domain, one.Hosts, now); one.Base {
+		r.take(key)
+		r.Assign(one.Gang, key, one.Domain, one.Hosts, now)
+		p := r.Gangs[one.Gang].Places[key]
+		p.Attempt = attempt
+		if r.Gangs[one.Gang].Places[key] = p; one.Base {
 			r.Begins(one.Gang)
 		}
 	case one.State == AllBound:
-		r.Bound[key] = Place{Attempt: r.take(key).Attempt + 1, Domain: one.Domain}
+		r.take(key)
+		r.Bound[key] = Place{Attempt: attempt, Domain: one.Domain}
 	}
 }
 

@@ -136,10 +136,10 @@ func (r *Record) take(key Key) Place {
 	return last
 }
 
-// Assign gives a replica a place in a gang. hosts are the planned hosts of its pods, by index. A replica of the gang with planned hosts
-// keeps its attempt: further pods of it are placed.
+// Assign gives a replica a place in a gang. hosts are the planned hosts of its pods, by index. A replica of the gang keeps its attempt:
+// further pods of it are placed.
 func (r *Record) Assign(gang string, key Key, domain topology.Path, hosts []string, now time.Time) {
-	if p, has := r.Gangs[gang].Places[key]; has && (p.Hosts != nil || hosts == nil) {
+	if p, has := r.Gangs[gang].Places[key]; has {
 		p.Domain, p.Hosts = domain, mergeHosts(p.Hosts, hosts)
 		r.Gangs[gang].Places[key] = p
 		return
@@ -152,6 +152,26 @@ func (r *Record) Assign(gang string, key Key, domain topology.Path, hosts []stri
 	}
 	g.Places[key] = Place{Attempt: last.Attempt + 1, Domain: domain, Hosts: hosts}
 	r.gangOf[key] = gang
+}
+
+// Restart prepares the next attempt of a replica that is placed again in its gang.
+func (r *Record) Restart(key Key) {
+	if gang := r.gangOf[key]; gang != "" {
+		p := r.Gangs[gang].Places[key]
+		p.Attempt, p.Hosts = p.Attempt+1, nil
+		r.Gangs[gang].Places[key] = p
+	}
+}
+
+// AttemptOf returns the last attempt of a replica; 0 for none.
+func (r *Record) AttemptOf(key Key) int32 {
+	switch p, bound := r.Bound[key]; {
+	case r.gangOf[key] != "":
+		return r.Gangs[r.gangOf[key]].Places[key].Attempt
+	case bound:
+		return p.Attempt
+	}
+	return r.Former[key].Attempt
 }
 
 // mergeHosts adds the hosts of further pods.

@@ -32,7 +32,7 @@ func (r *Request) findRests(o *Observation, states map[string][]replicaState) {
 		return
 	}
 	g := o.Record.Gangs[name]
-	if g.State != trellisv1alpha1.GangAssigned {
+	if g.State != trellisv1alpha1.GangAssigned || o.Uncreatable[name] {
 		return
 	}
 	rest := baseRest{gang: name, since: g.Since}

@@ -34,6 +34,8 @@ type Observation struct {
 	// Unfinished is why nothing of the graph is planned yet: not all of a base gang is created, or what exists of one that could not be
 	// completed is still to be deleted; "" for nothing.
 	Unfinished string
+	// Uncreatable are the gangs, by name, of which not all could be created.
+	Uncreatable map[string]bool
 	// Releasing are the domains of pods that are being released but may still look gated, by pod ID.
 	Releasing map[string]topology.Path
 	// Idle are released pods that nothing tries to bind, by pod ID, and why.
@@ -70,6 +72,8 @@ type Objection struct {
 type Pin struct {
 	// Gang the pod is released with.
 	Gang string
+	// Attempt is the number of placements of its replica, with this one; 0 if placements are not recorded.
+	Attempt int32
 	// Labels every node of its domain carries: the whole path from the broadest level down.
 	Labels map[string]string
 	// Node is the planned host.

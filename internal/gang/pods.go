@@ -34,6 +34,17 @@ func Leaving(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
 }
 
+// superseded reports whether a pod of a replica was released or created at an earlier attempt than the recorded one. Such a pod is to be
+// deleted, like a leaving one.
+func (o *Observation) superseded(sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod) bool {
+	attempt := render.AttemptOf(pod)
+	if attempt == 0 || o.Record == nil || render.GateClosed(pod) {
+		return false
+	}
+	ordinal, _, _ := render.ReplicaOf(pod)
+	return attempt < o.Record.AttemptOf(Key{Component: sg.Spec.Service, Ordinal: int(ordinal)})
+}
+
 // WaitsForScheduler reports whether a pod is released and not bound yet.
 func WaitsForScheduler(pod *corev1.Pod) bool {
 	return pod.Annotations[render.AnnotationGang] != "" && pod.Spec.NodeName == "" && !render.GateClosed(pod) && !Leaving(pod)

@@ -79,7 +79,8 @@ func (r *Request) Releases(c *topology.Cluster, replica placement.ReplicaResult,
 			pin.Preempts, pin.Wide = true, place.Labels(r.widest(of, replica))
 		}
 		out = append(out, Release{
-			Pod: r.Gated[planned.ID], Pin: pin, New: created, Domain: domain, Base: begins, Rest: r.rests[key].gang != "", Undecided: r.undecided(of),
+			Pod: r.Gated[planned.ID], Pin: pin, New: created, Domain: domain, Base: begins, Rest: r.rests[key].gang != "",
+			Undecided: r.undecided(of),
 		})
 	}
 	return out

@@ -107,7 +107,7 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 				Clock: clock.RealClock{}, MaxPods: o.MaxPodsPerGraph}).SetupWithManager(mgr)
 		}),
 		withOwnWrites(mgr, o, func(own client.Client) error {
-			return newScalingGroups(mgr, own, writer, providers, creations, placed, o).SetupWithManager(ctx, mgr)
+			return newScalingGroups(mgr, own, writer, providers, loop, creations, placed, o).SetupWithManager(ctx, mgr)
 		}),
 		withOwnWrites(mgr, o, func(own client.Client) error {
 			return (&clustertopology.Reconciler{Client: own, Recorder: record.Bounded(mgr.GetEventRecorder("trellis")), Providers: providers,
@@ -229,11 +229,10 @@ func withOwnWrites(mgr ctrl.Manager, o Options, setUp func(client.Client) error)
 
 // newScalingGroups returns the controller of scaling groups. own reads its own writes.
 func newScalingGroups(mgr ctrl.Manager, own client.Client, writer client.Writer, providers *provider.Registry,
-	creations *scheduler.Creations,
-	placed <-chan event.GenericEvent, o Options) *scalinggroup.Reconciler {
+	loop *scheduler.Scheduler, creations *scheduler.Creations, placed <-chan event.GenericEvent, o Options) *scalinggroup.Reconciler {
 	return &scalinggroup.Reconciler{
 		Client: own, Live: mgr.GetAPIReader(), Domains: writer, Providers: providers, MaxPods: o.MaxPodsPerGraph, HoldFor: o.HoldFor,
-		Retries: o.retries, Creations: creations, Placed: placed,
+		Retries: o.retries, Creations: creations, Placed: placed, AttemptsOf: loop.AttemptsOf,
 	}
 }
 

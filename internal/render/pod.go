@@ -175,6 +175,15 @@ func (a *alike) podVars(sg *trellisv1alpha1.ScalingGroup, ordinal, index int32) 
 	return vars
 }
 
+// AttemptOf returns [AnnotationAttempt] of a pod; 0 for none.
+func AttemptOf(pod *corev1.Pod) int32 {
+	n, err := strconv.ParseInt(pod.Annotations[AnnotationAttempt], 10, 32)
+	if err != nil {
+		return 0
+	}
+	return int32(n)
+}
+
 // ReplicaOf reads from a pod's labels which pod of which replica it is.
 func ReplicaOf(pod *corev1.Pod) (ordinal, index int32, ok bool) {
 	ordinal, okOrdinal := labelNumber(pod, LabelReplica)

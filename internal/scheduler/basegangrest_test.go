@@ -284,7 +284,7 @@ func TestABaseGangThatWasCreatedInPart(t *testing.T) {
 			o.Groups, o.Pods = withZeta(o, func(*trellisv1alpha1.ScalingGroup) {})
 		}, true, false},
 		"all of it was bound": {bindsAll, func(*bench, *gang.Observation) {}, false, false},
-		"all of it was bound, and its pod is lost since": {unchanged, func(b *bench, o *gang.Observation) {
+		"all of it was bound, and its pod is lost since": {unchanged, func(_ *bench, o *gang.Observation) {
 			lost := o.Pods[1].DeepCopy()
 			opened(lost, "g2-gang", map[string]string{"z": "z", "r": "a"})
 			lost.Spec.NodeName, lost.Status.Phase = "a1", corev1.PodFailed
@@ -319,26 +319,32 @@ func TestABaseGangThatWasCreatedInPart(t *testing.T) {
 	}
 }
 
-// The rest of a base gang that another operator has begun in place is created gated: that operator may continue.
-func TestTheRestOfABaseGangIsCreatedGated(t *testing.T) {
+// The rest of a base gang that another operator has begun in place is created in place, too, in its domain and at another attempt.
+func TestTheRestOfABaseGangIsCreatedWithIt(t *testing.T) {
 	w, o := newCreating(t), ofTwoComponents()
 	o.Groups[0].Spec.Replicas, o.Record = 1, &assignment.Record{}
 	w.s.objects.reader = withGroup{graphs{"g2": o}, o.Groups[0]}
 	o.Pods = nil
 	w.ask(o.Groups...)
-	o.Record = w.decide(o).record
-	for _, of := range o.Record.Gangs {
-		w.creations.offer(clientKey(o), o.Record.BaseGang())
-		if !of.Base || len(of.Places) != 2 {
-			t.Fatalf("recorded: %v", of)
-		}
+	d := w.look(o)
+	o.Record = d.record
+	base := o.Record.BaseGang()
+	if len(o.Record.Gangs[base].Places) != 2 {
+		t.Fatalf("recorded: %v", recordedAs(o.Record))
 	}
 	o.Pods = w.create(o.Groups[0], w.offerOf(o.Groups[0]))
 	next := newCreating(t)
+	next.host("c0", "c", 1)
+	next.host("c1", "c", 1)
 	next.s.objects.reader = withGroup{graphs{"g2": o}, o.Groups[1]}
+	next.s.podSet(nil, o.Pods[0])
 	next.ask(o.Groups[1])
-	next.look(o)
-	if diff := cmp.Diff(map[string]string{"omega-0": "gated"}, next.ask(o.Groups[1])); diff != "" {
+	d = next.look(o)
+	if diff := cmp.Diff(map[string]string{"omega-0": "1 pods in a"}, next.ask(o.Groups[1])); diff != "" {
 		t.Errorf("answer (-want +got):\n%s", diff)
+	}
+	offer := next.creations.Ask(o.Groups[1], wantsOf(o.Groups[1], 1, 0))[0].Offer
+	if offer == nil || offer.Gang != base || offer.Attempt != 2 || d.record.AttemptOf(gang.Key{Component: "omega"}) != 2 {
+		t.Errorf("offer %+v of base gang %s, record %v", offer, base, recordedAs(d.record))
 	}
 }

@@ -48,7 +48,7 @@ func (l *ledger) continued(o gang.Observation) map[string]eviction {
 		return nil
 	}
 	gangs := map[string]eviction{}
-	next := l.followRecord(o, client.ObjectKeyFromObject(o.DGD), func(string) bool { return false }, l.clock.Now())
+	next, _ := l.followRecord(o, client.ObjectKeyFromObject(o.DGD), func(string) bool { return false }, l.clock.Now())
 	for name, g := range next.Gangs {
 		if g.State == trellisv1alpha1.GangEvicting && l.clock.Since(g.Since) < servedPatience*l.options.RequeueAfter {
 			gangs[name] = eviction{reason: ReasonUnschedulable, why: g.Message}

@@ -104,7 +104,7 @@ func TestReplicasAlongsideABaseGangThatIsNotBound(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b, p, o := beginningOn(t, "a2")
-				p.failing = ""
+				p.failing, p.unbound = "", "g2-omega-0"
 				b.pass(retryAfter)
 				b.settle()
 				pod := o.Pods[2]
@@ -151,7 +151,7 @@ func TestReplicasAlongsideABaseGangThatIsNotBound(t *testing.T) {
 func TestReplicasAlongsideAHalfOfABaseGang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, p, o := beginningOn(t, "a2")
-		p.failing = ""
+		p.failing, p.unbound = "", "g2-omega-0"
 		b.pass(retryAfter)
 		b.settle()
 		was, err := b.s.placements.of(t.Context(), o.DGD)

@@ -73,7 +73,7 @@ func (l *ledger) keepUnbegun(o gang.Observation, gangs map[string]eviction, begu
 	defer l.mu.Unlock()
 	base := begun[gang.BaseGang(o)]
 	for of, why := range gangs {
-		if !begun[of] && !(why.follows && base) && !o.Record.Evicting(of) {
+		if goes := begun[of] || why.follows && base; !goes && !o.Record.Evicting(of) {
 			l.kept[of] = keptGang{graph: client.ObjectKeyFromObject(o.DGD), since: o.Record.Gangs[of].Since}
 		}
 	}
@@ -110,8 +110,9 @@ func (l *ledger) evictedRecord(o gang.Observation, gangs map[string]eviction) *a
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now, members := l.clock.Now(), map[string][]gang.Key{}
-	next, changed := l.followRecord(o, client.ObjectKeyFromObject(o.DGD), func(string) bool { return false }, now), false
-	for key, one := range gang.Shown(o) {
+	next, shown := l.followRecord(o, client.ObjectKeyFromObject(o.DGD), func(string) bool { return false }, now)
+	changed := false
+	for key, one := range shown {
 		members[one.Gang] = append(members[one.Gang], key)
 	}
 	for of, why := range gangs {

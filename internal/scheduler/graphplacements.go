@@ -95,6 +95,22 @@ func isNewer(object, than *trellisv1alpha1.GraphPlacement) bool {
 	return err != nil || order > 0
 }
 
+// attemptsOf returns the recorded attempt of each replica of a group; 0 for none.
+func (g *graphPlacements) attemptsOf(ctx context.Context, sg *trellisv1alpha1.ScalingGroup) (func(ordinal int32) int32, error) {
+	owner := metav1.GetControllerOfNoCopy(sg)
+	if owner == nil {
+		return func(int32) int32 { return 0 }, nil
+	}
+	dgd := &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: sg.Namespace, Name: sg.Spec.Graph, UID: owner.UID}}
+	now, err := g.of(ctx, dgd)
+	if err != nil || now.record == nil {
+		return func(int32) int32 { return 0 }, err
+	}
+	return func(ordinal int32) int32 {
+		return now.record.AttemptOf(gang.Key{Component: sg.Spec.Service, Ordinal: int(ordinal)})
+	}, nil
+}
+
 // changed reports whether an event of an object, or of its deletion, is from a write of another client.
 func (g *graphPlacements) changed(object *trellisv1alpha1.GraphPlacement, gone bool) bool {
 	g.mu.Lock()

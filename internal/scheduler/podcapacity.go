@@ -86,11 +86,11 @@ func (l *ledger) uncount(pod *corev1.Pod, id string) {
 	l.podLeft(pod)
 }
 
-// isUnfinished reports whether a pod that was created in place and never bound goes because its gang could not be created. Others of
-// its name follow, which get the capacity that was held for them.
+// isUnfinished reports whether a pod that was released or created in place, and never bound, goes because its gang could not be completed.
+// Others of its name follow, which get the capacity that was held for them.
 func (l *ledger) isUnfinished(pod *corev1.Pod, id string) bool {
 	_, held := l.holds.byPod[client.ObjectKeyFromObject(pod)]
-	if held || pod.Annotations[render.AnnotationCreation] == "" || pod.Spec.NodeName != "" || l.pods.of(id).requeued {
+	if held || pod.Annotations[render.AnnotationGang] == "" || render.GateClosed(pod) || pod.Spec.NodeName != "" || l.pods.of(id).requeued {
 		return false
 	}
 	_, followed := l.followed(pod)

@@ -17,13 +17,16 @@ import (
 // recorded immediately.
 const recordAfter = time.Second
 
+// uncreatable is the message of the eviction of a gang that was to be created in place.
+const uncreatable = "not all of its pods could be created"
+
 // record determines the new record of a graph, from its pods and the decision.
 func (l *ledger) record(o gang.Observation, d *decision) {
 	if o.Record == nil {
 		return
 	}
 	now := l.clock.Now()
-	next := l.followRecord(o, d.graph, func(gang string) bool { return d.stands[gang] }, now)
+	next, _ := l.followRecord(o, d.graph, func(gang string) bool { return d.stands[gang] }, now)
 	assign(next, o, d, now)
 	if len(next.Gangs)+len(next.Bound) > 0 {
 		next.Domain = d.result.Domain
@@ -47,9 +50,9 @@ func (l *ledger) record(o gang.Observation, d *decision) {
 	d.record = next
 }
 
-// followRecord returns the record of a graph, updated by its pods.
+// followRecord returns the record of a graph, updated by its pods, and the states of its replicas.
 func (l *ledger) followRecord(o gang.Observation, graph types.NamespacedName, stands func(gang string) bool, now time.Time,
-) *assignment.Record {
+) (*assignment.Record, map[gang.Key]assignment.Shown) {
 	o.Releasing, _ = l.pods.observed(o.Pods)
 	o.Creations = l.options.Creations.ofGraph(graph)
 	next := o.Record.Clone()
@@ -62,39 +65,55 @@ func (l *ledger) followRecord(o gang.Observation, graph types.NamespacedName, st
 			delete(l.kept, of)
 		}
 	}
-	next.Follow(gang.Shown(o), gang.WantsReplica(o), stands, now)
-	return next
+	for of := range l.options.Creations.uncreatable(graph, next) {
+		next.Evict(of, nil, uncreatable, now)
+	}
+	shown := gang.Shown(o)
+	next.Follow(shown, gang.WantsReplica(o), stands, now)
+	return next, shown
 }
 
-// assign adds the new places of a decision.
+// assign adds the new places of a decision, and their attempts to the pins. In the same gang, a replica of which no pod is released has
+// another attempt, unless it is released as recorded.
 func assign(next *assignment.Record, o gang.Observation, d *decision, now time.Time) {
 	components := map[string]string{}
 	for _, sg := range o.Groups {
 		components[sg.Name] = sg.Spec.Service
 	}
 	d.again = map[string]bool{}
-	byReplica := map[gang.Key][]gang.Release{}
-	for _, release := range d.releases {
+	begun := gang.ReleasedReplicas(o)
+	byReplica := map[gang.Key][]*gang.Release{}
+	for i := range d.releases {
+		release := &d.releases[i]
 		ordinal, _, _ := render.ReplicaOf(release.Pod)
 		key := gang.Key{Component: components[release.Pod.Labels[render.LabelScalingGroup]], Ordinal: int(ordinal)}
 		byReplica[key] = append(byReplica[key], release)
 	}
-	for _, one := range d.creations {
-		byReplica[one.key] = one.releases
+	for i := range d.creations {
+		for j := range d.creations[i].releases {
+			byReplica[d.creations[i].key] = append(byReplica[d.creations[i].key], &d.creations[i].releases[j])
+		}
 	}
 	for key, releases := range byReplica {
-		if was := o.Record.GangOf(key); was != "" && was != releases[0].Pin.Gang {
+		of := releases[0].Pin.Gang
+		if was := o.Record.GangOf(key); was != "" && was != of {
 			d.again[gang.Of(releases[0].Pod)] = true
 		}
-		next.Assign(releases[0].Pin.Gang, key, releases[0].Domain, hostsByIndex(releases), now)
+		if next.GangOf(key) == of && !d.stands[of] && !begun[gang.Of(releases[0].Pod)] {
+			next.Restart(key)
+		}
+		next.Assign(of, key, releases[0].Domain, hostsByIndex(releases), now)
 		if releases[0].Base {
-			next.Begins(releases[0].Pin.Gang)
+			next.Begins(of)
+		}
+		for _, release := range releases {
+			release.Pin.Attempt = next.AttemptOf(key)
 		}
 	}
 }
 
 // hostsByIndex returns the planned hosts of pods, by their index in the replica.
-func hostsByIndex(releases []gang.Release) (hosts []string) {
+func hostsByIndex(releases []*gang.Release) (hosts []string) {
 	for _, release := range releases {
 		_, index, _ := render.ReplicaOf(release.Pod)
 		for len(hosts) <= int(index) {

@@ -26,6 +26,8 @@ type opening struct {
 	b       *bench
 	failing string
 	err     error
+	// unbound is the name of a pod that is released and not bound.
+	unbound string
 	// form is why no gang can be formed.
 	form error
 }
@@ -45,7 +47,9 @@ func (p *opening) Release(_ context.Context, pod *corev1.Pod, pin gang.Pin) erro
 			if own.UID == pod.UID {
 				opened(own, pin.Gang, pin.Labels)
 				p.b.s.ledger.mu.Lock()
-				own.Spec.NodeName = p.b.nodeOf(own)
+				if own.Name != p.unbound {
+					own.Spec.NodeName = p.b.nodeOf(own)
+				}
 				p.b.s.ledger.mu.Unlock()
 				p.b.s.podSet(nil, own)
 			}

@@ -53,6 +53,8 @@ type Reconciler struct {
 	// created gated.
 	Creations *scheduler.Creations
 	Placed    <-chan event.GenericEvent
+	// AttemptsOf returns the recorded attempt of each replica of a group, by ordinal; 0 for none. See [scheduler.Scheduler.AttemptsOf].
+	AttemptsOf func(context.Context, *trellisv1alpha1.ScalingGroup) (func(ordinal int32) int32, error)
 	// Retries after failures.
 	Retries blocked.Retries
 
