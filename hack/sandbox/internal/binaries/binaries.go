@@ -49,8 +49,8 @@ type module struct {
 
 var (
 	controlPlane = module{dir: moduleDir, program: program, names: Names, title: "the control plane", work: "about ten minutes"}
-	kubelet      = module{dir: "hack/kubelet", program: "node", names: KubeletNames, title: "the kubelet", work: "about four minutes"}
-	coreDNS      = module{dir: "hack/coredns", program: "dns", names: []string{CoreDNS}, title: "CoreDNS", work: "about eight minutes"}
+	kubelet      = module{dir: "hack/kubelet", program: "node", names: KubeletNames, title: "the kubelet", work: "some minutes"}
+	coreDNS      = module{dir: "hack/coredns", program: "dns", names: []string{CoreDNS}, title: "CoreDNS", work: "some minutes"}
 )
 
 // ErrNotInClone states that the working directory does not belong to a clone of the repository.
