@@ -11,6 +11,7 @@ test-manifests: every manifest of ../shared/manifests (or MANIFESTS=DIR) becomes
 test-planner: the requests of the Dynamo planner, by Python's Kubernetes client, against a sandbox (needs python3-kubernetes)
 test-peers: the rules of docs/providers.md on the real KAI Scheduler, Grove and LeaderWorkerSet (needs PEERS_SRC and PEERS_BIN)
 test-kueue: quotas on the real Kueue: two teams, preemption, a random life while Kueue and the operator are killed (builds Kueue)
+test-nodes: packed gangs on real kubelets with containers and DNS, their faults, nodes that are lost (needs Linux and root; builds the kubelet and CoreDNS)
 bench-peers: times under Gates, PodGroup, KAI and Grove with KAI on 1,000 nodes, side by side (needs PEERS_SRC and PEERS_BIN)
 test-karpenter: a waiting gang gets nodes from the real Karpenter with its KWOK provider (builds it)
 test-definitions: the tests of peers on their full definitions instead of the derived ones (needs ../shared/crds)
@@ -120,6 +121,18 @@ KUEUE_STEPS ?= 40
 .PHONY: test-kueue
 test-kueue: build control-plane ## Check quotas on the real Kueue alongside a sandbox (builds Kueue; KUEUE_STEPS=200 for a longer random life)
 	@TRELLIS_KUEUE_STEPS=$(KUEUE_STEPS) $(call GINKGO,-v) $(GINKGOFLAGS) ./hack/kueue
+
+# The packages of Debian that real nodes need.
+NODE_PACKAGES := containerd runc containernetworking-plugins busybox-static
+
+.PHONY: test-nodes
+test-nodes: build control-plane node-packages ## Run gangs on real kubelets, containerd and CoreDNS, and break their nodes (Linux, as root; builds the kubelet once)
+	@bin/kubectl-trellis sandbox binaries --real-nodes > /dev/null && $(call GINKGO,--procs=4 -v) $(GINKGOFLAGS) ./hack/nodes
+
+.PHONY: node-packages
+node-packages:
+	@test "$$(id -u)" = 0 || { echo "make test-nodes needs root, for namespaces, mounts and cgroups" >&2; exit 1; }
+	@dpkg -s $(NODE_PACKAGES) > /dev/null 2>&1 || { apt-get update -qq && apt-get install -y -qq $(NODE_PACKAGES); }
 
 .PHONY: test-karpenter
 test-karpenter: build control-plane ## Let a gang that waits get nodes from the real Karpenter with its KWOK provider (builds it once)

@@ -33,6 +33,8 @@ type replica struct {
 	// for long.
 	notEnding []string
 	lostNode  bool
+	// causes are why pods are not Ready whose status does not say it, by UID.
+	causes map[types.UID]podCause
 	// noQuota: it waits for quota that its queue does not have. keepsQuota: a successor of the current revision gets the quota that it has.
 	noQuota, keepsQuota bool
 	// beingMade: a read past the cache shows further pods of the replica, which was made in its place.

@@ -60,6 +60,7 @@ type Reconciler struct {
 
 	refusals refusals
 	turns    creationturns.Turns
+	causes   podCauses
 	stored   storedPods
 	domains  domains
 	kinds    kinds
@@ -69,6 +70,7 @@ type Reconciler struct {
 // +kubebuilder:rbac:groups=trellis.dev,resources=scalinggroups,verbs=get;list;watch
 // +kubebuilder:rbac:groups=trellis.dev,resources=scalinggroups/status,verbs=patch
 // +kubebuilder:rbac:groups="",resources=pods,verbs=create;delete;get;list;patch;watch
+// +kubebuilder:rbac:groups="",resources=events,verbs=list
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=resourcequotas,verbs=list;watch
 // +kubebuilder:rbac:groups=nvidia.com,resources=dynamoworkermetadatas,verbs=list;watch
@@ -149,6 +151,7 @@ func (r *Reconciler) find(ctx context.Context, name types.NamespacedName) (*trel
 	gone := apierrors.IsNotFound(err)
 	if gone {
 		r.refusals.forget(name)
+		r.causes.keep(name, nil)
 		r.turns.Forget(name)
 		r.forgetCreations(name)
 		r.written.Forget(name)
@@ -175,8 +178,8 @@ type observed struct {
 	pods     found
 	replicas map[int32]*replica
 	queue    queue
-	// ends is the time until another pod that was deleted has not ended in time; 0 for never.
-	ends time.Duration
+	// ends is the time until another pod that was deleted has not ended in time, reads the time until events are due to be read; 0 for never.
+	ends, reads time.Duration
 }
 
 // observe sorts the pods into replicas and adds what else there is of these.
@@ -196,6 +199,7 @@ func (r *Reconciler) observe(ctx context.Context, sg *trellisv1alpha1.ScalingGro
 		return o, err
 	}
 	o.ends = r.lookForEnds(ctx, o.replicas)
+	o.reads = r.lookForCauses(ctx, sg, o.replicas)
 	return o, r.lookForCreations(ctx, sg, o.replicas)
 }
 
@@ -224,7 +228,7 @@ const seenBy = 30 * time.Second
 
 // finish reports what has come of a reconcile, and reports when the next is due.
 func (r *Reconciler) finish(ctx context.Context, o observed, d decision, allowed allowance, failure error) (ctrl.Result, error) {
-	result := ctrl.Result{RequeueAfter: earliest(o.ends, earliest(allowed.again, d.failing.again))}
+	result := ctrl.Result{RequeueAfter: earliest(earliest(o.ends, o.reads), earliest(allowed.again, d.failing.again))}
 	if d.steps.unseen || d.steps.overLimit {
 		result.RequeueAfter = earliest(result.RequeueAfter, seenBy)
 	}
