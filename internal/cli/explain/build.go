@@ -44,8 +44,9 @@ func Build(s *Subject) Explanation {
 	if problem == "" && s.mayPlan() {
 		r.Waiting = CausesOf(planner, plan, maxHosts)
 	}
+	r.Waiting = append(r.Waiting, s.refusedCreates(r.Replicas)...)
 	r.Result = s.result(plan, problem == "" && s.mayPlan())
-	r.Result.compareWithPods(r.Replicas)
+	r.compareWithPods()
 	return r
 }
 

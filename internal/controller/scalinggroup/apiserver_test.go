@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/controller/pace"
 	"github.com/trellis-k8s/trellis/internal/provider"
@@ -46,7 +47,7 @@ type server struct {
 func newServer(ctx context.Context) *server {
 	GinkgoHelper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, trellisv1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, nvidiav1beta1.AddToScheme, trellisv1alpha1.AddToScheme} {
 		Expect(add(scheme)).To(Succeed())
 	}
 	direct, err := client.New(shared, client.Options{Scheme: scheme})

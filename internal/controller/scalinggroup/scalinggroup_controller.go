@@ -121,7 +121,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	d := r.decide(ctx, o)
+	d, err := r.decide(ctx, o)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
 	if err := r.remember(ctx, o.sg, d.failing); err != nil {
 		return ctrl.Result{}, err
 	}
@@ -212,14 +215,16 @@ type decision struct {
 
 // decide plans the rollout, leaves out the replicas that are recreated later, and turns the rest into steps. By a spec that another client
 // has changed it creates and deletes no pod: the graph controller applies the spec again.
-func (r *Reconciler) decide(ctx context.Context, o observed) decision {
+func (r *Reconciler) decide(ctx context.Context, o observed) (decision, error) {
 	d := decision{next: plan(o.sg, o.replicas), failing: backOffOf(o.sg, o.replicas, r.refusals.clock())}
 	if render.EditOf(o.sg) != nil {
-		return d
+		return d, nil
 	}
-	d.steps = r.stepsFor(ctx, o, d.failing.without(d.next))
+	next := d.failing.without(d.next)
+	d.steps = r.stepsFor(ctx, o, next)
+	err := r.leaveWhatEnds(ctx, o, next, &d.steps)
 	d.steps.waitFor(o.pods.earlier, o.pods.orphans)
-	return d
+	return d, err
 }
 
 // seenBy is when a group is requeued whose new pods were not seen, or that got no answer to what it asked for: an event may be lost, and
