@@ -47,7 +47,8 @@ var _ = Describe("A pod that its kubelet cannot get Ready", func() {
 		})
 	}
 	DescribeTable("is reported with the reason", reports,
-		Entry("an image that does not exist", SpecTimeout(suite.Timeout()), solo(`image: "localhost/absent:1"`, ""), trellisv1alpha1.ReasonPodsNotStarting,
+		Entry("an image that does not exist", SpecTimeout(suite.Timeout()), solo(`image: "localhost/absent:1"`, ""),
+			trellisv1alpha1.ReasonPodsNotStarting,
 			"ImagePullBackOff", `"localhost/absent:1" cannot be pulled`),
 		Entry("a Secret for a volume that does not exist", SpecTimeout(suite.Timeout()),
 			solo(peerContainer+`, volumeMounts: [{name: s, mountPath: /s}]`, `volumes: [{name: s, secret: {secretName: absent}}]`),

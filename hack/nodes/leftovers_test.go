@@ -22,7 +22,8 @@ func started(ctx SpecContext, file string) (dir string, command *exec.Cmd) {
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(os.RemoveAll, scratch)
 	dir = filepath.Join(scratch, "s")
-	command = exec.Command(filepath.Join(root, "bin", "kubectl-trellis"), "sandbox", "up", "--dir="+dir, "--real-nodes=1", "--operator=false",
+	command = exec.Command(filepath.Join(root, "bin", "kubectl-trellis"), "sandbox", "up", "--dir="+dir, "--real-nodes=1",
+		"--operator=false",
 		"--zones=1", "--blocks=1", "--racks=1", "--hosts=1")
 	command.Dir, command.Stdout, command.Stderr = root, GinkgoWriter, GinkgoWriter
 	Expect(command.Start()).To(Succeed())
@@ -46,11 +47,13 @@ var _ = Describe("A sandbox with real nodes beside another one", Serial, func() 
 		Expect(lookAtMachine()).To(Equal(before))
 	}
 	DescribeTable("leaves nothing on the machine", leaves,
-		Entry("after its command was killed while nodes started", SpecTimeout(suite.Timeout()), "run/real-0.pid", func(_ string, command *exec.Cmd) {
+		Entry("after its command was killed while nodes started", SpecTimeout(suite.Timeout()), "run/real-0.pid", func(_ string,
+			command *exec.Cmd) {
 			Expect(command.Process.Signal(syscall.SIGKILL)).To(Succeed())
 			_ = command.Wait()
 		}),
-		Entry("after it has run, and its folder of processes was lost", SpecTimeout(suite.Timeout()), "sandbox.json", func(dir string, command *exec.Cmd) {
+		Entry("after it has run, and its folder of processes was lost", SpecTimeout(suite.Timeout()), "sandbox.json", func(dir string,
+			command *exec.Cmd) {
 			Expect(command.Wait()).To(Succeed())
 			Expect(os.RemoveAll(filepath.Join(dir, "run"))).To(Succeed())
 			Expect(os.Remove(filepath.Join(dir, "sandbox.json"))).To(Succeed())
