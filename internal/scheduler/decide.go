@@ -24,6 +24,7 @@ import (
 func (l *ledger) decide(ctx context.Context, o gang.Observation) decision {
 	d := decision{graph: client.ObjectKeyFromObject(o.DGD)}
 	l.takeCreations(&o, &d)
+	l.takeOthersCreations(&o, &d)
 	l.awaitConstraint(&o, d.graph)
 	l.releaseRecorded(&o, &d)
 	l.decideAbout(ctx, &o, &d)

@@ -70,6 +70,8 @@ type ledger struct {
 	unrecorded map[types.NamespacedName]time.Time
 	// kept are gangs by name whose recorded eviction has ended.
 	kept map[string]keptGang
+	// assigned are the gangs by name that this operator has recorded.
+	assigned map[types.NamespacedName]map[string]bool
 }
 
 func newLedger(o Options, wakeLoop func(), followed func(*corev1.Pod) (types.NamespacedName, bool)) *ledger {
@@ -79,7 +81,7 @@ func newLedger(o Options, wakeLoop func(), followed func(*corev1.Pod) (types.Nam
 		cluster: gang.NewCluster(b.all()...), pods: newReleasedPods(), served: newServedSchedulers(), holds: newHolds(o.HoldFor),
 		own: map[types.NamespacedName]*corev1.Pod{}, past: map[string]bool{}, avoided: avoided{},
 		backoffs: backoffs{}, failures: failures{}, waits: waits{}, refusals: refusals{}, refusalsEnded: map[types.NamespacedName]bool{},
-		deciding: map[types.NamespacedName]*deciding{}, kept: map[string]keptGang{},
+		deciding: map[types.NamespacedName]*deciding{}, kept: map[string]keptGang{}, assigned: map[types.NamespacedName]map[string]bool{},
 		refreshing: map[types.NamespacedName]*trellisv1alpha1.ResolvedTopology{}, unrecorded: map[types.NamespacedName]time.Time{},
 	}
 	l.reserver = newDomainReserver(o, l.cluster)

@@ -21,6 +21,7 @@ func (l *ledger) graphGone(name types.NamespacedName) wake {
 	delete(l.refusals, name)
 	delete(l.refreshing, name)
 	delete(l.unrecorded, name)
+	delete(l.assigned, name)
 	maps.DeleteFunc(l.kept, func(_ string, kept keptGang) bool { return kept.graph == name })
 	l.forgetEnded(name, true)
 	l.holds.drop(l.cluster, name)

@@ -48,6 +48,7 @@ func (l *ledger) record(o gang.Observation, d *decision) {
 	}
 	delete(l.unrecorded, d.graph)
 	d.record = next
+	l.noteAssigned(d.graph, d)
 }
 
 // followRecord returns the record of a graph, updated by its pods, and the states of its replicas.
@@ -55,6 +56,7 @@ func (l *ledger) followRecord(o gang.Observation, graph types.NamespacedName, st
 ) (*assignment.Record, map[gang.Key]assignment.Shown) {
 	o.Releasing, _ = l.pods.observed(o.Pods)
 	o.Creations = l.options.Creations.ofGraph(graph)
+	l.takeOthersCreations(&o, &decision{graph: graph})
 	next := o.Record.Clone()
 	for of, kept := range l.kept {
 		switch {
