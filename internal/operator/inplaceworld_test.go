@@ -167,8 +167,14 @@ func newInPlaceWorld(ctx context.Context, admit func(pod *corev1.Pod, trial bool
 // newInPlaceWorldIn is the same with the zones of the two racks.
 func newInPlaceWorldIn(ctx context.Context, admit func(pod *corev1.Pod, trial bool) error, ofA, ofB string) *inPlaceWorld {
 	GinkgoHelper()
+	return newInPlaceWorldOn(ctx, shared, admit, ofA, ofB)
+}
+
+// newInPlaceWorldOn is the same on another API server.
+func newInPlaceWorldOn(ctx context.Context, config *rest.Config, admit func(pod *corev1.Pod, trial bool) error, ofA, ofB string) *inPlaceWorld {
+	GinkgoHelper()
 	p := &inPlaceWorld{podWrites: &podWrites{admit: admit}}
-	p.bare = newBareWith(ctx, p.podWrites.newClient, nil)
+	p.bare = newBareOn(ctx, config, p.podWrites.newClient, nil)
 	p.namespace = newNamespace(p.c)
 	a := &autoscaler{bare: p.bare, namespace: p.namespace}
 	a.install("", &grovev1alpha1.ClusterTopology{ObjectMeta: metav1.ObjectMeta{Name: p.namespace}, Spec: grovev1alpha1.ClusterTopologySpec{
