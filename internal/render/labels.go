@@ -45,7 +45,7 @@ const PlacementGate = "trellis.dev/placement"
 // it is the same on the pods of a replica that were made together, and differs for all others.
 const AnnotationCreation = "trellis.dev/creation"
 
-// AnnotationGang names the gang a pod belongs to, for people and for messages.
+// AnnotationGang names the gang that a pod was released with: evictions and later releases go by it.
 const AnnotationGang = "trellis.dev/gang"
 
 // AnnotationGangReplicas on a pod of a base gang identifies the replicas of the gang, where there are several. By it the base gang is
