@@ -55,7 +55,8 @@ type cluster struct {
 
 // server is the API server that the tests share, one after the other.
 var server = &apiserver.Shared{Environment: envtest.Environment{
-	CRDDirectoryPaths: []string{filepath.Join("..", "..", "config", "crd", "bases")}, ErrorIfCRDPathMissing: true,
+	CRDDirectoryPaths:     []string{filepath.Join("..", "..", "config", "crd", "bases"), filepath.Join("testdata", "computedomains.yaml")},
+	ErrorIfCRDPathMissing: true,
 }}
 
 func TestMain(m *testing.M) { os.Exit(server.Main(m)) }
