@@ -6,6 +6,7 @@ package scheduler
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -132,7 +133,7 @@ func (g *graphPlacements) write(ctx context.Context, dgd *nvidiav1beta1.DynamoGr
 		err = g.replace(ctx, was.object, object)
 	}
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) {
-		g.readAgain(ctx, name)
+		err = errors.Join(err, g.readAgain(ctx, name))
 	}
 	if err != nil {
 		return fmt.Errorf("writing the GraphPlacement: %w", err)
@@ -162,23 +163,24 @@ func (g *graphPlacements) replace(ctx context.Context, was, object *trellisv1alp
 }
 
 // readAgain reads an object past the cache.
-func (g *graphPlacements) readAgain(ctx context.Context, name types.NamespacedName) {
+func (g *graphPlacements) readAgain(ctx context.Context, name types.NamespacedName) error {
 	list := &trellisv1alpha1.GraphPlacementList{}
-	err := g.live.List(ctx, list, client.InNamespace(name.Namespace), client.MatchingFields{"metadata.name": name.Name})
+	if err := g.live.List(ctx, list, client.InNamespace(name.Namespace), client.MatchingFields{"metadata.name": name.Name}); err != nil {
+		return fmt.Errorf("reading the GraphPlacement past the cache: %w", err)
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	switch {
-	case err != nil:
-	case len(list.Items) == 0:
-		delete(g.last, name)
-	default:
+	if delete(g.last, name); len(list.Items) > 0 {
 		g.last[name] = decoded(&list.Items[0])
 	}
+	return nil
 }
 
-// isNewest returns an error if an object was changed since it was read.
+// isNewest returns an error if an object was changed since it was read, or cannot be read past the cache.
 func (g *graphPlacements) isNewest(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, was recorded) error {
-	g.readAgain(ctx, client.ObjectKeyFromObject(dgd))
+	if err := g.readAgain(ctx, client.ObjectKeyFromObject(dgd)); err != nil {
+		return err
+	}
 	now, err := g.of(ctx, dgd)
 	if err != nil {
 		return err

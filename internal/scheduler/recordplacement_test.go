@@ -365,3 +365,25 @@ func recordIn(t *testing.T, r *recordStore, o gang.Observation) *assignment.Reco
 	}
 	return assignment.Decode(&object.Spec)
 }
+
+// Without a read past the cache it is not known whether a record is the newest one.
+func TestTheNewestRecordIsRead(t *testing.T) {
+	b, o := newBench(t, Options{}), asking(2, 1, 0)
+	r := newRecordStore(t, b)
+	placements := b.s.placements
+	if err := placements.write(t.Context(), o.DGD, recorded{}, (&assignment.Record{}).Clone()); err != nil {
+		t.Fatal(err)
+	}
+	was, err := placements.of(t.Context(), o.DGD)
+	if err != nil {
+		t.Fatal(err)
+	}
+	placements.live = interceptor.NewClient(fake.NewClientBuilder().WithScheme(r.Scheme()).Build(), interceptor.Funcs{
+		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+			return errors.New("no answer")
+		},
+	})
+	if err := placements.isNewest(t.Context(), o.DGD, was); err == nil || !strings.Contains(err.Error(), "no answer") {
+		t.Errorf("got %v, want the error of the read", err)
+	}
+}
