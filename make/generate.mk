@@ -8,6 +8,7 @@ generate: ## Regenerate every generated file
 	@cd hack/dashboards && go run . ../../config/grafana/trellis.json
 	@go run ./hack/chartcrds
 	@go run ./hack/docmap
+	@$(EVIDENCE) pages
 
 .PHONY: verify
 verify: ## Check that generated files are up to date
@@ -20,7 +21,7 @@ LINTFLAGS ?= --allow-parallel-runners --timeout 0
 lint: ## Run golangci-lint, with the linter of Kubernetes APIs
 	@# Its cache holds paths: shared between two clones, one would get the other's lines.
 	@# Two modules at a time: parts of a run use one CPU.
-	@printf '%s\n' . $(MODULES) $(addprefix hack/,bench browser dashboards filters karpenter kueue peers release) | xargs -P 2 -I MODULE \
+	@printf '%s\n' . $(MODULES) $(addprefix hack/,bench browser dashboards filters karpenter kueue nodes peers release upgrade) | xargs -P 2 -I MODULE \
 		env GOLANGCI_LINT_CACHE="$(CURDIR)/bin/lint-cache" go -C MODULE tool -modfile="$(CURDIR)/hack/tools/go.mod" golangci-lint-kube-api-linter run $(LINTFLAGS)
 
 .PHONY: vulncheck

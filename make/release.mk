@@ -7,7 +7,7 @@ dist: ## Write dist/install.yaml and the chart's package
 	@$(TOOL) helm package charts/trellis --destination dist
 
 .PHONY: prepare-release
-prepare-release: ## Have the chart, the manifests, the pages and the changelog name a version, for the commit that is released (VERSION=v1.2.3)
+prepare-release: ## Have source, definitions, manifests, chart, pages and changelog name the version that is released (VERSION=v1.2.3), or all but pages the next one (v1.3.0-dev)
 	@test -n "$(VERSION)" || { echo "make prepare-release needs a version: make prepare-release VERSION=v1.2.3" >&2; exit 1; }
 	@cd hack/release && go run . prepare --version "$(VERSION)"
 

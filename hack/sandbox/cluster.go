@@ -20,13 +20,15 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/trellis-k8s/trellis/hack/sandbox/internal/binaries"
 	"github.com/trellis-k8s/trellis/hack/sandbox/progress"
 )
 
-// A node with this label has no kubelet: kwok leaves it and its pods alone.
+// A node with this label has no kubelet that kwok stands in for: it leaves the node and its pods alone.
 const (
 	kubeletLabel   = "sandbox.trellis.dev/kubelet"
 	kubeletStopped = "stopped"
+	kubeletReal    = "real"
 )
 
 const creators = 16
@@ -170,9 +172,13 @@ func (s *Sandbox) waitForDefaultAccount(ctx context.Context) error {
 	return nil
 }
 
-// StopKubelet ends the kubelet of a node: its pods stay as they are, even when deleted, and the node turns NotReady as it would once
-// the node controller's grace period is over. The rest of the cluster reacts as it does to any dead node.
+// StopKubelet ends the kubelet of a node: its pods stay as they are, even when deleted, and the node turns NotReady: a simulated one at
+// once, as it would when the node controller's grace period is over, a real one after that period. The rest of the cluster reacts as it
+// does to any dead node.
 func (s *Sandbox) StopKubelet(ctx context.Context, node string) error {
+	if s.isReal(node) {
+		return s.killOnNode(ctx, node, binaries.Kubelet)
+	}
 	client, err := s.client()
 	if err != nil {
 		return err
@@ -195,6 +201,9 @@ func (s *Sandbox) StartKubelet(ctx context.Context, node string) error {
 	client, err := s.client()
 	if err != nil {
 		return err
+	}
+	if s.isReal(node) {
+		return s.startOnNode(ctx, client, node)
 	}
 	if err := labelKubelet(ctx, client, node, "null"); err != nil {
 		return err

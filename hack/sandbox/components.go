@@ -76,18 +76,17 @@ func (s *Sandbox) args(name string) []string {
 	case etcd:
 		return etcdArgs
 	case apiServer:
-		return slices.Concat(secure, gates, apis, s.auditArgs(), []string{
-			"--etcd-servers=unix://" + etcdSocket, "--client-ca-file=" + caFile, "--authorization-mode=RBAC", "--allow-privileged=true",
+		return slices.Concat(secure, gates, apis, s.auditArgs(), s.realServerArgs(), []string{
+			"--etcd-servers=unix://" + etcdSocket, "--client-ca-file=" + caFile, "--allow-privileged=true",
 			"--service-account-issuer=https://kubernetes.default.svc", "--service-account-key-file=" + tokenKeyFile,
 			"--service-account-signing-key-file=" + tokenKeyFile, "--service-cluster-ip-range=10.96.0.0/16",
 			"--endpoint-reconciler-type=none", // the API server's own address is a loopback one, which Endpoints must not hold
 			"--max-requests-inflight=2000", "--max-mutating-requests-inflight=1000",
 		})
 	case controllerManager:
-		return slices.Concat(secure, gates, []string{
+		return slices.Concat(secure, gates, s.nodeMonitorArgs(), []string{
 			"--kubeconfig=" + componentKubeconfig(name), "--leader-elect=false", "--use-service-account-credentials",
 			"--service-account-private-key-file=" + tokenKeyFile, "--root-ca-file=" + caFile, "--kube-api-qps=1000", "--kube-api-burst=2000",
-			"--node-monitor-grace-period=87600h",                          // nodes send no heartbeats
 			"--controllers=*,-ttl-controller,-node-ipam-controller",       // they would write to every node
 			"--concurrent-gc-syncs=20", "--concurrent-namespace-syncs=10", // a burst of deletions is over sooner
 		})
@@ -96,8 +95,8 @@ func (s *Sandbox) args(name string) []string {
 	case kwok:
 		return []string{
 			"--kubeconfig=" + componentKubeconfig(name), "--config=" + confDir + "/kwok.yaml",
-			"--manage-all-nodes=false", "--manage-nodes-with-label-selector=" + kubeletLabel + "!=" + kubeletStopped,
-			"--cidr=10.128.0.0/9", "--node-ip=172.31.255.254", "--node-lease-duration-seconds=0",
+			"--manage-all-nodes=false", "--manage-nodes-with-label-selector=" + kubeletLabel + " notin (" + kubeletStopped + "," + kubeletReal + ")",
+			"--cidr=10.128.0.0/9", "--node-ip=172.31.255.254", fmt.Sprintf("--node-lease-duration-seconds=%d", s.simulatedLease()),
 			fmt.Sprintf("--server-address=127.0.0.1:%d", s.port(name)),
 		}
 	}

@@ -69,17 +69,24 @@ func (s *Sandbox) processes() []*proc.Process {
 	return all
 }
 
-// killAll ends every process at once: nothing of a sandbox is worth a graceful end.
+// killAll ends every process at once: nothing of a sandbox is worth a graceful end. The mounts, interfaces and pods of real nodes end with
+// the first process of each; their cgroups are removed.
 func (s *Sandbox) killAll(ctx context.Context) error {
-	group, ctx := errgroup.WithContext(ctx)
+	group, groupCtx := errgroup.WithContext(ctx)
 	for _, p := range s.processes() {
-		group.Go(func() error { return p.Kill(ctx) })
+		group.Go(func() error { return p.Kill(groupCtx) })
 	}
-	return group.Wait()
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return s.removeCgroups(ctx)
 }
 
 // removeContents removes what a sandbox puts into its directory, except the lock.
 func (s *Sandbox) removeContents() error {
+	if err := s.checkUnmounted(); err != nil {
+		return err
+	}
 	for _, name := range contents {
 		if name == lockFile {
 			continue

@@ -53,6 +53,8 @@ type Options struct {
 	simulated.Shape
 	NodesFile string
 	Provider  Provider
+	// Real nodes, with kubelets and containers, alongside the simulated ones.
+	Real RealNodes
 	// Peers run alongside the control plane; nil for none.
 	Peers *Peers
 	// Operator installs the manifests below Manifests (default config/default) and starts ManagerBinary (default bin/trellis-manager).
@@ -87,6 +89,9 @@ func (o Options) complete() (Options, error) {
 		o.Progress = progress.Discard
 	}
 	var err error
+	if o.Real, err = o.Real.complete(); err != nil {
+		return o, err
+	}
 	if o.Shape, err = o.Shape.Complete(); err != nil {
 		return o, err
 	}

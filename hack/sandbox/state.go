@@ -37,10 +37,12 @@ const (
 	etcdSocket     = "etcd.sock"
 	peerSocket     = "peer.sock"
 	auditFile      = logDir + "/audit.log"
+	nodesDir       = "nodes"
+	nodeSocket     = "node.sock"
 )
 
-var contents = []string{kubeconfigFile, logDir, pidDir, managerDir, peersDir, etcdDir, certDir, confDir, etcdSocket, peerSocket, stateFile,
-	stateFile + ".tmp", lockFile}
+var contents = []string{kubeconfigFile, logDir, pidDir, managerDir, peersDir, etcdDir, certDir, confDir, etcdSocket, peerSocket,
+	nodesDir, nodeSocket, stateFile, stateFile + ".tmp", lockFile}
 
 // state is what later commands must know about a sandbox; it lies in its directory.
 type state struct {
@@ -59,6 +61,8 @@ type state struct {
 	Ready bool `json:"ready"`
 	// Manager describes how to start the operator's manager; nil without the operator.
 	Manager *managerSpec `json:"manager,omitempty"`
+	// Real describes the nodes with a kubelet; nil without any.
+	Real *realState `json:"realNodes,omitempty"`
 	// Programs of peers, in the order of their start.
 	Programs []string  `json:"programs,omitempty"`
 	Created  time.Time `json:"created"`
@@ -150,13 +154,19 @@ func (s *Sandbox) lock(ctx context.Context, waiting func()) (unlock func(), err 
 
 // writeKubeconfig writes a kubeconfig for one user of the sandbox.
 func (s *Sandbox) writeKubeconfig(file string, user *clientcmdapi.AuthInfo) error {
+	return s.writeKubeconfigFor(&clientcmdapi.Cluster{Server: s.url(apiServer)}, file, user)
+}
+
+// writeKubeconfigFor writes a kubeconfig with another way to the API server.
+func (s *Sandbox) writeKubeconfigFor(cluster *clientcmdapi.Cluster, file string, user *clientcmdapi.AuthInfo) error {
 	ca, err := os.ReadFile(s.path(caFile))
 	if err != nil {
 		return err
 	}
+	cluster.CertificateAuthorityData = ca
 	name := "trellis-" + s.state.Name
 	config := clientcmdapi.NewConfig()
-	config.Clusters[name] = &clientcmdapi.Cluster{Server: s.url(apiServer), CertificateAuthorityData: ca}
+	config.Clusters[name] = cluster
 	config.AuthInfos[name] = user
 	config.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name, Namespace: "default"}
 	config.CurrentContext = name

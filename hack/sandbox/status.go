@@ -79,7 +79,7 @@ func (s *Sandbox) countNodes(ctx context.Context, st *Status) error {
 
 // expected names the processes of a whole sandbox.
 func (s *Sandbox) expected() []string {
-	all := slices.Concat(Components, s.state.Programs)
+	all := slices.Concat(Components, s.realPrograms(), s.state.Programs)
 	if s.state.Manager != nil {
 		all = append(all, secretMount, DefaultManager)
 	}

@@ -45,6 +45,9 @@ func Up(ctx context.Context, opts Options) (*Sandbox, error) {
 		Name: opts.Name, Assets: assets, Provider: opts.Provider, Shape: opts.Shape, NodesFile: opts.NodesFile,
 		Ports: map[string]int{}, Created: time.Now().Truncate(time.Second), Audit: opts.Audit, AuditPolicy: opts.AuditPolicy,
 	}}
+	if s.state.Real, err = newRealState(ctx, opts); err != nil {
+		return nil, err
+	}
 	unlock, err := s.lock(ctx, func() { opts.Progress.Say("another command is working on %s; waiting for it", opts.Dir) })
 	if err != nil {
 		return nil, err
@@ -106,6 +109,7 @@ func (s *Sandbox) up(ctx context.Context, opts Options, nodes []corev1.Node) err
 		group.Go(func() error { return s.startFirst(groupCtx, name) })
 	}
 	group.Go(func() error { return s.addNodes(groupCtx, nodes, opts.Progress) })
+	group.Go(func() error { return s.addRealNodes(groupCtx, authority, opts) })
 	group.Go(func() error { return s.waitForDefaultAccount(groupCtx) })
 	if err := group.Wait(); err != nil {
 		return err
@@ -139,6 +143,11 @@ func (s *Sandbox) prepare() (*authority, error) {
 	}
 	if err := s.writeConf(); err != nil {
 		return nil, err
+	}
+	if s.state.Real != nil {
+		if err := s.writeEgress(); err != nil {
+			return nil, err
+		}
 	}
 	a, err := newAuthority(s.state.Name)
 	if err != nil {

@@ -37,6 +37,8 @@ type Spec struct {
 	LogFile string
 	// PIDFile names the process for later commands.
 	PIDFile string
+	// Namespaced starts the program as the first process of new namespaces of mounts, processes, network, host name and IPC. Linux only.
+	Namespaced bool
 }
 
 // Process is a running program, or one that has ended.
@@ -68,6 +70,9 @@ func Start(spec Spec) (*Process, error) {
 	cmd := exec.Command(spec.Path, spec.Args...)
 	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = spec.Env, spec.Dir, log, log
 	cmd.SysProcAttr = detached()
+	if spec.Namespaced {
+		namespaced(cmd.SysProcAttr)
+	}
 	withhold()
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting %s: %w", spec.Name, err)

@@ -5,7 +5,8 @@
 //
 // There is no image and no download of binaries: hack/controlplane is a Go module whose one program is etcd, the Kubernetes components,
 // kubectl and kwok, chosen by name. A cold build takes about ten minutes on two cores; afterwards the result is found by the
-// hash of that module's files. The same directory serves API-server tests as KUBEBUILDER_ASSETS.
+// hash of that module's files. The same directory serves API-server tests as KUBEBUILDER_ASSETS. What real nodes need is built from
+// hack/kubelet and hack/coredns in the same way, and only when it is asked for.
 package binaries
 
 import (
@@ -27,15 +28,29 @@ import (
 )
 
 // Version of Kubernetes that hack/controlplane builds.
-const Version = "v1.37.1"
+const Version = "v1.37.2"
 
-// Names of the programs, each a link to the one binary.
+// Names of the control plane's programs, each a link to the one binary.
 var Names = []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kwok", "secret-mount"}
 
-// The module, below the repository's root, and the file it is linked to.
+// The module of the control plane, below the repository's root, and the file it is linked to.
 const (
 	moduleDir = "hack/controlplane"
 	program   = "controlplane"
+)
+
+// module is a Go module below the repository's root with one program, which is several, chosen by name.
+type module struct {
+	dir, program string
+	names        []string
+	// title is what progress and errors call the program, work how long a cold build takes.
+	title, work string
+}
+
+var (
+	controlPlane = module{dir: moduleDir, program: program, names: Names, title: "the control plane", work: "about ten minutes"}
+	kubelet      = module{dir: "hack/kubelet", program: "node", names: KubeletNames, title: "the kubelet", work: "some minutes"}
+	coreDNS      = module{dir: "hack/coredns", program: "dns", names: []string{CoreDNS}, title: "CoreDNS", work: "some minutes"}
 )
 
 // ErrNotInClone states that the working directory does not belong to a clone of the repository.
@@ -73,16 +88,20 @@ func CacheDir() (string, error) {
 // that no one asked for in a month.
 // Of several processes that need the same build one does it; the others wait and report how far it is.
 func Ensure(ctx context.Context, root string, report progress.Func) (string, error) {
+	return controlPlane.ensure(ctx, root, report)
+}
+
+func (m module) ensure(ctx context.Context, root string, report progress.Func) (string, error) {
 	cache, err := CacheDir()
 	if err != nil {
 		return "", err
 	}
-	key, err := hash(filepath.Join(root, moduleDir))
+	key, err := m.hash(root)
 	if err != nil {
-		return "", fmt.Errorf("reading %s: %w", moduleDir, err)
+		return "", fmt.Errorf("reading %s: %w", m.dir, err)
 	}
-	dir := filepath.Join(cache, program+"-"+key)
-	if complete(dir) {
+	dir := filepath.Join(cache, m.program+"-"+key)
+	if m.complete(dir) {
 		markUsed(dir, time.Now())
 		return dir, nil
 	}
@@ -91,7 +110,7 @@ func Ensure(ctx context.Context, root string, report progress.Func) (string, err
 	}
 	finished := func() {}
 	unlock, err := filelock.Lock(ctx, dir+".lock", func() {
-		report.Say("another process is building the control plane; waiting for it")
+		report.Say("another process is building %s; waiting for it", m.title)
 		finished = relay(ctx, dir+newsSuffix, report)
 	})
 	finished()
@@ -99,31 +118,31 @@ func Ensure(ctx context.Context, root string, report progress.Func) (string, err
 		return "", fmt.Errorf("waiting for the build in %s: %w", cache, err)
 	}
 	defer unlock()
-	if complete(dir) { // by the process we waited for
+	if m.complete(dir) { // by the process we waited for
 		return dir, nil
 	}
 	defer os.Remove(dir + newsSuffix)
-	if err := install(ctx, filepath.Join(root, moduleDir), dir, shared(dir+newsSuffix, report)); err != nil {
+	if err := m.install(ctx, root, dir, shared(dir+newsSuffix, report)); err != nil {
 		return "", err
 	}
 	if err := prune(cache, time.Now(), report); err != nil {
-		report.Say("old control planes are left in %s: %v", cache, err)
+		report.Say("old builds are left in %s: %v", cache, err)
 	}
 	return dir, nil
 }
 
 // install builds into a scratch directory and renames it, so that a directory with the final name is always whole.
-func install(ctx context.Context, module, dir string, report progress.Func) error {
-	scratch, err := os.MkdirTemp(filepath.Dir(dir), program+"-building-")
+func (m module) install(ctx context.Context, root, dir string, report progress.Func) error {
+	scratch, err := os.MkdirTemp(filepath.Dir(dir), m.program+"-building-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(scratch)
-	if err := build(ctx, module, filepath.Join(scratch, program), report); err != nil {
+	if err := m.build(ctx, filepath.Join(root, m.dir), filepath.Join(scratch, m.program), report); err != nil {
 		return err
 	}
-	for _, name := range Names {
-		if err := os.Symlink(program, filepath.Join(scratch, name)); err != nil {
+	for _, name := range m.names {
+		if err := os.Symlink(m.program, filepath.Join(scratch, name)); err != nil {
 			return err
 		}
 	}
@@ -133,25 +152,30 @@ func install(ctx context.Context, module, dir string, report progress.Func) erro
 	return os.Rename(scratch, dir)
 }
 
-func complete(dir string) bool {
-	return !slices.ContainsFunc(Names, func(name string) bool {
+func (m module) complete(dir string) bool {
+	return !slices.ContainsFunc(m.names, func(name string) bool {
 		_, err := os.Stat(filepath.Join(dir, name))
 		return err != nil
 	})
 }
 
 // hash covers every file of the module that can change the program, and the platform.
-func hash(module string) (string, error) {
-	files, err := filepath.Glob(filepath.Join(module, "*.go"))
+func (m module) hash(root string) (string, error) {
+	folder := filepath.Join(root, m.dir)
+	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
 	if err != nil {
 		return "", err
 	}
 	if len(files) == 0 {
 		return "", fs.ErrNotExist
 	}
+	embedded, err := filepath.Glob(filepath.Join(folder, "conf", "*"))
+	if err != nil {
+		return "", err
+	}
 	sum := sha256.New()
-	fmt.Fprintln(sum, runtime.GOOS, runtime.GOARCH, Names, linkerFlags)
-	for _, name := range append(files, filepath.Join(module, "go.mod"), filepath.Join(module, "go.sum")) {
+	fmt.Fprintln(sum, runtime.GOOS, runtime.GOARCH, m.names, linkerFlags)
+	for _, name := range slices.Concat(files, embedded, []string{filepath.Join(folder, "go.mod"), filepath.Join(folder, "go.sum")}) {
 		f, err := os.Open(name)
 		if err != nil {
 			return "", err

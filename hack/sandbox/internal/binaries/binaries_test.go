@@ -69,7 +69,7 @@ func TestEnsureBuildsOnce(t *testing.T) {
 	}
 	wg.Wait()
 	for _, dir := range dirs {
-		if dir == "" || dir != dirs[0] || !complete(dir) {
+		if dir == "" || dir != dirs[0] || !controlPlane.complete(dir) {
 			t.Errorf("directory %q, want the same whole one for all", dir)
 		}
 	}
@@ -112,7 +112,7 @@ func TestWaitersSeeTheProgress(t *testing.T) {
 		}
 	})
 	wg.Wait()
-	if err != nil || !complete(dir) {
+	if err != nil || !controlPlane.complete(dir) {
 		t.Fatalf("%q, %v, want a whole build", dir, err)
 	}
 	if !strings.Contains(heard[0], "waiting") || !slices.Contains(heard, compiling) {
@@ -159,7 +159,7 @@ func TestFindRoot(t *testing.T) {
 // A line that is too long to read ends the counting, not the reading: go build would wait for ever for someone to read what it says next.
 func TestFollowReadsToTheEnd(t *testing.T) {
 	output := strings.NewReader(strings.Repeat("x", 2<<20) + "\nlast\n")
-	follow(output, 1, progress.Discard)
+	controlPlane.follow(output, 1, progress.Discard)
 	if output.Len() > 0 {
 		t.Errorf("%d bytes are not read", output.Len())
 	}

@@ -31,17 +31,17 @@ const compiling = "compiling packages"
 
 // build compiles the module's program. Its progress comes from go build -v, which names every package it compiles,
 // and from the number of packages that the build cache does not hold yet.
-func build(ctx context.Context, module, out string, report progress.Func) error {
-	missing, err := countMissing(ctx, module, report)
+func (m module) build(ctx context.Context, folder, out string, report progress.Func) error {
+	missing, err := m.countMissing(ctx, folder, report)
 	if err != nil {
 		return err
 	}
 	if missing > 100 {
-		report.Say("building Kubernetes %s from Go modules: about ten minutes on two cores, once", Version)
+		report.Say("building %s from Go modules: %s on two cores, once", m.title, m.work)
 	} else {
-		report.Say("linking Kubernetes %s: about half a minute, once", Version)
+		report.Say("linking %s: about half a minute, once", m.title)
 	}
-	cmd := goCommand(ctx, module, "build", "-v", "-ldflags", linkerFlags, "-o", out, ".")
+	cmd := goCommand(ctx, folder, "build", "-v", "-ldflags", linkerFlags, "-o", out, ".")
 	cmd.Env = append(cmd.Env, "GOTMPDIR="+filepath.Dir(out)) // removed with the rest when the build is cut short
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
@@ -50,18 +50,18 @@ func build(ctx context.Context, module, out string, report progress.Func) error 
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("starting go build: %w", err)
 	}
-	said := follow(stderr, missing, report)
+	said := m.follow(stderr, missing, report)
 	if err := cmd.Wait(); err != nil {
 		if ctx.Err() != nil {
-			return fmt.Errorf("building the control plane: %w; what is compiled already is kept", context.Cause(ctx))
+			return fmt.Errorf("building %s: %w; what is compiled already is kept", m.title, context.Cause(ctx))
 		}
-		return fmt.Errorf("building the control plane in %s: %w\n%s", module, err, said)
+		return fmt.Errorf("building %s in %s: %w\n%s", m.title, folder, err, said)
 	}
 	return nil
 }
 
 // follow counts the compiled packages and returns all other output, which is only there when something is wrong.
-func follow(output io.Reader, missing int, report progress.Func) string {
+func (m module) follow(output io.Reader, missing int, report progress.Func) string {
 	var rest strings.Builder
 	done := 0
 	scanner := bufio.NewScanner(output)
@@ -72,7 +72,7 @@ func follow(output io.Reader, missing int, report progress.Func) string {
 		case strings.HasPrefix(line, "go: downloading "):
 		case !isPackage(line):
 			rest.WriteString("  " + line + "\n")
-		case strings.HasSuffix(line, "/"+moduleDir):
+		case strings.HasSuffix(line, "/"+m.dir):
 			report.Say("linking")
 		default:
 			done++
@@ -91,14 +91,14 @@ func isPackage(line string) bool {
 }
 
 // countMissing asks which packages are not in the build cache; it downloads the modules that are not there, too.
-func countMissing(ctx context.Context, module string, report progress.Func) (int, error) {
+func (m module) countMissing(ctx context.Context, folder string, report progress.Func) (int, error) {
 	report.Say("looking for what has to be built (downloads Go modules the first time)")
-	cmd := goCommand(ctx, module, "list", "-deps", "-f", "{{if .Stale}}{{.ImportPath}}{{end}}", ".")
+	cmd := goCommand(ctx, folder, "list", "-deps", "-f", "{{if .Stale}}{{.ImportPath}}{{end}}", ".")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
-		return 0, fmt.Errorf("listing the control plane's packages in %s: %w\n%s", module, err, stderr.String())
+		return 0, fmt.Errorf("listing the packages of %s in %s: %w\n%s", m.title, folder, err, stderr.String())
 	}
 	return max(1, strings.Count(string(out), "\n")-1), nil // the program itself is linked, not counted
 }

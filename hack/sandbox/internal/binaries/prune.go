@@ -14,12 +14,12 @@ import (
 	"github.com/trellis-k8s/trellis/hack/sandbox/progress"
 )
 
-// unusedAfter is how long a build is kept that no one asks for: it is some hundred megabytes, and every change of hack/controlplane makes
+// unusedAfter is how long a build is kept that no one asks for: it is some hundred megabytes, and every change of its module makes
 // another. A clone that is taken up again later builds again.
 const unusedAfter = 30 * 24 * time.Hour
 
 // builds of this package in the cache: finished ones, and scratch directories that a killed process left behind.
-var builds = regexp.MustCompile(`^` + program + `-([0-9a-f]{12}|building-[0-9]+)$`)
+var builds = regexp.MustCompile(`^(controlplane|node|dns)-([0-9a-f]{12}|building-[0-9]+)$`)
 
 // markUsed notes in a build's modification time that it is in use. It is no matter if that fails: who may not write may not prune either.
 func markUsed(dir string, now time.Time) {
@@ -39,7 +39,7 @@ func prune(cache string, now time.Time, report progress.Func) error {
 		if err != nil || !e.IsDir() || !builds.MatchString(e.Name()) || now.Sub(info.ModTime()) < unusedAfter {
 			continue // one that is gone meanwhile was removed by another process
 		}
-		report.Say("removing a control plane that was not used for %d days: %s", int(now.Sub(info.ModTime()).Hours()/24), e.Name())
+		report.Say("removing a build that was not used for %d days: %s", int(now.Sub(info.ModTime()).Hours()/24), e.Name())
 		if err := os.RemoveAll(filepath.Join(cache, e.Name())); err != nil {
 			failures = append(failures, fmt.Errorf("removing %s: %w", e.Name(), err))
 		}

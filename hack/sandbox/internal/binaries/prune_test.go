@@ -54,6 +54,7 @@ func TestBuildRemovesUnusedBuilds(t *testing.T) {
 	}
 	for name, days := range map[string]int{
 		"controlplane-aaaaaaaaaaaa": 31, "controlplane-bbbbbbbbbbbb": 29, "controlplane-building-123": 31, "controlplane-building-456": 0,
+		"node-aaaaaaaaaaaa": 31, "dns-building-123": 31,
 		"sandboxes": 400, "controlplane-mine": 400,
 	} {
 		old(t, cache, name, days)
@@ -68,7 +69,7 @@ func TestBuildRemovesUnusedBuilds(t *testing.T) {
 	if diff := cmp.Diff(want, names(t, cache)); diff != "" {
 		t.Errorf("in the cache (-want, +have):\n%s", diff)
 	}
-	if !slices.Contains(said, "removing a control plane that was not used for 31 days: controlplane-aaaaaaaaaaaa") {
+	if !slices.Contains(said, "removing a build that was not used for 31 days: controlplane-aaaaaaaaaaaa") {
 		t.Errorf("nothing was reported: %q", said)
 	}
 }
@@ -90,7 +91,7 @@ func TestAskingForABuildKeepsIt(t *testing.T) {
 	if err := prune(filepath.Dir(dir), time.Now(), progress.Discard); err != nil {
 		t.Fatal(err)
 	}
-	if !complete(dir) {
+	if !controlPlane.complete(dir) {
 		t.Error("it is gone")
 	}
 }

@@ -56,6 +56,7 @@ func newUpCommand(p *place) *cobra.Command {
 		Example: "  make sandbox-up\n" +
 			"  make sandbox-up ARGS='--zones 4 --hosts 16'\n" +
 			"  kubectl get nodes -o yaml > nodes.yaml && make sandbox-up ARGS='--name copy --nodes nodes.yaml'\n" +
+			"  make sandbox-up ARGS='--real-nodes 2'\n" +
 			"  PEERS_SRC=DIR PEERS_BIN=DIR make sandbox-up ARGS='--provider KAI'",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -93,6 +94,8 @@ func newUpCommand(p *place) *cobra.Command {
 	f.IntVar(&opts.Hosts, "hosts", opts.Hosts, "number of hosts in each rack")
 	f.IntVar(&opts.GPUs, "gpus", opts.GPUs, "number of GPUs in each host")
 	f.StringVar(&opts.NodesFile, "nodes", "", "file with Node objects to simulate instead (YAML or JSON)")
+	f.IntVar(&opts.Real.Count, "real-nodes", 0, "number of nodes with kubelets and containers, alongside the simulated ones (Linux, as root)")
+	f.StringSliceVar(&opts.Real.Archives, "images", nil, "archives of images that real nodes import, as docker save writes them")
 	f.StringVar(&provider, "provider", string(sandbox.Gates),
 		fmt.Sprintf("provider of graphs that name none: one of %v; the last three are started beside the control plane", sandbox.Providers))
 	f.StringSliceVar(&with, "with", nil, "what to run alongside, of any provider: kueue, karpenter, built from their Go modules")
@@ -229,7 +232,8 @@ func printStatus(cmd *cobra.Command, st sandbox.Status) {
 
 // newBinariesCommand is for the Makefile: API-server tests take the directory as KUBEBUILDER_ASSETS.
 func newBinariesCommand() *cobra.Command {
-	return &cobra.Command{
+	nodes := false
+	cmd := &cobra.Command{
 		Use:    "binaries",
 		Short:  "Build the control plane's programs if they are missing and print their directory",
 		Hidden: true,
@@ -247,8 +251,15 @@ func newBinariesCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if nodes {
+				if _, err := binaries.EnsureNodePrograms(cmd.Context(), root, progress.To(os.Stderr)); err != nil {
+					return err
+				}
+			}
 			fmt.Fprintln(cmd.OutOrStdout(), dir)
 			return nil
 		},
 	}
+	cmd.Flags().BoolVar(&nodes, "real-nodes", false, "build those of real nodes, too")
+	return cmd
 }

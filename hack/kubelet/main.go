@@ -1,0 +1,73 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+// Command kubelet is a Kubernetes node in one file, for the real nodes of the sandbox, chosen by the name it is started under:
+//
+//   - kubelet
+//   - node-init: the first process of a node, which has mount, pid, network, UTS and IPC namespaces of its own. It makes the node's file
+//     system, cgroups and network, and starts containerd, a device plugin and the kubelet there.
+//   - node-switch: the network between the nodes, in a network namespace of its own, and the ways between it and the machine
+//   - node-link: takes a node off that network, and brings it back
+//   - gpu-plugin: a device plugin with GPUs that are nothing but a name
+//
+// All interfaces, addresses and routes are in those namespaces, and so is what a kubelet writes into the kernel's settings: the machine
+// keeps its own. They end with the processes. What is left then are cgroups and files, which the sandbox removes.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"k8s.io/component-base/cli"
+	_ "k8s.io/component-base/logs/json/register"
+	_ "k8s.io/component-base/metrics/prometheus/clientgo"
+	_ "k8s.io/component-base/metrics/prometheus/version"
+	kubelet "k8s.io/kubernetes/cmd/kubelet/app"
+)
+
+var programs = map[string]func() error{
+	"kubelet":     runKubelet,
+	"node-init":   runNode,
+	"node-switch": runSwitch,
+	"node-link":   runLink,
+	"gpu-plugin":  runGPUs,
+}
+
+// Namespaces belong to threads: the first one is kept for what changes its own.
+func init() { runtime.LockOSThread() }
+
+func main() {
+	name := filepath.Base(os.Args[0])
+	run, known := programs[name]
+	if !known {
+		fmt.Fprintf(os.Stderr, "%s: start this program through a link with one of these names: %s\n", name,
+			strings.Join(slices.Sorted(maps.Keys(programs)), ", "))
+		os.Exit(2)
+	}
+	if err := run(); err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
+		os.Exit(1)
+	}
+}
+
+func runKubelet() error {
+	runtime.UnlockOSThread()
+	os.Exit(cli.Run(kubelet.NewKubeletCommand(context.Background())))
+	return nil
+}
+
+// parse reads the command line into flags that a program defines.
+func parse(define func(*flag.FlagSet)) error {
+	flags := flag.NewFlagSet(os.Args[0], flag.ContinueOnError)
+	define(flags)
+	return flags.Parse(os.Args[1:])
+}

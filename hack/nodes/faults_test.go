@@ -1,0 +1,101 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nodes
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
+)
+
+// solo is a deployment of one pod on one real node; its container has more fields, as YAML in one line, and the pod, too.
+func solo(container, pod string) string {
+	return fmt.Sprintf(`apiVersion: nvidia.com/v1beta1
+kind: DynamoGraphDeployment
+metadata: {name: solo}
+spec:
+  components:
+  - name: Worker
+    type: worker
+    podTemplate:
+      spec:
+        terminationGracePeriodSeconds: 2
+        containers: [{name: main, %s}]
+        %s
+`, container, pod)
+}
+
+// peerContainer runs a peer with one GPU, which only real nodes have.
+const peerContainer = `image: "localhost/peer:1", resources: {limits: {nvidia.com/gpu: "1"}}`
+
+var _ = Describe("A pod that its kubelet cannot get Ready", func() {
+	reports := func(ctx SpecContext, manifest, reason string, words ...string) {
+		w := newWorld(ctx)
+		w.apply(manifest)
+		w.health("solo", "Worker", reason, words...)
+		w.until("the plugin and Ready of the deployment say it", func() error {
+			shown := plugin(ctx, "explain", "dgd/solo", "--namespace="+w.namespace)
+			return contains(strings.Join(strings.Fields(shown), " "), words[1:])
+		})
+	}
+	DescribeTable("is reported with the reason", reports,
+		Entry("an image that does not exist", SpecTimeout(suite.Timeout()), solo(`image: "localhost/absent:1"`, ""),
+			trellisv1alpha1.ReasonPodsNotStarting,
+			"ImagePullBackOff", `"localhost/absent:1" cannot be pulled`),
+		Entry("a Secret for a volume that does not exist", SpecTimeout(suite.Timeout()),
+			solo(peerContainer+`, volumeMounts: [{name: s, mountPath: /s}]`, `volumes: [{name: s, secret: {secretName: absent}}]`),
+			trellisv1alpha1.ReasonPodsNotStarting, "FailedMount", `secret "absent" not found`),
+		Entry("a Secret for a variable that does not exist", SpecTimeout(suite.Timeout()),
+			solo(peerContainer+`, env: [{name: X, valueFrom: {secretKeyRef: {name: absent, key: k}}}]`, ""),
+			trellisv1alpha1.ReasonPodsNotStarting, "CreateContainerConfigError", `secret "absent" not found`),
+		Entry("a command that does not exist", SpecTimeout(suite.Timeout()), solo(peerContainer+`, command: [python3, -m, server]`, ""),
+			trellisv1alpha1.ReasonPodsNotStarting, "container main", `exec: "python3": executable file not found`),
+		Entry("more memory than its limit", SpecTimeout(suite.Timeout()), solo(
+			`image: "localhost/peer:1", env: [{name: EAT, value: "200"}], resources: {limits: {nvidia.com/gpu: "1", memory: 64Mi}}`, ""),
+			trellisv1alpha1.ReasonPodsNotStarting, "container main", "exited with code 137 (OOMKilled)"),
+		Entry("a program that ends in peace", SpecTimeout(suite.Timeout()), solo(`image: "localhost/busybox:1", command: ["true"]`, ""),
+			trellisv1alpha1.ReasonPodsNotStarting, "container main", "exited with code 0 (Completed)"),
+		Entry("a readiness probe that fails", SpecTimeout(suite.Timeout()), solo(peerContainer+`, env: [{name: SICK, value: "1"}]`, ""),
+			trellisv1alpha1.ReasonPodsNotReady, "Readiness probe failed", "statuscode: 503"),
+	)
+})
+
+var _ = Describe("A pod that is deleted", func() {
+	DescribeTable("is replaced", func(ctx SpecContext, env string) {
+		w := newWorld(ctx)
+		w.apply(solo(peerContainer+", env: ["+env+"]", ""))
+		w.ready("solo")
+		first := w.pod("Worker")
+		Expect(api.Delete(ctx, first)).To(Succeed())
+		w.until("another pod is there", func() error {
+			pods := w.pods("Worker")
+			if len(pods) != 1 || pods[0].UID == first.UID {
+				return errors.New("the old one is")
+			}
+			return nil
+		})
+		w.ready("solo")
+	},
+		Entry("when it ends with 0 on SIGTERM", SpecTimeout(suite.Timeout()), `{name: EXIT, value: "0"}`),
+		Entry("when it ends with 143 on SIGTERM", SpecTimeout(suite.Timeout()), `{name: EXIT, value: "143"}`),
+		Entry("when it ignores SIGTERM", SpecTimeout(suite.Timeout()), `{name: DRAIN, value: forever}`),
+	)
+})
+
+// condition of a pod's node.
+func ready(node *corev1.Node) corev1.ConditionStatus {
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c.Status
+		}
+	}
+	return corev1.ConditionUnknown
+}

@@ -1,0 +1,132 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nodes
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
+)
+
+// duo is a gang of two pods in one rack, and a router.
+const duo = `apiVersion: nvidia.com/v1beta1
+kind: DynamoGraphDeployment
+metadata: {name: duo}
+spec:
+  topologyConstraint: {clusterTopologyName: hall, packDomain: zone}
+  components:
+  - name: Router
+    type: frontend
+    podTemplate:
+      spec:
+        terminationGracePeriodSeconds: 5
+        tolerations:
+        - {key: node.kubernetes.io/unreachable, operator: Exists, effect: NoExecute, tolerationSeconds: 2}
+        - {key: node.kubernetes.io/not-ready, operator: Exists, effect: NoExecute, tolerationSeconds: 2}
+        containers: [{name: main, image: "localhost/peer:1", command: [/bin/peer]}]
+  - name: Worker
+    type: worker
+    multinode: {nodeCount: 2}
+    topologyConstraint: {packDomain: rack}
+    podTemplate:
+      spec:
+        terminationGracePeriodSeconds: 5
+        tolerations:
+        - {key: node.kubernetes.io/unreachable, operator: Exists, effect: NoExecute, tolerationSeconds: 2}
+        - {key: node.kubernetes.io/not-ready, operator: Exists, effect: NoExecute, tolerationSeconds: 2}
+        containers:
+        - name: main
+          image: localhost/peer:1
+          env: [{name: SIZE, value: "2"}]
+          resources: {limits: {nvidia.com/gpu: "8"}}
+`
+
+// gang is the pods of a gang of two: leader and follower.
+func (w *world) gang() (leader, follower *corev1.Pod) {
+	GinkgoHelper()
+	pods := w.pods("Worker")
+	Expect(pods).To(HaveLen(2))
+	return &pods[0], &pods[1]
+}
+
+// exchanged waits until the two pods of the gang have exchanged data by the addresses that they have today, and reports when the follower
+// had which answer of the DNS server.
+func (w *world) exchanged(what string) {
+	GinkgoHelper()
+	w.until("the gang has exchanged data", func() error {
+		leader, follower := w.gang()
+		led, err := ask(w.ctx, leader)
+		if err != nil {
+			return err
+		}
+		followed, err := ask(w.ctx, follower)
+		if err != nil {
+			return err
+		}
+		last := len(followed.Lookups) - 1
+		switch {
+		case followed.Exchanges == 0 || led.Exchanges == 0:
+			return errors.New("no data were exchanged")
+		case last < 0 || followed.Lookups[last].Address != leader.Status.PodIP:
+			return fmt.Errorf("%s is %+v, the leader has %s", followed.Leader, followed.Lookups, leader.Status.PodIP)
+		case led.Pods["1"] != follower.Status.PodIP:
+			return fmt.Errorf("the leader knows %v, the follower has %s", led.Pods, follower.Status.PodIP)
+		}
+		AddReportEntry(what, fmt.Sprintf("%s, which has %s, by seconds after the start: %+v", followed.Leader, leader.Status.PodIP,
+			followed.Lookups), ReportEntryVisibilityAlways)
+		return nil
+	})
+}
+
+var _ = Describe("A packed gang of two pods and a router", func() {
+	It("finds its leader by the name that it gets, and again after a pod was lost", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+		w := newWorld(ctx)
+		w.measured("Ready at first", func() {
+			w.apply(duo)
+			w.ready("duo")
+		})
+		leader, follower := w.gang()
+		Expect(rackOf(ctx, leader)).To(Equal(rackOf(ctx, follower)), "the rack of both")
+		Expect(leader.Spec.NodeName).NotTo(Equal(follower.Spec.NodeName))
+		w.exchanged("names at first")
+		seen, err := ask(ctx, leader)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(seen.GPUs).To(HavePrefix("GPU-"+leader.Spec.NodeName+"-"), "the devices of the container")
+
+		former := map[types.UID]bool{leader.UID: true, follower.UID: true}
+		w.measured("Ready after a lost pod", func() {
+			Expect(api.Delete(ctx, leader)).To(Succeed())
+			w.until("both pods are new", func() error {
+				pods := w.pods("Worker")
+				if len(pods) != 2 || former[pods[0].UID] || former[pods[1].UID] {
+					return fmt.Errorf("%d pods, old ones among them", len(pods))
+				}
+				return nil
+			})
+			w.ready("duo")
+		})
+		w.exchanged("names after a lost pod")
+		_, follower = w.gang()
+		seen, err = ask(ctx, follower)
+		Expect(err).NotTo(HaveOccurred())
+		for _, one := range seen.Lookups {
+			Expect(one.Address).NotTo(Equal(leader.Status.PodIP), "the address of the former leader")
+		}
+	})
+})
+
+// measured reports how long something takes. No verdict depends on it.
+func (w *world) measured(what string, do func()) {
+	GinkgoHelper()
+	began := time.Now()
+	do()
+	AddReportEntry(what, time.Since(began).Round(100*time.Millisecond).String(), ReportEntryVisibilityAlways)
+}

@@ -1,0 +1,125 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sandbox
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/trellis-k8s/trellis/hack/sandbox/internal/binaries"
+	"github.com/trellis-k8s/trellis/hack/sandbox/proc"
+)
+
+// wakeNode has the first process of a node start what does not run: SIGUSR1 of Linux.
+const wakeNode = syscall.Signal(10)
+
+// DialNodes connects to an address in the network of the nodes, of a pod for instance.
+func (s *Sandbox) DialNodes(ctx context.Context, _, address string) (net.Conn, error) {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", s.path(nodeSocket))
+	if err != nil {
+		return nil, err
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		_ = conn.SetDeadline(deadline)
+	}
+	fmt.Fprintf(conn, "CONNECT %[1]s HTTP/1.1\r\nHost: %[1]s\r\n\r\n", address)
+	response, err := http.ReadResponse(bufio.NewReader(bytewise{conn}), nil) //nolint:bodyclose // What follows the answer is the connection.
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = errors.New(response.Status)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("connecting to %s in the network of the nodes: %w", address, err), conn.Close())
+	}
+	return conn, conn.SetDeadline(time.Time{})
+}
+
+// bytewise reads no byte more than it is asked for, so that what follows an answer stays for others.
+type bytewise struct{ io.Reader }
+
+func (b bytewise) Read(p []byte) (int, error) { return b.Reader.Read(p[:min(1, len(p))]) }
+
+// nodeReady reports whether a node is Ready by a heartbeat later than a time.
+func nodeReady(n *corev1.Node, since time.Time) bool {
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c.Status == corev1.ConditionTrue && c.LastHeartbeatTime.After(since)
+		}
+	}
+	return false
+}
+
+// startOnNode starts the programs of a real node that do not run, its kubelet for instance, and waits until it is Ready.
+func (s *Sandbox) startOnNode(ctx context.Context, client kubernetes.Interface, name string) error {
+	p, err := proc.Load(s.pidFile(name))
+	if err != nil {
+		return err
+	}
+	since := time.Now().Truncate(time.Second).Add(-time.Second)
+	if err := p.Signal(wakeNode); err != nil {
+		return err
+	}
+	err = wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, startTimeout, true, func(ctx context.Context) (bool, error) {
+		node, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+		return err == nil && nodeReady(node, since) && s.lacks(ctx, client, name) == nil, err
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for the kubelet of node %s: %w", name, err)
+	}
+	return nil
+}
+
+// killOnNode kills a program of a real node.
+func (s *Sandbox) killOnNode(ctx context.Context, node, program string) error {
+	for _, p := range proc.FindByEnv(nodeMark + "=" + s.path(nodeFolder(node))) {
+		if p.Name == program {
+			return p.Kill(ctx)
+		}
+	}
+	return fmt.Errorf("%s does not run on node %s", program, node)
+}
+
+// CrashNode ends all processes of a real node at once, those of its pods included.
+func (s *Sandbox) CrashNode(ctx context.Context, name string) error {
+	return s.end(name, func(p *proc.Process) error { return p.Kill(ctx) })
+}
+
+// BreakGPUs has the first GPUs of a real node be unhealthy.
+func (s *Sandbox) BreakGPUs(node string, count int) error {
+	return os.WriteFile(s.path(nodeFolder(node), "root/conf/unhealthy-gpus"), fmt.Append(nil, count), 0o600)
+}
+
+// CutNode takes a real node off the network, as a broken switch would, and JoinNode brings it back. Its processes go on.
+func (s *Sandbox) CutNode(ctx context.Context, node string) error { return s.link(ctx, node, "--down") }
+
+// JoinNode ends what CutNode has done.
+func (s *Sandbox) JoinNode(ctx context.Context, node string) error { return s.link(ctx, node) }
+
+func (s *Sandbox) link(ctx context.Context, node string, args ...string) error {
+	gateway, err := proc.Load(s.pidFile(binaries.NodeSwitch))
+	if err != nil {
+		return err
+	}
+	args = append([]string{fmt.Sprintf("--switch=%d", gateway.PID), "--node=" + node}, args...)
+	out, err := exec.CommandContext(ctx, filepath.Join(s.state.Real.Programs.Dir, binaries.NodeLink), args...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("changing the link of node %s: %w: %s", node, err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}

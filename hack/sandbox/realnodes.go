@@ -1,0 +1,188 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sandbox
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/trellis-k8s/trellis/hack/sandbox/internal/binaries"
+)
+
+const (
+	// maxRealNodes is what the network of the nodes has addresses for.
+	maxRealNodes = 100
+	// cniPlugin is where Debian has the plugin that connects pods.
+	cniPlugin = "/usr/lib/cni/bridge"
+)
+
+// RealNodes are nodes with a kubelet, containerd and DNS, whose pods run. They need Linux and root, and some packages of Debian.
+//
+// Each node is a set of namespaces: of mounts, processes, network, host name and IPC. Nodes and pods reach each other, the API server and
+// the DNS server, and nothing else; Services with a cluster address have no proxy, but for that of the API server.
+type RealNodes struct {
+	Count int
+	// GPUs of each node, which exist only by their names; default 8.
+	GPUs int
+	// Images to import on each node, in addition to localhost/busybox:1.
+	Images []Image
+	// Archives to import as well: files as docker save writes them.
+	Archives []string
+}
+
+// realState is what later commands must know about real nodes.
+type realState struct {
+	Count    int                   `json:"count"`
+	GPUs     int                   `json:"gpus"`
+	Programs binaries.NodePrograms `json:"programs"`
+}
+
+// complete fills in defaults and refuses what cannot work on this machine.
+func (r RealNodes) complete() (RealNodes, error) {
+	r.GPUs = cmp.Or(r.GPUs, 8)
+	switch {
+	case r.Count == 0:
+		return r, nil
+	case r.Count < 0 || r.Count > maxRealNodes:
+		return r, fmt.Errorf("%d real nodes: want at most %d", r.Count, maxRealNodes)
+	case runtime.GOOS != "linux":
+		return r, fmt.Errorf("real nodes need Linux, and this is %s", runtime.GOOS)
+	case os.Geteuid() != 0:
+		return r, errors.New("real nodes need root, for namespaces, mounts and cgroups")
+	}
+	for i, file := range r.Archives {
+		absolute, err := filepath.Abs(file)
+		if err != nil {
+			return r, err
+		}
+		r.Archives[i] = absolute
+	}
+	return r, checkPackages()
+}
+
+// RealNodePackages are the packages of Debian that real nodes need and that are not installed.
+func RealNodePackages() []string {
+	var missing []string
+	for _, p := range []struct{ name, program string }{
+		{"containerd", "/usr/bin/containerd"}, {"runc", "runc"}, {"containernetworking-plugins", cniPlugin}, {"util-linux", "nsenter"},
+	} {
+		if _, err := exec.LookPath(p.program); err != nil {
+			missing = append(missing, p.name)
+		}
+	}
+	if _, err := staticBusybox(); err != nil {
+		missing = append(missing, "busybox-static")
+	}
+	return missing
+}
+
+func checkPackages() error {
+	missing := RealNodePackages()
+	if len(missing) == 0 {
+		return nil
+	}
+	names := strings.Join(missing, " ")
+	return fmt.Errorf("real nodes need these packages: %s; install them with: apt-get install -y %s", names, names)
+}
+
+// staticBusybox finds a busybox that needs no libraries, for images.
+func staticBusybox() (string, error) {
+	path, err := exec.LookPath("busybox")
+	if err != nil {
+		return "", err
+	}
+	file, err := elf.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	if slices.ContainsFunc(file.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }) {
+		return "", fmt.Errorf("%s needs libraries", path)
+	}
+	return path, nil
+}
+
+// newRealState builds the programs of real nodes; nil without real nodes.
+func newRealState(ctx context.Context, opts Options) (*realState, error) {
+	if opts.Real.Count == 0 {
+		return nil, nil
+	}
+	programs, err := binaries.EnsureNodePrograms(ctx, opts.Root, opts.Progress)
+	return &realState{Count: opts.Real.Count, GPUs: opts.Real.GPUs, Programs: programs}, err
+}
+
+// RealNodes are the names of the real nodes.
+func (s *Sandbox) RealNodes() []string {
+	if s.state.Real == nil {
+		return nil
+	}
+	var names []string
+	for i := range s.state.Real.Count {
+		names = append(names, fmt.Sprintf("real-%d", i))
+	}
+	return names
+}
+
+func (s *Sandbox) isReal(node string) bool { return slices.Contains(s.RealNodes(), node) }
+
+// realPrograms names the processes of real nodes: one stands for all of a node.
+func (s *Sandbox) realPrograms() []string {
+	if s.state.Real == nil {
+		return nil
+	}
+	return slices.Concat([]string{binaries.NodeSwitch, binaries.CoreDNS}, s.RealNodes())
+}
+
+// realServerArgs are the API server's with real nodes: kubelets have the rights of their own pods only, and what it asks of nodes, pods and
+// webhooks passes the switch.
+func (s *Sandbox) realServerArgs() []string {
+	if s.state.Real == nil {
+		return []string{"--authorization-mode=RBAC"}
+	}
+	return []string{"--authorization-mode=Node,RBAC", "--egress-selector-config-file=" + egressFile,
+		"--kubelet-preferred-address-types=InternalIP"}
+}
+
+// nodeMonitorArgs have the node controller take a node for dead after a while without heartbeats. Simulated nodes send heartbeats only
+// alongside real ones.
+func (s *Sandbox) nodeMonitorArgs() []string {
+	if s.state.Real == nil {
+		return []string{"--node-monitor-grace-period=87600h"}
+	}
+	return []string{"--node-monitor-grace-period=20s", "--node-monitor-period=2s"}
+}
+
+// simulatedLease is the lease of simulated nodes in seconds; 0 for none.
+func (s *Sandbox) simulatedLease() int {
+	if s.state.Real == nil {
+		return 0
+	}
+	return 12
+}
+
+// writeEgress has the API server ask for nodes, pods and webhooks at the switch.
+func (s *Sandbox) writeEgress() error {
+	var text bytes.Buffer
+	fmt.Fprintf(&text, `apiVersion: apiserver.k8s.io/v1beta1
+kind: EgressSelectorConfiguration
+egressSelections:
+- name: cluster
+  connection:
+    proxyProtocol: HTTPConnect
+    transport:
+      uds:
+        udsName: %q
+`, s.path(nodeSocket))
+	return writeFile(s.path(egressFile), text.Bytes())
+}

@@ -1,0 +1,56 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// Release is one version of the operator.
+type Release struct {
+	// Manifests is the folder of its kustomization, ManagerBinary its manager.
+	Manifests, ManagerBinary string
+	// Keep names objects of the manifests that are not applied, by kind and name as "Kind/name": those of the cluster stay.
+	Keep []string
+}
+
+// ReplaceOperator ends the manager, applies the manifests of another version of the operator, and starts its manager. Objects that only the
+// former manifests have stay, as with kubectl apply.
+func (s *Sandbox) ReplaceOperator(ctx context.Context, to Release) error {
+	if s.state.Manager == nil {
+		return errors.New("the sandbox was started without the operator")
+	}
+	m, err := render(to.Manifests)
+	if err != nil {
+		return err
+	}
+	m.objects = slices.DeleteFunc(m.objects, func(o *unstructured.Unstructured) bool {
+		return slices.Contains(to.Keep, o.GetKind()+"/"+o.GetName())
+	})
+	if err := m.redirect(s.port(webhookPort(DefaultManager))); err != nil {
+		return err
+	}
+	config, err := s.RESTConfig()
+	if err != nil {
+		return err
+	}
+	if err := s.StopManager(ctx, DefaultManager); err != nil {
+		return err
+	}
+	s.state.Manager = newManagerSpec(Options{ManagerBinary: to.ManagerBinary}, m.manager)
+	if err := s.save(); err != nil {
+		return err
+	}
+	if err := apply(ctx, config, m.installOrder()); err != nil {
+		return err
+	}
+	if err := s.StartManager(ctx, ManagerOptions{}); err != nil {
+		return err
+	}
+	return waitForWebhooks(ctx, config, m)
+}
