@@ -6,10 +6,10 @@
 //
 //	go run ./hack/crdgen
 //
-// controller-gen does the work. What it makes of the pod specs inside a DynamoGraphDeployment is then changed in four ways,
-// each in embedded.go: no texts and formats, fewer fields required, no list keys that a valid pod may repeat, and no numbers that the
-// schema takes but Go cannot read back. The last one matters most: one object that the operator's informer cannot decode
-// stops it for all objects.
+// controller-gen does the work. The definitions get the version of the source, by which an older operator knows that they are newer.
+// What controller-gen makes of the pod specs inside a DynamoGraphDeployment is then changed in four ways, each in embedded.go: no texts and
+// formats, fewer fields required, no list keys that a valid pod may repeat, and no numbers that the schema takes but Go cannot read back.
+// The last one matters most: one object that the operator's informer cannot decode stops it for all objects.
 package main
 
 import (
@@ -23,6 +23,8 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/trellis-k8s/trellis/internal/version"
 )
 
 const (
@@ -87,6 +89,7 @@ func writeBase(doc []byte) error {
 			return err
 		}
 	}
+	crd.Annotations[version.Annotation] = version.Source
 	compact, err := compactJSON(&crd)
 	if err != nil {
 		return err

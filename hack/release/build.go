@@ -52,6 +52,8 @@ type options struct {
 	repository, ref, version, out string
 	// platforms, such as linux/amd64, to build only; none: all.
 	platforms []string
+	// withoutEvidence makes a full release although long runs are missing or older than the code, for tests.
+	withoutEvidence bool
 }
 
 // of are those of a program's platforms that are built.
@@ -92,6 +94,9 @@ func build(ctx context.Context, o options, say func(string, ...any)) error {
 		return err
 	}
 	if err := r.checkNamed(); err != nil {
+		return err
+	}
+	if err := r.checkEvidence(ctx); err != nil {
 		return err
 	}
 	return r.write(ctx, notes)

@@ -18,29 +18,44 @@ import (
 
 const changelogFile = "CHANGELOG.md"
 
-// mentions are where files of the repository name the version that they install or show; N.N.N stands for it. Versions of other projects,
-// which pages name too, match none of these.
+// mentions are where files of the repository name a version of it; N.N.N stands for it. Versions of other projects, which pages name too,
+// match none of these.
+//
+// The source, the definitions, the manifests and the chart name what the commit is: a release, or a development version. Pages name the
+// last release, which users can install.
 var mentions = []struct {
 	files, pattern string
+	page           bool
 }{
-	{"charts/trellis/Chart.yaml", `^version: N.N.N$`},
-	{"charts/trellis/Chart.yaml", `^appVersion: vN.N.N$`},
-	{"config/manager/kustomization.yaml", `^ +newTag: vN.N.N$`},
-	{"README.md", inPages},
-	{"docs/*.md", inPages},
-	{"charts/trellis/README.md", inPages},
+	{"internal/version/source.go", `^const Source = "vN.N.N"$`, false},
+	{"config/crd/bases/*.yaml", definition, false},
+	{"charts/trellis/files/crds/*.yaml", definition, false},
+	{"charts/trellis/Chart.yaml", `^version: N.N.N$`, false},
+	{"charts/trellis/Chart.yaml", `^appVersion: vN.N.N$`, false},
+	{"config/manager/kustomization.yaml", `^ +newTag: vN.N.N$`, false},
+	{"README.md", inPages, true},
+	{"docs/*.md", inPages, true},
+	{"charts/trellis/README.md", inPages, true},
 }
 
-const inPages = `trellis-k8s/trellis/releases/download/vN.N.N(?:/|$)` + // an address
+const definition = `^    trellis\.dev/version: vN.N.N$`
+
+const inPages = `\bgit checkout vN.N.N\b|\b[Ww]hat vN.N.N lacks|` + // of a clone
+	`trellis-k8s/trellis/releases/download/vN.N.N(?:/|$)` + // an address
 	`|\btrellis-N.N.N\.tgz|\bkubectl-trellis_vN.N.N_|\btrellis-manager_vN.N.N_` + // files
 	`|\btrellis-manager:vN.N.N\b` + // the image
 	`|\bVERSION=vN.N.N\b|^(?:Client|Operator): +vN.N.N ` // commands and what they print
 
-const numbers = `(\d+\.\d+\.\d+)`
+// development is what the version of a commit that is no release ends in.
+const development = "-dev"
+
+const numbers = `(\d+\.\d+\.\d+(?:-dev)?)`
 
 // mention is one place of a file that names a version.
 type mention struct {
 	file, version string
+	// page: it is of a page, which names the last release.
+	page bool
 	// from and to are where the version stands.
 	from, to int
 }
@@ -67,7 +82,7 @@ func findMentions(dir string) (found []mention, texts map[string]string, err err
 			texts[name] = string(raw)
 			for _, at := range pattern.FindAllStringSubmatchIndex(texts[name], -1) {
 				from, to := group(at)
-				found = append(found, mention{name, texts[name][from:to], from, to})
+				found = append(found, mention{name, texts[name][from:to], m.page, from, to})
 			}
 		}
 	}
@@ -84,12 +99,14 @@ func group(at []int) (from, to int) {
 	return at[0], at[0]
 }
 
-// prepare makes a clone's files those of a release: what is unreleased becomes the section of the version, and whatever names a version
-// names this one. It changes nothing unless it can change everything. It returns the files that it wrote.
+// prepare makes a clone's files those of a release: what is unreleased becomes the section of the version, whatever names a version names
+// this one, and what its operator knows is kept for later commits. Of a development version it makes the files that are no pages name it.
+// It changes nothing unless it can change everything. It returns the files that it wrote.
 func prepare(dir, version, date string) ([]string, error) {
-	if semver.Canonical(version) != version || version == "" || semver.Prerelease(version) != "" {
-		return nil, fmt.Errorf("version %q: want a full semantic version with a leading v, such as v0.2.0; a pre-release needs no preparation",
-			version)
+	next := semver.Prerelease(version) == development
+	if semver.Canonical(version) != version || version == "" || semver.Prerelease(version) != "" && !next {
+		return nil, fmt.Errorf("version %q: want a full semantic version with a leading v, such as v0.2.0, or a development version, such as "+
+			"v0.3.0-dev; a pre-release needs no preparation", version)
 	}
 	if !regexp.MustCompile(`^\d{4}-\d{2}-\d{2}$`).MatchString(date) {
 		return nil, fmt.Errorf("date %q: want YYYY-MM-DD", date)
@@ -98,28 +115,46 @@ func prepare(dir, version, date string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	changelog, err := dated(string(raw), strings.TrimPrefix(version, "v"), date)
-	if err != nil {
-		return nil, err
-	}
 	found, texts, err := findMentions(dir)
 	if err != nil {
 		return nil, err
 	}
-	written := map[string]string{changelogFile: changelog}
+	written := map[string]string{}
+	if next {
+		found = slices.DeleteFunc(found, func(m mention) bool { return m.page })
+		err = above(version, releasedIn(string(raw)))
+	} else {
+		written[changelogFile], err = dated(string(raw), strings.TrimPrefix(version, "v"), date)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !next {
+		if written[factsOf(version)], err = facts(dir); err != nil {
+			return nil, err
+		}
+	}
 	slices.SortFunc(found, func(a, b mention) int { return b.from - a.from }) // from the end, so that places before stay where they are
 	for _, m := range found {
 		text := texts[m.file]
 		texts[m.file] = text[:m.from] + strings.TrimPrefix(version, "v") + text[m.to:]
 		written[m.file] = texts[m.file]
 	}
-	for name, text := range written {
+	return slices.Sorted(maps.Keys(written)), writeAll(dir, written)
+}
+
+// writeAll writes files of a clone, by their names.
+func writeAll(dir string, texts map[string]string) error {
+	for name, text := range texts {
 		file := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil { //nolint:gosec // files of a repository
+			return err
+		}
 		if err := os.WriteFile(file, []byte(text), 0o644); err != nil { //nolint:gosec // files of a repository
-			return nil, err
+			return err
 		}
 	}
-	return slices.Sorted(maps.Keys(written)), nil
+	return nil
 }
 
 const unreleased = "## [Unreleased]\n"
@@ -131,10 +166,8 @@ func dated(changelog, version, date string) (string, error) {
 		return "", errors.New("CHANGELOG.md has nothing under ## [Unreleased]: there is nothing to release")
 	}
 	released := releasedIn(changelog)
-	for _, other := range released {
-		if semver.Compare("v"+version, "v"+other) <= 0 {
-			return "", fmt.Errorf("CHANGELOG.md has %s already: want a version above it", other)
-		}
+	if err := above("v"+version, released); err != nil {
+		return "", err
 	}
 	changelog = strings.Replace(changelog, unreleased, unreleased+"\n## ["+version+"] - "+date+"\n", 1)
 	link := regexp.MustCompile(`(?m)^\[Unreleased\]: (.*)/compare/\S+$`)
@@ -148,6 +181,16 @@ func dated(changelog, version, date string) (string, error) {
 	}
 	links := "[Unreleased]: " + at[1] + "/compare/v" + version + "...HEAD\n[" + version + "]: " + at[1] + own
 	return strings.Replace(changelog, at[0], links, 1), nil
+}
+
+// above refuses a version that is not above all that the changelog has.
+func above(version string, released []string) error {
+	for _, other := range released {
+		if semver.Compare(version, "v"+other) <= 0 {
+			return fmt.Errorf("CHANGELOG.md has %s already: want a version above it", other)
+		}
+	}
+	return nil
 }
 
 // releasedIn are the versions that a changelog has, the newest first.

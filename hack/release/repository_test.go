@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/rhysd/actionlint"
+	"golang.org/x/mod/semver"
 	"sigs.k8s.io/yaml"
 )
 
@@ -46,7 +47,7 @@ func TestWorkflows(t *testing.T) {
 			t.Errorf("%s does not look for known vulnerabilities", path)
 		}
 		for _, action := range uses.FindAllStringSubmatch(string(raw), -1) {
-			if action[1] == "./.github/actions/setup" {
+			if strings.HasPrefix(action[1], "./.github/") {
 				continue
 			}
 			if !pinned.MatchString(action[1]) || !regexp.MustCompile(`^ # v\d+\.\d+\.\d+$`).MatchString(action[2]) {
@@ -83,7 +84,7 @@ func TestWorkflowRunsWhatMakeTestLeavesOut(t *testing.T) {
 		t.Errorf("this test finds %d targets only", len(targets))
 	}
 	for _, target := range targets {
-		runs := regexp.MustCompile(`(?m)^    - run: make ` + target[1] + `( [A-Z_]+=\S+)*$`).Match(workflow)
+		runs := regexp.MustCompile(`(?m)^    - run: (?:sudo .* )?make ` + target[1] + `( [A-Z_]+=\S+)*$`).Match(workflow)
 		if runs == slices.Contains(elsewhere, target[1]) {
 			t.Errorf("make %s: run by a workflow %t, among what needs more than the repository %t", target[1], runs, !runs)
 		}
@@ -111,6 +112,53 @@ func TestWorkflowRunsWhatCIRuns(t *testing.T) {
 	}
 	if !slices.Contains(want, "test") || !slices.Equal(want, have) {
 		t.Errorf(".ci/run makes %q, the job test of the workflow %q", want, have)
+	}
+}
+
+// What a tag publishes passed the tests of its commit: the job that publishes needs a job that is the workflow test, on the same commit, and
+// no other job may write. make release asks for the history of what the long runs cover.
+func TestWorkflowPublishesWhatPassed(t *testing.T) {
+	type job struct {
+		Needs, Uses string
+		Permissions map[string]string
+		Steps       []struct{ With map[string]any }
+	}
+	var release, test struct {
+		On          map[string]any `json:"on"`
+		Permissions map[string]string
+		Jobs        map[string]job
+	}
+	for name, into := range map[string]any{"release": &release, "test": &test} {
+		raw, err := os.ReadFile(root + "/.github/workflows/" + name + ".yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw = regexp.MustCompile(`(?m)^on:`).ReplaceAll(raw, []byte(`"on":`)) // which YAML 1.1 takes for true
+		if err := yaml.Unmarshal(raw, into); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, callable := test.On["workflow_call"]; !callable {
+		t.Error("the workflow test cannot be called by another one")
+	}
+	if len(release.Permissions) != 1 || release.Permissions["contents"] != "read" {
+		t.Errorf("every job of the workflow release has the permissions %v", release.Permissions)
+	}
+	publishes := 0
+	for name, job := range release.Jobs {
+		if len(job.Permissions) == 0 {
+			continue
+		}
+		publishes++
+		if needed := release.Jobs[job.Needs]; needed.Uses != "./.github/workflows/test.yaml" {
+			t.Errorf("the job %s publishes and does not need the tests", name)
+		}
+		if depth := job.Steps[0].With["fetch-depth"]; depth != 0.0 {
+			t.Errorf("the job %s has a clone of depth %v, want 0, which is all", name, depth)
+		}
+	}
+	if publishes != 1 {
+		t.Errorf("%d jobs publish, want 1", publishes)
 	}
 }
 
@@ -221,5 +269,26 @@ func TestChangelog(t *testing.T) {
 	}
 	if err := r.checkNamed(); err != nil {
 		t.Error(err)
+	}
+}
+
+// From v0.3.0 on each change of behaviour comes with what to do at the upgrade.
+func TestChangesSayWhatToDo(t *testing.T) {
+	raw, err := os.ReadFile(filepath.Join(root, changelogFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, version := range append([]string{"Unreleased"}, releasedIn(string(raw))...) {
+		if version != "Unreleased" && semver.Compare("v"+version, "v0.3.0") < 0 {
+			continue
+		}
+		section, _ := sectionOf(string(raw), version)
+		_, changed, _ := strings.Cut("\n"+section, "\n### Changed\n")
+		changed, _, _ = strings.Cut(changed, "\n### ")
+		for _, change := range strings.Split("\n"+strings.TrimSpace(changed), "\n- ")[1:] {
+			if !strings.Contains(strings.Join(strings.Fields(change), " "), "**What to do:** ") {
+				t.Errorf("%s: a change does not say what to do: %.80s", version, change)
+			}
+		}
 	}
 }

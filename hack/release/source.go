@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"golang.org/x/mod/semver"
+
+	"github.com/trellis-k8s/trellis/hack/evidence"
 )
 
 // source is the clean clone that everything is made from.
@@ -116,6 +118,17 @@ func (r *release) checkNamed() error {
 			return fmt.Errorf("%s names v%s, want %s: run make prepare-release VERSION=%s, and commit what it writes", m.file, m.version, r.version,
 				r.version)
 		}
+	}
+	return nil
+}
+
+// checkEvidence refuses a full release whose code is newer than the long runs that cover it.
+func (r *release) checkEvidence(ctx context.Context) error {
+	if !r.full() || r.withoutEvidence {
+		return nil
+	}
+	if err := evidence.Check(ctx, r.dir); err != nil {
+		return fmt.Errorf("%s needs a run of each of these that passed on its code (make evidence lists them):\n%w", r.version, err)
 	}
 	return nil
 }

@@ -164,3 +164,30 @@ func TestBuildRefuses(t *testing.T) {
 		})
 	}
 }
+
+// A full release needs evidence of its code; a pre-release does not, nor does a test.
+func TestReleaseNeedsEvidence(t *testing.T) {
+	files := map[string]string{
+		"CHANGELOG.md": "## [Unreleased]\n\n## [1.0.0] - 2026-12-01\n\n- New.\n", "charts/trellis/Chart.yaml": "version: 1.0.0\nappVersion: v1.0.0\n",
+		"config/manager/kustomization.yaml": "images:\n- name: x\n  newTag: v1.0.0\n", "docs/evidence.yaml": "runs: []\n",
+	}
+	repository := commitOf(t, files)
+	build := func(version string, without bool) string {
+		t.Helper()
+		err := build(t.Context(), options{repository: repository, version: version, out: filepath.Join(t.TempDir(), "dist"), withoutEvidence: without},
+			func(string, ...any) {})
+		if err == nil {
+			t.Fatal("a release without programs is made")
+		}
+		return err.Error()
+	}
+	const refusal = "v1.0.0 needs a run of each of these that passed on its code"
+	if said := build("v1.0.0", false); !strings.Contains(said, refusal) || !strings.Contains(said, "\nsoak: docs/evidence.yaml has no such row") {
+		t.Error(said)
+	}
+	for version, without := range map[string]bool{"v1.0.0": true, "v1.0.0-rc.1": false} {
+		if said := build(version, without); strings.Contains(said, "needs a run") {
+			t.Errorf("%s: %s", version, said)
+		}
+	}
+}

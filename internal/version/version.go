@@ -2,22 +2,29 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package version reports which build of the project a program is. The Go toolchain records it in every binary: a release is built from a
-// commit that is tagged with its version, any other build has a pseudo-version such as v0.1.1-0.20261122021902-4450ab3f330f+dirty.
+// commit that is tagged with its version. For any other build the toolchain makes up a pseudo-version, from the last tag that the clone
+// has: v0.2.1-0.20261122021902-4450ab3f330f names a release that does not exist. Such a build reports the version of its source, such as
+// v0.3.0-dev, and its commit.
 package version
 
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"runtime"
 	"runtime/debug"
+	"strings"
 )
 
-// unknown stands for what a build did not record: tests and builds outside a clone record neither version nor revision.
+// unknown stands for what a build did not record: tests and builds outside a clone record no revision.
 const unknown = "unknown"
+
+// pseudo is a version of the toolchain's making, with the first digits of the commit; +dirty follows when files differed from it.
+var pseudo = regexp.MustCompile(`^v\d+\.\d+\.\d+-(?:.*\.)?\d{14}-([0-9a-f]{12})(\+.*)?$`)
 
 // Info identifies a build.
 type Info struct {
-	// Version is a semantic version with a leading v, "(devel)" or "unknown".
+	// Version is a semantic version with a leading v: the tag that it was built from, or that of its source.
 	Version string `json:"version"`
 	// Revision is the full hash of the commit, with the suffix -dirty when files differed from it, or "unknown".
 	Revision string `json:"revision"`
@@ -38,7 +45,7 @@ func Get() Info {
 
 func from(build *debug.BuildInfo) Info {
 	info := Info{
-		Version: cmp.Or(build.Main.Version, unknown), Revision: unknown,
+		Version: build.Main.Version, Revision: unknown,
 		GoVersion: cmp.Or(build.GoVersion, runtime.Version()), Platform: runtime.GOOS + "/" + runtime.GOARCH,
 	}
 	dirty := ""
@@ -51,6 +58,13 @@ func from(build *debug.BuildInfo) Info {
 				dirty = "-dirty"
 			}
 		}
+	}
+	made := pseudo.FindStringSubmatch(info.Version)
+	if made != nil && info.Revision == unknown { // go install MODULE@BRANCH records no revision
+		info.Revision = made[1]
+	}
+	if made != nil || !strings.HasPrefix(info.Version, "v") {
+		info.Version = Source
 	}
 	info.Revision += dirty
 	return info

@@ -31,12 +31,34 @@ func TestFromBuildInfo(t *testing.T) {
 			build: debug.BuildInfo{GoVersion: "go1.26.8", Main: debug.Module{Version: "v0.1.1-0.20261122021902-4450ab3f330f+dirty"}, Settings: []debug.BuildSetting{
 				{Key: "vcs.modified", Value: "true"}, {Key: "vcs.revision", Value: commit},
 			}},
-			want: Info{Version: "v0.1.1-0.20261122021902-4450ab3f330f+dirty", Revision: commit + "-dirty", GoVersion: "go1.26.8", Platform: platform},
-			text: "v0.1.1-0.20261122021902-4450ab3f330f+dirty (commit 4450ab3f330f-dirty, go1.26.8, " + platform + ")",
+			want: Info{Version: Source, Revision: commit + "-dirty", GoVersion: "go1.26.8", Platform: platform},
+			text: Source + " (commit 4450ab3f330f-dirty, go1.26.8, " + platform + ")",
+		},
+		"a commit after no tag": {
+			build: debug.BuildInfo{GoVersion: "go1.26.8", Main: debug.Module{Version: "v0.0.0-20261122021902-4450ab3f330f"}, Settings: []debug.BuildSetting{
+				{Key: "vcs.revision", Value: commit}, {Key: "vcs.modified", Value: "false"},
+			}},
+			want: Info{Version: Source, Revision: commit, GoVersion: "go1.26.8", Platform: platform},
+			text: Source + " (commit 4450ab3f330f, go1.26.8, " + platform + ")",
+		},
+		"go install of a branch": {
+			build: debug.BuildInfo{GoVersion: "go1.26.8", Main: debug.Module{Version: "v0.3.0-rc.1.0.20261122021902-4450ab3f330f"}},
+			want:  Info{Version: Source, Revision: "4450ab3f330f", GoVersion: "go1.26.8", Platform: platform},
+			text:  Source + " (commit 4450ab3f330f, go1.26.8, " + platform + ")",
+		},
+		"a pre-release": {
+			build: debug.BuildInfo{GoVersion: "go1.26.8", Main: debug.Module{Version: "v0.3.0-rc.1"}},
+			want:  Info{Version: "v0.3.0-rc.1", Revision: "unknown", GoVersion: "go1.26.8", Platform: platform},
+			text:  "v0.3.0-rc.1 (commit unknown, go1.26.8, " + platform + ")",
+		},
+		"built outside a clone": {
+			build: debug.BuildInfo{GoVersion: "go1.26.8", Main: debug.Module{Version: "(devel)"}},
+			want:  Info{Version: Source, Revision: "unknown", GoVersion: "go1.26.8", Platform: platform},
+			text:  Source + " (commit unknown, go1.26.8, " + platform + ")",
 		},
 		"nothing recorded": {
-			want: Info{Version: "unknown", Revision: "unknown", GoVersion: runtime.Version(), Platform: platform},
-			text: "unknown (commit unknown, " + runtime.Version() + ", " + platform + ")",
+			want: Info{Version: Source, Revision: "unknown", GoVersion: runtime.Version(), Platform: platform},
+			text: Source + " (commit unknown, " + runtime.Version() + ", " + platform + ")",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

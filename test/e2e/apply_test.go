@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
+
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 )
 
 // apply creates the objects of a file as kubectl does after a user filled in the blanks. Kinds that the cluster does not have are left out.
@@ -63,6 +65,9 @@ func (w *world) objectsIn(text string) []*unstructured.Unstructured {
 
 func (w *world) applyObject(o *unstructured.Unstructured) {
 	w.t.Helper()
+	if w.bindings && o.GetKind() == grovev1alpha1.KindClusterTopology {
+		o.SetKind(grovev1alpha1.KindClusterTopologyBinding)
+	}
 	mapping, err := w.c.RESTMapper().RESTMapping(o.GroupVersionKind().GroupKind(), o.GroupVersionKind().Version)
 	if meta.IsNoMatchError(err) {
 		w.t.Logf("%s %s: the cluster has no such kind", o.GetKind(), o.GetName())

@@ -67,6 +67,12 @@ func (w *world) newAuditor(hosts []host) *auditor {
 		a.observer.hosts[w.node(h.name)] = h
 	}
 	a.observer.graphOf = func(pod *corev1.Pod) string { return string(a.graphOf(pod)) }
+	a.observer.deployment = func(pod *corev1.Pod) *nvidiav1beta1.DynamoGraphDeployment {
+		uid := a.graphOf(pod)
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return a.dgds[uid]
+	}
 	a.observer.also = func(pod *corev1.Pod) { a.changed("pod", pod) }
 	return a
 }
@@ -136,6 +142,9 @@ func (a *auditor) graphOf(pod *corev1.Pod) types.UID {
 func (a *auditor) look(now time.Time) []string {
 	f := a.facts()
 	found := f.contradictions()
+	a.observer.mu.Lock()
+	a.observer.overdue(now)
+	a.observer.mu.Unlock()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for what := range a.since {

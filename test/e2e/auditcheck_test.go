@@ -106,6 +106,12 @@ func TestAuditorNotices(t *testing.T) {
 			p.pods = p.pods[:1]
 			p.says("False", "False")
 		},
+		"the base gang of g (g) exists in part, 2 pods, and 0 of 1 replicas of Frontend": func(p *planted) {
+			p.gate()
+			p.dgd.Spec.TopologyConstraint = &nvidiav1beta1.SpecTopologyConstraint{PackDomain: "zone"}
+			p.dgd.Spec.Components = append(p.dgd.Spec.Components, nvidiav1beta1.ComponentSpec{Name: "Frontend"})
+			p.says("False", "False")
+		},
 		"its status is of an older generation": func(p *planted) { p.dgd.Generation = 1 },
 	} {
 		p := plant()

@@ -107,7 +107,6 @@ func (f *facts) contradictions() []string {
 		}
 	}
 	found = append(found, f.boundInPart()...)
-	found = append(found, f.createdInPart()...)
 	for _, pod := range f.pods {
 		node := f.nodes[pod.Spec.NodeName]
 		switch {
@@ -138,30 +137,6 @@ func (f *facts) boundInPart() (found []string) {
 	for r, n := range bound {
 		if size, _ := strconv.Atoi(some[r].Labels[render.LabelReplicaSize]); n < size {
 			found = append(found, fmt.Sprintf("replica %d of scaling group %s (%s) is bound in part, %d pods of %d",
-				r.ordinal, some[r].Labels[render.LabelScalingGroup], r.group, n, size))
-		}
-	}
-	return found
-}
-
-// createdInPart names the gangs of which some pods exist and none is bound, and others do not exist: they hold quota that only a complete gang
-// can use.
-func (f *facts) createdInPart() (found []string) {
-	type replica struct {
-		group   types.UID
-		ordinal int32
-	}
-	exist, some := map[replica]int{}, map[replica]*corev1.Pod{}
-	for _, pod := range f.pods {
-		if ordinal, _, ok := render.ReplicaOf(pod); ok && pod.DeletionTimestamp == nil {
-			r := replica{ownerOf(pod), ordinal}
-			exist[r]++
-			some[r] = pod
-		}
-	}
-	for r, n := range exist {
-		if size, _ := strconv.Atoi(some[r].Labels[render.LabelReplicaSize]); n < size {
-			found = append(found, fmt.Sprintf("replica %d of scaling group %s (%s) exists in part, %d pods of %d",
 				r.ordinal, some[r].Labels[render.LabelScalingGroup], r.group, n, size))
 		}
 	}

@@ -5,6 +5,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/trellis-k8s/trellis/test/integration/peers/definitions"
+	"github.com/trellis-k8s/trellis/test/testutil/apiserver"
 	"github.com/trellis-k8s/trellis/test/testutil/simulated"
 )
 
@@ -74,6 +77,19 @@ func addSampleNodes(ctx context.Context, e environment) error {
 		}
 	}
 	return nil
+}
+
+// addBindings installs Grove's definition of ClusterTopologyBindings, in addition to the nodes.
+func addBindings(ctx context.Context, e environment) error {
+	crd, err := definitions.Load("grove/grove.io_clustertopologybindings.yaml")
+	if err != nil {
+		return err
+	}
+	config, err := e.cluster.RESTConfig()
+	if err != nil {
+		return err
+	}
+	return errors.Join(apiserver.Install(config, crd), addSampleNodes(ctx, e))
 }
 
 func sampleNode(name string, gpus int, labels map[string]string) corev1.Node {

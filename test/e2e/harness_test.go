@@ -49,6 +49,8 @@ type world struct {
 	name string
 	// patience of this scenario, where it is not the usual one.
 	patience time.Duration
+	// bindings: a ClusterTopology in a manifest is created as the ClusterTopologyBinding with its levels.
+	bindings bool
 }
 
 // scenario is the spec that runs, for helpers that serve benchmarks, too. Its context ends with the spec, also when that times out.

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -37,6 +38,9 @@ const (
 // allManifests names a folder whose manifests, at any depth, are all brought up. Without it a part of what is at hand is.
 const allManifests = "TRELLIS_MANIFESTS"
 
+// onlyBindings in the environment has all of them brought up on a cluster that has ClusterTopologyBindings and no ClusterTopology.
+const onlyBindings = "TRELLIS_MANIFESTS_BINDINGS"
+
 // roomy are the samples whose pods take whole nodes, or the few nodes of a special kind: they go first, before others scatter over them.
 var roomy = []string{"topology-aware-scheduling", "deepseek", "glm-5", "llama-3-70b__vllm__disagg-multi-node", "qwen3.8", "kimi-k3"}
 
@@ -52,20 +56,49 @@ var oneOfAKind = []string{
 
 var _ = Describe("A manifest that users have", labelManifests, func() {
 	// Every manifest that users are known to have, with what it presupposes, becomes Ready as it is. Specs of one container begin in their order.
-	files := manifestFiles()
+	files, on := manifestFiles(), sampled
+	if os.Getenv(onlyBindings) != "" {
+		on = withBindings
+	}
 	Context("whose pods take whole nodes", func() {
 		DescribeTable("becomes Ready as it is", func(ctx SpecContext, file, namespace string) {
 			DeferCleanup(takingWholeNodes(ctx))
-			manifestBecomesReady(ctx, file, namespace)
+			manifestBecomesReady(ctx, on, file, namespace)
 		}, manifestEntries(files, true))
 	})
 	Context("whose pods take parts of nodes", func() {
 		DescribeTable("becomes Ready as it is", func(ctx SpecContext, file, namespace string) {
 			afterWholeNodes(ctx)
-			manifestBecomesReady(ctx, file, namespace)
+			manifestBecomesReady(ctx, on, file, namespace)
 		}, manifestEntries(files, false))
 	})
+	Context("on a cluster with ClusterTopologyBindings only", func() {
+		DescribeTable("becomes Ready as it is", func(ctx SpecContext, file, namespace string) {
+			manifestBecomesReady(ctx, withBindings, file, namespace)
+		}, boundEntries(files))
+	})
 })
+
+// boundEntries are the manifests that name a topology, each with a namespace; none where all are brought up with Bindings.
+func boundEntries(files []string) (out []TableEntry) {
+	if os.Getenv(onlyBindings) != "" {
+		return nil
+	}
+	examples, _ := filepath.Glob(filepath.Join(samples, "*topology-aware-scheduling*.yaml"))
+	files = slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(files), examples...))))
+	for i, file := range files {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			panic(err) // specs are made of them: there is none yet that could fail
+		}
+		if namesTopology.Match(raw) {
+			out = append(out, Entry(fmt.Sprintf("%s (%d)", nameOf(file), i), SpecTimeout(2*suite.Timeout()), file, fmt.Sprintf("bound-%d", i)))
+		}
+	}
+	return out
+}
+
+var namesTopology = regexp.MustCompile(`(topologyProfile|clusterTopologyName):`)
 
 // manifestEntries are the manifests that are roomy, or those that are not, each with a namespace.
 func manifestEntries(files []string, areRoomy bool) (out []TableEntry) {
@@ -159,9 +192,10 @@ func manifestFiles() []string {
 	return files
 }
 
-func manifestBecomesReady(ctx context.Context, file, namespace string) {
+func manifestBecomesReady(ctx context.Context, on *sharedSandbox, file, namespace string) {
 	GinkgoHelper()
-	w := sampled.open(ctx).emptyWorld(ctx, namespace)
+	w := on.open(ctx).emptyWorld(ctx, namespace)
+	w.bindings = on == withBindings
 	w.patience = 2 * suite.Patience()
 	DeferOnFailure(func(ctx SpecContext) { AddReportEntry(notReady, w.whyNotReady(ctx)) }, NodeTimeout(suite.Patience()))
 	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})

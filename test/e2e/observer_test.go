@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
@@ -38,8 +39,11 @@ type observer struct {
 	hosts map[string]host
 	// also is called with each pod that changed.
 	also func(*corev1.Pod)
-	// parts are the replicas of which some pods exist, none is bound, and others do not exist, and since when.
-	parts map[string]time.Time
+	// graphs by their names, and the deployment of a pod; nil while it is not known.
+	graphs     map[string]*nvidiav1beta1.DynamoGraphDeployment
+	deployment func(*corev1.Pod) *nvidiav1beta1.DynamoGraphDeployment
+	// parts are the gangs that exist in part, by their names.
+	parts map[string]inPart
 	// own are the world's foreign pods that it deletes itself.
 	own      map[types.UID]bool
 	failures []string
@@ -50,15 +54,23 @@ type limits struct{ floor, ceiling int }
 func (w *world) follow() *observer {
 	w.t.Helper()
 	o := w.newObserver()
+	follow(w.t, &mirror[*nvidiav1beta1.DynamoGraphDeployment]{
+		c: w.c, list: &nvidiav1beta1.DynamoGraphDeploymentList{}, options: []client.ListOption{client.InNamespace(w.name)}, see: o.seeGraph,
+	})
 	o.start(w.c)
 	return o
 }
 
 func (w *world) newObserver() *observer {
-	return &observer{
-		w: w, pods: map[types.UID]*corev1.Pod{}, limits: map[string]limits{}, parts: map[string]time.Time{}, own: map[types.UID]bool{},
-		graphOf: func(pod *corev1.Pod) string { return pod.Labels[render.LabelGraph] }, also: func(*corev1.Pod) {},
+	o := &observer{
+		w: w, pods: map[types.UID]*corev1.Pod{}, limits: map[string]limits{}, parts: map[string]inPart{}, own: map[types.UID]bool{},
+		graphs: map[string]*nvidiav1beta1.DynamoGraphDeployment{}, also: func(*corev1.Pod) {},
+		graphOf: func(pod *corev1.Pod) string { return pod.Labels[render.LabelGraph] },
 	}
+	o.deployment = func(pod *corev1.Pod) *nvidiav1beta1.DynamoGraphDeployment {
+		return o.graphs[pod.Labels[render.LabelGraph]]
+	}
+	return o
 }
 
 func (o *observer) start(c client.WithWatch) {
@@ -117,8 +129,10 @@ func (o *observer) ready(uid types.UID) bool {
 // stop ends the watch and reports. Called again it reports nothing.
 func (o *observer) stop() {
 	o.end()
+	o.overdue(time.Now())
 	failures := o.failures
 	o.failures = nil
+	clear(o.parts) // a second call would compare them with a later time
 	if len(failures) > 0 {
 		o.w.t.Error(strings.Join(failures, "\n"))
 	}
@@ -128,6 +142,7 @@ func (o *observer) stop() {
 func (o *observer) failed() []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.overdue(time.Now())
 	return slices.Clone(o.failures)
 }
 
@@ -138,6 +153,7 @@ func (o *observer) check(changed *corev1.Pod) {
 	if service == "" {
 		return
 	}
+	o.checkParts(changed, time.Now())
 	if zones := o.zones(changed); o.oneZone && len(zones) > 1 {
 		o.failures = append(o.failures, fmt.Sprintf("graph %s is released in zones %v; %s changed last", changed.Labels[render.LabelGraph], zones, changed.Name))
 	}
@@ -147,7 +163,6 @@ func (o *observer) check(changed *corev1.Pod) {
 			replicas[ordinal] = append(replicas[ordinal], pod)
 		}
 	}
-	o.checkParts(changed, replicas, time.Now())
 	serving := 0
 	for ordinal, pods := range replicas {
 		if size, _ := strconv.Atoi(pods[0].Labels[render.LabelReplicaSize]); len(pods) == size && !slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return !serves(p) }) {
@@ -166,37 +181,6 @@ func (o *observer) check(changed *corev1.Pod) {
 	}
 	if len(replicas) > limit.ceiling {
 		o.failures = append(o.failures, fmt.Sprintf("%d replicas of %s live, %d may; %s changed last", len(replicas), service, limit.ceiling, changed.Name))
-	}
-}
-
-// inPartFor is how long a gang may hold quota without being complete.
-const inPartFor = time.Minute
-
-// checkParts looks at the replicas of the component of a pod of which not all pods exist.
-func (o *observer) checkParts(changed *corev1.Pod, replicas map[int32][]*corev1.Pod, now time.Time) {
-	of := fmt.Sprintf("%s (%s) replica ", changed.Labels[render.LabelScalingGroup], ownerOf(changed))
-	inPart := map[string]bool{}
-	for ordinal, pods := range replicas {
-		size, _ := strconv.Atoi(pods[0].Labels[render.LabelReplicaSize])
-		bound := slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return p.Spec.NodeName != "" })
-		inPart[of+strconv.Itoa(int(ordinal))] = len(pods) < size && !bound
-	}
-	for name, since := range o.parts {
-		if !strings.HasPrefix(name, of) {
-			continue
-		}
-		if now.Sub(since) > inPartFor {
-			o.failures = append(o.failures, fmt.Sprintf("%s has existed in part for %s; %s changed last", name, now.Sub(since), changed.Name))
-			delete(o.parts, name)
-		}
-		if !inPart[name] {
-			delete(o.parts, name)
-		}
-	}
-	for name, is := range inPart {
-		if _, known := o.parts[name]; is && !known {
-			o.parts[name] = now
-		}
 	}
 }
 

@@ -57,7 +57,10 @@ var (
 	// sampled has the nodes that the manifests of users were written for.
 	sampled = &sharedSandbox{name: "manifests", options: sandbox.Options{Manager: sandbox.ManagerOptions{Args: []string{requeueFlag}}}, prepare: addSampleNodes}
 
-	sharedSandboxes = []*sharedSandbox{shared, podGroups, bare[sandbox.Gates], bare[sandbox.PodGroup], sampled}
+	// withBindings is the same, and serves ClusterTopologyBindings.
+	withBindings = &sharedSandbox{name: "bindings", options: sampled.options, prepare: addBindings}
+
+	sharedSandboxes = []*sharedSandbox{shared, podGroups, bare[sandbox.Gates], bare[sandbox.PodGroup], sampled, withBindings}
 )
 
 // gateAll is the flag --gate-all-pods of the operators of the scenarios; "" is its default.

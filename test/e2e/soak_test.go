@@ -166,8 +166,8 @@ func (s *soak) faults(d time.Duration) {
 	pace := func(share int, most time.Duration) time.Duration {
 		return min(most, s.duration/time.Duration(share))
 	}
-	var running sync.WaitGroup
-	running.Go(func() {
+	var processes, hardware sync.WaitGroup
+	processes.Go(func() {
 		defer GinkgoRecover()
 		r := s.rands[1]
 		for ctx.Err() == nil {
@@ -179,7 +179,7 @@ func (s *soak) faults(d time.Duration) {
 			}
 		}
 	})
-	running.Go(func() {
+	hardware.Go(func() {
 		defer GinkgoRecover()
 		r := s.rands[2]
 		for pause(ctx, pace(60, 4*time.Second)); ctx.Err() == nil; pause(ctx, pace(60, 4*time.Second)) {
@@ -194,8 +194,18 @@ func (s *soak) faults(d time.Duration) {
 		s.users[s.rands[0].IntN(len(s.users))].act(s)
 		pause(ctx, pace(120, time.Second))
 	}
-	running.Wait()
+	processes.Wait()
+	mended, end := context.WithCancel(s.t.Context())
+	processes.Go(func() { // hosts are mended by the control plane
+		defer GinkgoRecover()
+		for ; mended.Err() == nil; pause(mended, time.Second) {
+			s.note(s.chaos.restartEnded(s.t.Context()))
+		}
+	})
+	hardware.Wait()
 	s.note(s.chaos.mendAll(s.t.Context()))
+	end()
+	processes.Wait()
 }
 
 func (s *soak) note(err error) {
@@ -282,9 +292,9 @@ func (s *soak) finish() {
 	s.ended.Wait()
 	took, broken := time.Since(s.started), s.audit.violations()
 	AddReportEntry("the soak", fmt.Sprintf("seed %d, %d nodes, %d graphs, %s\n"+
-		"the operator used at most %s, and wrote %.0f times, %.1f a second\n%s%d invariants broken",
-		s.seed, len(s.chaos.hosts), len(s.users), took.Round(time.Second), s.meter.most, s.meter.writes, s.meter.writes/took.Seconds(),
-		s.audit.episodes.table(), len(broken)))
+		"%sevidence: %d invariants broken in %s, with %d graphs on %d nodes; the operator used at most %s, and wrote %.0f times, %.1f a second",
+		s.seed, len(s.chaos.hosts), len(s.users), took.Round(time.Second), s.audit.episodes.table(),
+		len(broken), took.Round(time.Second), len(s.users), len(s.chaos.hosts), s.meter.most, s.meter.writes, s.meter.writes/took.Seconds()))
 	if s.t.Failed() || len(broken) > 0 {
 		file := filepath.Join(os.TempDir(), "trellis-e2e-soak-journal.log")
 		AddReportEntry("what was done, and when: " + file)

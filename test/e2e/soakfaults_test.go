@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -29,12 +30,17 @@ type chaos struct {
 	impaired map[string]impairment
 	order    []string
 	most     int
+	// short is since when a quota of the namespace leaves little beyond what is used; zero: there is none.
+	short time.Time
 }
 
 type impairment struct {
 	since time.Time
 	mend  func(context.Context) error
 }
+
+// quotaShort is how long a quota binds at least, while faults are on.
+const quotaShort = 20 * time.Second
 
 // hostOutage is how long a host is impaired at most, while faults are on.
 const hostOutage = 90 * time.Second
@@ -67,6 +73,9 @@ func (c *chaos) breakProcess(ctx context.Context, r *rand.Rand, name string, out
 		return fmt.Errorf("starting %s: %w", name, err)
 	}
 	c.audit.episodes.took(name+" killed", time.Since(started))
+	if name == "kube-apiserver" {
+		c.audit.observer.forgive(time.Now())
+	}
 	return nil
 }
 
@@ -98,6 +107,12 @@ func (c *chaos) breakHardware(ctx context.Context, r *rand.Rand) error {
 		if err := c.mendFirst(ctx); err != nil {
 			return err
 		}
+	}
+	switch {
+	case !c.short.IsZero() && time.Since(c.short) > quotaShort:
+		return c.liftQuota(ctx)
+	case c.short.IsZero() && r.IntN(6) == 0:
+		return c.limitQuota(ctx, r)
 	}
 	h := c.hosts[r.IntN(len(c.hosts))]
 	if _, already := c.impaired[h.name]; already {
@@ -153,6 +168,32 @@ func (c *chaos) deletePods(ctx context.Context, r *rand.Rand) error {
 	return nil
 }
 
+// limitQuota has a quota of the namespace allow up to 24 GPUs more than are used now.
+func (c *chaos) limitQuota(ctx context.Context, r *rand.Rand) error {
+	hard := int64(r.IntN(25))
+	for _, pod := range c.audit.podsInOrder() {
+		hard += int64(gpusOf(pod))
+	}
+	q := c.quota()
+	q.Spec.Hard = corev1.ResourceList{"requests." + gpu: *resource.NewQuantity(hard, resource.DecimalSI)}
+	c.audit.episodes.strike("quota short")
+	c.short = time.Now()
+	if err := c.w.c.Create(ctx, q); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("limiting the GPUs of the namespace: %w", err)
+	}
+	return nil
+}
+
+func (c *chaos) liftQuota(ctx context.Context) error {
+	c.audit.episodes.strike("quota lifted")
+	c.short = time.Time{}
+	return client.IgnoreNotFound(c.w.c.Delete(ctx, c.quota()))
+}
+
+func (c *chaos) quota() *corev1.ResourceQuota {
+	return &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: c.w.name, Name: "gpus"}}
+}
+
 func (c *chaos) mendFirst(ctx context.Context) error {
 	name := c.order[0]
 	if err := persist(ctx, func() error { return c.impaired[name].mend(ctx) }); err != nil {
@@ -163,8 +204,13 @@ func (c *chaos) mendFirst(ctx context.Context) error {
 	return nil
 }
 
-// mendAll mends every host.
+// mendAll lifts the quota and mends every host.
 func (c *chaos) mendAll(ctx context.Context) error {
+	if !c.short.IsZero() {
+		if err := persist(ctx, func() error { return c.liftQuota(ctx) }); err != nil {
+			return err
+		}
+	}
 	for len(c.order) > 0 {
 		if err := c.mendFirst(ctx); err != nil {
 			return err

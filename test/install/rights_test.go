@@ -4,10 +4,12 @@
 package install
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -46,10 +48,15 @@ func TestChartNarrowsRights(t *testing.T) {
 	if diff := cmp.Diff(want, have); diff != "" {
 		t.Errorf("rights by namespace (-want, +have):\n%s", diff)
 	}
+	policy := one[admissionregistrationv1.ValidatingAdmissionPolicy](t, narrow, "ValidatingAdmissionPolicy")
+	named := fmt.Sprintf("request.userInfo.username == 'system:serviceaccount:%s:trellis-controller-manager' || ", namespace)
+	if have := policy.Spec.Validations[0].Expression; !strings.HasPrefix(have, named) {
+		t.Errorf("without a right in all namespaces, the operator may not write a GraphPlacement: %s", have)
+	}
 }
 
 func clusterScoped(right string) bool {
-	for _, prefix := range []string{"/nodes", "admissionregistration.k8s.io/", "apiextensions.k8s.io/", "grove.io/clustertopologies", "resource.k8s.io/deviceclasses", "resource.k8s.io/devicetaintrules", "resource.k8s.io/resourceclaims ", "resource.k8s.io/resourceslices", "node.k8s.io/runtimeclasses", "/namespaces", "/persistentvolumes ", "storage.k8s.io/", "authentication.k8s.io/", "authorization.k8s.io/"} {
+	for _, prefix := range []string{"/nodes", "admissionregistration.k8s.io/", "apiextensions.k8s.io/", "grove.io/clustertopologies", "grove.io/clustertopologybindings", "resource.k8s.io/deviceclasses", "resource.k8s.io/devicetaintrules", "resource.k8s.io/resourceclaims ", "resource.k8s.io/resourceslices", "node.k8s.io/runtimeclasses", "/namespaces", "/persistentvolumes ", "storage.k8s.io/", "authentication.k8s.io/", "authorization.k8s.io/"} {
 		if strings.HasPrefix(right, prefix) {
 			return true
 		}

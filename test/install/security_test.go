@@ -215,6 +215,7 @@ func TestAdmissionFailsAsDesigned(t *testing.T) {
 			}
 			want := map[string]admissionregistrationv1.FailurePolicyType{
 				"dynamographdeployments": admissionregistrationv1.Fail, "clustertopologies": admissionregistrationv1.Ignore,
+				"clustertopologybindings":              admissionregistrationv1.Ignore,
 				"dynamographdeploymentscalingadapters": admissionregistrationv1.Ignore, "dynamographdeploymentscalingadapters/scale": admissionregistrationv1.Ignore,
 			}
 			if diff := cmp.Diff(want, failing); diff != "" {

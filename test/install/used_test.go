@@ -28,8 +28,7 @@ var notRecorded = map[string]string{
 	"nvidia.com/dynamographdeployments/finalizers update": "an owner reference to a deployment",
 	"trellis.dev/scalinggroups/finalizers update":         "an owner reference to a scaling group",
 	// An event that recurs within minutes is patched.
-	"trellis-system: /events patch":              "an event about the lease",
-	"trellis-system: events.k8s.io/events patch": "an event in the operator's own namespace",
+	"trellis-system: /events patch": "an event about the lease",
 }
 
 // The operator has the rights that suites make use of, and no other. Package rights compares the requests of each suite with its list.

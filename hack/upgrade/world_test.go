@@ -1,0 +1,214 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package upgrade
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/hack/sandbox"
+	"github.com/trellis-k8s/trellis/hack/sandbox/proc"
+	"github.com/trellis-k8s/trellis/internal/operator"
+	"github.com/trellis-k8s/trellis/internal/render"
+	"github.com/trellis-k8s/trellis/test/testutil/graphs"
+	"github.com/trellis-k8s/trellis/test/testutil/simulated"
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
+)
+
+const (
+	namespace = "team"
+	profile   = "datacenter"
+	rackKey   = "topology.trellis.dev/rack"
+)
+
+// world is a sandbox with an operator, and deployments.
+type world struct {
+	cluster *sandbox.Sandbox
+	c       client.WithWatch
+	// wants are the pods that each deployment has when it is Ready; 0 for one that finds no capacity.
+	wants map[string]int
+
+	mu      sync.Mutex
+	deleted map[types.UID]string
+}
+
+// newWorld installs a version of the operator on a sandbox with 2 zones of 4 racks of 4 hosts with 8 GPUs.
+func newWorld(ctx context.Context, name string, version sandbox.Release) *world {
+	GinkgoHelper()
+	w := &world{wants: map[string]int{}, deleted: map[types.UID]string{}}
+	var err error
+	w.cluster, err = sandbox.Up(ctx, sandbox.Options{
+		Name: name, Dir: filepath.Join(GinkgoT().TempDir(), "s"), Root: root(),
+		Shape:    simulated.Shape{Zones: 2, Blocks: 1, Racks: 4, Hosts: 4, GPUs: 8},
+		Operator: true, Manifests: version.Manifests, ManagerBinary: version.ManagerBinary,
+	})
+	Expect(err).NotTo(HaveOccurred(), "bringing the sandbox up")
+	DeferCleanup(w.cluster.Down, NodeTimeout(suite.Timeout()))
+	DeferCleanup(func() {
+		if CurrentSpecReport().Failed() {
+			log := w.cluster.LogFile(sandbox.DefaultManager)
+			AddReportEntry("the end of "+log, proc.Tail(log, 60))
+		}
+	})
+	config, err := w.cluster.RESTConfig()
+	Expect(err).NotTo(HaveOccurred())
+	w.c = suite.Connect(ctx, config, operator.NewScheme())
+	Expect(w.c.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})).To(Succeed())
+	Expect(w.c.Create(ctx, &grovev1alpha1.ClusterTopology{
+		ObjectMeta: metav1.ObjectMeta{Name: profile},
+		Spec: grovev1alpha1.ClusterTopologySpec{Levels: []grovev1alpha1.TopologyLevel{
+			{Domain: "zone", Key: corev1.LabelTopologyZone}, {Domain: "rack", Key: rackKey}, {Domain: "host", Key: corev1.LabelHostname},
+		}},
+	})).To(Succeed())
+	w.watchDeletes()
+	return w
+}
+
+// watchDeletes notes which pods are deleted, until the spec ends.
+func (w *world) watchDeletes() {
+	GinkgoHelper()
+	watching, end := context.WithCancel(context.Background())
+	pods, err := w.c.Watch(watching, &corev1.PodList{}, client.InNamespace(namespace))
+	Expect(err).NotTo(HaveOccurred())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for event := range pods.ResultChan() {
+			pod, is := event.Object.(*corev1.Pod)
+			if is && (event.Type == watch.Deleted || pod.DeletionTimestamp != nil) {
+				w.mu.Lock()
+				w.deleted[pod.UID] = pod.Name
+				w.mu.Unlock()
+			}
+		}
+	}()
+	DeferCleanup(func() { end(); <-ended })
+}
+
+// lost are the names of pods of a list that were deleted.
+func (w *world) lost(before map[types.UID]string) (names []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for uid, name := range before {
+		if _, deleted := w.deleted[uid]; deleted {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// create creates a deployment that is packed in one zone, each replica in one rack.
+func (w *world) create(ctx context.Context, name string, components graphs.Components) {
+	GinkgoHelper()
+	dgd := &nvidiav1alpha1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	dgd.Spec.TopologyConstraint = &nvidiav1alpha1.SpecTopologyConstraint{TopologyProfile: profile, PackDomain: "zone"}
+	dgd.Spec.Services = components
+	Expect(w.c.Create(ctx, dgd)).To(Succeed())
+	for _, s := range components {
+		nodes := int32(1)
+		if s.Multinode != nil {
+			nodes = s.Multinode.NodeCount
+		}
+		w.wants[name] += int(*s.Replicas * nodes)
+	}
+}
+
+// scale sets the replicas of a component.
+func (w *world) scale(ctx context.Context, name, component string, replicas, pods int) {
+	GinkgoHelper()
+	patch := fmt.Sprintf(`{"spec":{"services":{%q:{"replicas":%d}}}}`, component, replicas)
+	dgd := &nvidiav1alpha1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	Expect(w.c.Patch(ctx, dgd, client.RawPatch(types.MergePatchType, []byte(patch)))).To(Succeed())
+	w.wants[name] = pods
+}
+
+// lose deletes a pod as a drain would.
+func (w *world) lose(ctx context.Context, name string) {
+	GinkgoHelper()
+	Expect(w.c.Delete(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}})).To(Succeed())
+}
+
+func (w *world) pods(ctx context.Context) []corev1.Pod {
+	GinkgoHelper()
+	list := &corev1.PodList{}
+	Expect(w.c.List(ctx, list, client.InNamespace(namespace))).To(Succeed())
+	return list.Items
+}
+
+// bound are the pods with a node, by UID, of deployments other than some.
+func (w *world) bound(ctx context.Context, but ...string) map[types.UID]string {
+	out := map[types.UID]string{}
+	for _, pod := range w.pods(ctx) {
+		if pod.Spec.NodeName != "" && !slices.Contains(but, pod.Labels[render.LabelGraph]) {
+			out[pod.UID] = pod.Name
+		}
+	}
+	return out
+}
+
+// settled waits until each deployment has all its pods bound and Ready, each graph in one zone and each replica in one rack.
+func (w *world) settled(ctx context.Context) {
+	GinkgoHelper()
+	racks, zones := map[string]string{}, map[string]string{}
+	nodes := &corev1.NodeList{}
+	Expect(w.c.List(ctx, nodes)).To(Succeed())
+	for i := range nodes.Items {
+		racks[nodes.Items[i].Name] = nodes.Items[i].Labels[rackKey]
+		zones[nodes.Items[i].Name] = nodes.Items[i].Labels[corev1.LabelTopologyZone]
+	}
+	Eventually(func() error {
+		ready, at := map[string]int{}, map[string]string{}
+		for _, pod := range w.pods(ctx) {
+			graph, node := pod.Labels[render.LabelGraph], pod.Spec.NodeName
+			if node == "" || pod.DeletionTimestamp != nil || !render.PodReady(&pod) {
+				continue
+			}
+			ready[graph]++
+			domains := map[string]string{"deployment " + graph: zones[node]}
+			if graph != "waits" { // which is packed in a zone alone
+				domains["replica "+pod.Labels[render.LabelScalingGroup]+"/"+pod.Labels[render.LabelReplica]] = racks[node]
+			}
+			for what, domain := range domains {
+				if other, known := at[what]; known && other != domain {
+					return fmt.Errorf("%s is in %s and in %s", what, other, domain)
+				}
+				at[what] = domain
+			}
+		}
+		var errs []error
+		for _, name := range slices.Sorted(maps.Keys(w.wants)) {
+			if ready[name] != w.wants[name] {
+				errs = append(errs, fmt.Errorf("deployment %s has %d Ready pods, want %d", name, ready[name], w.wants[name]))
+			}
+		}
+		return errors.Join(errs...)
+	}, suite.Timeout()).WithContext(ctx).Should(Succeed())
+}
+
+// becomes replaces the operator.
+func (w *world) becomes(ctx context.Context, version sandbox.Release) {
+	GinkgoHelper()
+	Expect(w.cluster.ReplaceOperator(ctx, version)).To(Succeed())
+}
+
+// dgd is a deployment by its name alone.
+func (w *world) dgd(name string) *nvidiav1alpha1.DynamoGraphDeployment {
+	return &nvidiav1alpha1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+}
