@@ -23,6 +23,8 @@ var (
 	Group    = Kind{"ScalingGroup", "trellis.dev", "sg"}
 	Pod      = Kind{"Pod", "", "po"}
 	Topology = Kind{"ClusterTopology", "grove.io", "ctopo"}
+	// Binding is read as a Topology.
+	Binding = Kind{"ClusterTopologyBinding", "grove.io", "ct"}
 )
 
 // plural of the kind as its resource is called.

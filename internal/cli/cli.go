@@ -22,6 +22,7 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/nvlink"
+	"github.com/trellis-k8s/trellis/internal/topologybinding"
 )
 
 // NewScheme knows the kinds that subcommands read.
@@ -29,7 +30,7 @@ func NewScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		clientgoscheme.AddToScheme, nvidiav1alpha1.AddToScheme, nvidiav1beta1.AddToScheme, grovev1alpha1.AddToScheme, trellisv1alpha1.AddToScheme,
-		nvlink.AddToScheme,
+		nvlink.AddToScheme, topologybinding.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			return nil, err

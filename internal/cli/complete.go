@@ -34,7 +34,7 @@ type Completion = func(cmd *cobra.Command, args []string, toComplete string) ([]
 // versions that names are listed by.
 var versions = map[Kind]schema.GroupVersion{
 	Graph: nvidiav1beta1.GroupVersion, Group: trellisv1alpha1.GroupVersion, Pod: corev1.SchemeGroupVersion,
-	Topology: grovev1alpha1.GroupVersion,
+	Topology: grovev1alpha1.GroupVersion, Binding: grovev1alpha1.GroupVersion,
 }
 
 // CompleteObject completes the arguments that [Object] reads: the first word is a name or TYPE/NAME, the word after a type is a name.
@@ -64,10 +64,15 @@ func (o *Output) CompleteObject(many bool, kinds ...Kind) Completion {
 	}
 }
 
-// CompleteName completes a flag that takes the name of a kind.
-func (o *Output) CompleteName(k Kind) Completion {
+// CompleteName completes a flag that takes the name of one of some kinds.
+func (o *Output) CompleteName(kinds ...Kind) Completion {
 	return func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-		return o.names(cmd.Context(), k, ""), cobra.ShellCompDirectiveNoFileComp
+		var names []string
+		for _, k := range kinds {
+			names = append(names, o.names(cmd.Context(), k, "")...)
+		}
+		slices.Sort(names)
+		return slices.Compact(names), cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
@@ -110,7 +115,7 @@ func (o *Output) names(ctx context.Context, k Kind, prefix string) []string {
 	if err != nil {
 		return nil
 	}
-	if k == Topology {
+	if k == Topology || k == Binding {
 		namespace = ""
 	}
 	return o.list(ctx, versions[k].WithKind(k.Name+"List"), namespace, prefix)

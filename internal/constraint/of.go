@@ -193,19 +193,21 @@ func unknownDomain(t *trellisv1alpha1.ResolvedTopology, path *field.Path, name, 
 	if domain == "" || slices.Contains(available, domain) {
 		return nil
 	}
-	return []Problem{{Path: path.Child(name), Kind: ErrUnknownDomain, Message: field.Say(UnknownDomain(name, domain, t.Profile, available))}}
+	return []Problem{{Path: path.Child(name), Kind: ErrUnknownDomain,
+		Message: field.Say(UnknownDomain(name, domain, grovev1alpha1.KindClusterTopology, t.Profile, available))}}
 }
 
 // NotFound is the message about a ClusterTopology that is not there, with the fix.
 func NotFound(name string) string {
-	return fmt.Sprintf("ClusterTopology not found: topology-aware scheduling requires a ClusterTopology resource %q but it was not found; "+
-		"ask a cluster admin to create it, or name one that exists (kubectl get clustertopologies)", name)
+	return fmt.Sprintf("ClusterTopology not found: topology-aware scheduling requires a ClusterTopology resource %q but it was not found, "+
+		"nor a ClusterTopologyBinding of that name; ask a cluster admin to create it, or name one that exists (kubectl get clustertopologies)",
+		name)
 }
 
-// UnknownDomain is the message about a field that names a level which the topology does not have.
-func UnknownDomain(field, domain, topology string, available []string) string {
-	return fmt.Sprintf("%s not found in cluster topology: domain %q does not exist in ClusterTopology %q; available domains: [%s]",
-		field, domain, topology, strings.Join(available, ", "))
+// UnknownDomain is the message about a field that names a level which the topology, read from an object of a kind, does not have.
+func UnknownDomain(field, domain, kind, topology string, available []string) string {
+	return fmt.Sprintf("%s not found in cluster topology: domain %q does not exist in %s %q; available domains: [%s]",
+		field, domain, kind, topology, strings.Join(available, ", "))
 }
 
 // UnknownKey is the message about an annotation whose label key is that of no level.
@@ -214,6 +216,6 @@ func UnknownKey(key string, ct *grovev1alpha1.ClusterTopology) string {
 	for _, level := range ct.Spec.Levels {
 		keys = append(keys, level.Key)
 	}
-	return fmt.Sprintf("%s is not the node label key of any level of ClusterTopology %q; available keys: [%s]", key, ct.Name,
+	return fmt.Sprintf("%s is not the node label key of any level of %s %q; available keys: [%s]", key, ct.Source(), ct.Name,
 		strings.Join(keys, ", "))
 }

@@ -19,7 +19,7 @@ const NodeDeclaredFeatures = "NodeDeclaredFeatures"
 
 // Defaults are the plugins and the gates of one release, in order of their names.
 type Defaults struct {
-	// Version is the release, e.g. v1.37.1.
+	// Version is the release, e.g. v1.37.2.
 	Version        string
 	Plugins, Gates []string
 
@@ -46,6 +46,17 @@ func Of(server string) Defaults {
 		}
 	}
 	return all[len(all)-1]
+}
+
+// spreadCountsAll is the first minor release of Kubernetes 1 for which [SpreadCountsAll] is true.
+const spreadCountsAll = 38
+
+// SpreadCountsAll reports whether a topology spread constraint with an empty label selector counts all pods of its namespace in the
+// kube-scheduler of the version of an API server (kubernetes#141340). Before that it counts no pod that exists. It is false for a version
+// that cannot be read.
+func SpreadCountsAll(server string) bool {
+	v, err := version.ParseGeneric(server)
+	return err == nil && v.Major() == 1 && v.Minor() >= spreadCountsAll
 }
 
 // All are the releases of the table, oldest first. They must not be changed.

@@ -22,6 +22,17 @@ func TestOf(t *testing.T) {
 	}
 }
 
+// SpreadCountsAll holds from 1.38 on, release candidates included.
+func TestSpreadCountsAll(t *testing.T) {
+	for server, want := range map[string]bool{
+		"v1.37.2": false, "v1.38.0-beta.0": true, "v1.38.1-eks-1": true, "v1.40.0": true, "v1.30.0": false, "v2.0.0": false, "": false, "unknown": false,
+	} {
+		if got := SpreadCountsAll(server); got != want {
+			t.Errorf("%q: %t, want %t", server, got, want)
+		}
+	}
+}
+
 // A plugin and a gate count from the release that has them by default.
 func TestDefaultsByRelease(t *testing.T) {
 	for name, has := range map[string]func(Defaults) bool{

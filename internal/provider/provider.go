@@ -86,7 +86,8 @@ func TopologyOf(o client.Object) (types.NamespacedName, bool) {
 // State is whether a provider works in this cluster.
 type State struct {
 	Ready bool
-	// Reason is one of the reasons of the condition ProviderReady. Message describes what is missing and the fix; "" when nothing is.
+	// Reason of the condition ProviderReady. Message names the missing requirement of an unready provider or the limitation of a ready one,
+	// with the fix; "" for a ready provider without limitations.
 	Reason, Message string
 }
 

@@ -4,6 +4,8 @@
 package topology
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"slices"
 	"strings"
 
@@ -63,6 +65,12 @@ func ShapeOf(pod *corev1.Pod) *Shape {
 
 // Key is equal exactly for interchangeable shapes.
 func (s *Shape) Key() string { return s.key }
+
+// Digest identifies the shape in stored objects: a hash of its key.
+func (s *Shape) Digest() string {
+	sum := sha256.Sum256([]byte(s.key))
+	return hex.EncodeToString(sum[:8])
+}
 
 // Requests are what one pod asks for, as the kube-scheduler counts it, in name order, pod slot excluded.
 func (s *Shape) Requests() []Request { return s.load.requests }

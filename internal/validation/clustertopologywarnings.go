@@ -27,8 +27,8 @@ func TopologyWarnings(updated, old *grovev1alpha1.ClusterTopology, users []UserO
 	}
 	if updated == nil {
 		if all := namesOf(users, nil); len(all) > 0 {
-			return Bounded([]field.Text{line(field.Say("ClusterTopology %q is in use; running pods stay, and gangs that need one of its levels "+
-				"wait until it is back", short(old.Name)), all)}, "")
+			return Bounded([]field.Text{line(field.Say("%s %q is in use; running pods stay, and gangs that need one of its levels "+
+				"wait until it is back", old.Source(), short(old.Name)), all)}, "")
 		}
 		return nil
 	}

@@ -50,7 +50,7 @@ func unknownDomains(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1a
 			continue
 		}
 		errs = append(errs, badValue(field.ErrorTypeNotFound, ref.path, ref.domain,
-			constraint.UnknownDomain(ref.field, short(ref.domain), short(topology.Name), domainNames(topology, 0))))
+			constraint.UnknownDomain(ref.field, short(ref.domain), topology.Source(), short(topology.Name), domainNames(topology, 0))))
 	}
 	return errs
 }

@@ -33,7 +33,7 @@ func newTopology(changes ...func(*grovev1alpha1.ClusterTopology)) *grovev1alpha1
 
 func TestGraphTopology(t *testing.T) {
 	const path = "spec.topologyConstraint.topologyProfile: "
-	const notFound = path + `Not found: "gb200": ClusterTopology not found: topology-aware scheduling requires a ClusterTopology resource "gb200" but it was not found; ` +
+	const notFound = path + `Not found: "gb200": ClusterTopology not found: topology-aware scheduling requires a ClusterTopology resource "gb200" but it was not found, nor a ClusterTopologyBinding of that name; ` +
 		`ask a cluster admin to create it, or name one that exists (kubectl get clustertopologies)`
 	tests := map[string]struct {
 		change  func(*deployment)

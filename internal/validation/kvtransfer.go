@@ -91,11 +91,12 @@ func TransferTopology(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev
 		return nil
 	case topology == nil:
 		return one(badValue(field.ErrorTypeNotFound, name, p.ClusterTopologyName,
-			"ClusterTopology not found; ask a cluster admin to create it, or name one that exists (kubectl get clustertopologies)"))
+			"ClusterTopology not found, nor a ClusterTopologyBinding of that name; ask a cluster admin to create it, or name one "+
+				"that exists (kubectl get clustertopologies)"))
 	case levelIndex(topology, p.Domain) < 0:
 		return one(badValue(field.ErrorTypeNotFound, transferPath.Child("domain"), p.Domain,
-			"domain %q does not exist in ClusterTopology %q; available domains: [%s]",
-			short(p.Domain), short(topology.Name), strings.Join(domainNames(topology, 0), ", ")))
+			"domain %q does not exist in %s %q; available domains: [%s]",
+			short(p.Domain), topology.Source(), short(topology.Name), strings.Join(domainNames(topology, 0), ", ")))
 	}
 	return nil
 }

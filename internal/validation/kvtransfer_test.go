@@ -88,7 +88,7 @@ func TestTransferTopology(t *testing.T) {
 		"none":      {},
 		"by key":    {policy: &policy{LabelKey: "a", Domain: "x"}},
 		"there":     {policy: named, topology: ct},
-		"not there": {policy: named, want: []string{name + `Not found: "gb200": ClusterTopology not found; ask a cluster admin to create it, or name one that exists (kubectl get clustertopologies)`}},
+		"not there": {policy: named, want: []string{name + `Not found: "gb200": ClusterTopology not found, nor a ClusterTopologyBinding of that name; ask a cluster admin to create it, or name one that exists (kubectl get clustertopologies)`}},
 		"without domain": {policy: &policy{ClusterTopologyName: "gb200", Domain: "x"}, topology: ct, want: []string{
 			`spec.experimental.kvTransferPolicy.domain: Not found: "x": domain "x" does not exist in ClusterTopology "gb200"; available domains: [zone, rack]`}},
 	} {

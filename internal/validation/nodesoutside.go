@@ -33,7 +33,7 @@ func nodesOutside(dgd Written, topology *grovev1alpha1.ClusterTopology) []field.
 			}
 		}
 		lines = append(lines, byKind(paths, func(kind *field.Path) field.Text {
-			return field.Say("%s selects nodes that the ClusterTopology excludes by its nodeSelector %s: use a topology without it", kind,
+			return field.Say("%s selects nodes that the %s excludes by its nodeSelector %s: use a topology without it", kind, topology.Source(),
 				cut(key+"="+taken, 40))
 		})...)
 	}

@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/trellis-k8s/trellis/test/testutil/manifest"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
@@ -29,33 +28,12 @@ import (
 
 var bothVersions = []string{"v1alpha1", "v1beta1"}
 
-// askedToDefault is how often the defaulting webhook has answered.
-func (s *server) askedToDefault() int {
-	GinkgoHelper()
-	families, err := metrics.Registry.Gather()
-	Expect(err).NotTo(HaveOccurred())
-	asked := 0
-	for _, family := range families {
-		if family.GetName() != "controller_runtime_webhook_requests_total" {
-			continue
-		}
-		for _, metric := range family.GetMetric() {
-			for _, label := range metric.GetLabel() {
-				if label.GetName() == "webhook" && label.GetValue() == mutateDeploymentPath {
-					asked += int(metric.GetCounter().GetValue())
-				}
-			}
-		}
-	}
-	return asked
-}
-
 // wantAskedToDefault fails the spec unless the defaulting webhook is asked so many times while f runs, which must succeed.
 func (s *server) wantAskedToDefault(times int, f func() error) {
 	GinkgoHelper()
-	before := s.askedToDefault()
+	before := askedToDefault.Load()
 	Expect(f()).To(Succeed())
-	Expect(s.askedToDefault()-before).To(Equal(times), "how often the defaulting webhook is asked")
+	Expect(askedToDefault.Load()-before).To(BeEquivalentTo(times), "how often the defaulting webhook is asked")
 }
 
 // withoutDefault takes the default of replicas from the definition until the spec or the container ends.
@@ -70,9 +48,9 @@ func (s *server) withoutDefault() {
 	// served says that in each version a create without replicas is asked about so often.
 	served := func(asked int) bool {
 		return !slices.ContainsFunc(bothVersions, func(version string) bool {
-			before := s.askedToDefault()
+			before := askedToDefault.Load()
 			Expect(s.admin.Create(context.Background(), graphOf(version, ""), client.DryRunAll)).To(Succeed())
-			return s.askedToDefault()-before != asked
+			return askedToDefault.Load()-before != int64(asked)
 		})
 	}
 	patch := func(operations []string) {

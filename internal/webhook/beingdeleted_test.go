@@ -36,6 +36,12 @@ var _ = DescribeTable("Admission is asked about an object until it is being dele
 	s.wantRefused(patch(`{"metadata":{"deletionTimestamp":"2026-01-01T00:00:00Z"}}`)(), "metadata.deletionTimestamp", "field is immutable")
 
 	Expect(s.admin.Delete(ctx, object.DeepCopy())).To(Succeed())
+	// The API server applies a patch to the object of its watch cache first, and asks for that, too, if it is behind.
+	Eventually(ctx, func() (*metav1.Time, error) {
+		cached, fromCache := object.DeepCopy(), &client.GetOptions{Raw: &metav1.GetOptions{ResourceVersion: "0"}}
+		err := s.admin.Get(ctx, client.ObjectKeyFromObject(object), cached, fromCache)
+		return cached.GetDeletionTimestamp(), err
+	}).ShouldNot(BeNil(), "the deletion in the watch cache")
 	s.wantAskedToDefault(0, patch(`{"metadata":{"labels":{"a":"c"}}}`))
 	s.wantAskedToDefault(0, patch(invalid))
 	s.wantAskedToDefault(0, patch(unfinalized))

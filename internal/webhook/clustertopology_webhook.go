@@ -54,7 +54,7 @@ func (v *topologyValidator) ValidateDelete(ctx context.Context, ct *grovev1alpha
 func (v *topologyValidator) warn(ctx context.Context, updated, old *grovev1alpha1.ClusterTopology) admission.Warnings {
 	users, err := v.users(ctx, old.Name)
 	if err != nil {
-		return admission.Warnings{fmt.Sprintf("could not look up which DynamoGraphDeployments use ClusterTopology %q: %v", old.Name, err)}
+		return admission.Warnings{fmt.Sprintf("could not look up which DynamoGraphDeployments use %s %q: %v", old.Source(), old.Name, err)}
 	}
 	return validation.TopologyWarnings(updated, old, users)
 }

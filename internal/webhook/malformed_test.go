@@ -141,14 +141,14 @@ var _ = Describe("A create of too many components", func() {
 		object := deploymentOf(tc.version, "asked")
 		object.Object["spec"] = tc.spec
 		var err error
-		before, tried := s.askedToDefault(), 0
+		before, tried := askedToDefault.Load(), 0
 		s.eventually("the webhook answers in time", func() bool {
 			tried++
 			err = s.tryCreate(object)
 			return !apierrors.IsInternalError(err) && !apierrors.IsTimeout(err)
 		})
 		s.wantNamed(err, "25")
-		Expect(s.askedToDefault()-before).To(And(BeNumerically(">=", 1), BeNumerically("<=", tried)), "how often the defaulting webhook is asked")
+		Expect(askedToDefault.Load()-before).To(And(BeNumerically(">=", 1), BeNumerically("<=", tried)), "how often the defaulting webhook is asked")
 	}, suite.Entries(tests, SpecTimeout(suite.Timeout())),
 		Entry("40,000 in v1alpha1", suite.Slow, SpecTimeout(suite.Timeout()), tooMany{"v1alpha1", many(40_000)}))
 })

@@ -111,6 +111,7 @@ func TestManifests(t *testing.T) {
 		validateAdapterPath: want(validateAdapterPath, "nvidia.com", []string{"dynamographdeploymentscalingadapters", "dynamographdeploymentscalingadapters/scale"},
 			admissionregistrationv1.NamespacedScope, admissionregistrationv1.Ignore, create, update),
 		validateTopologyPath: want(validateTopologyPath, "grove.io", []string{"clustertopologies"}, admissionregistrationv1.ClusterScope, admissionregistrationv1.Ignore, create, update, remove),
+		validateBindingPath:  want(validateBindingPath, "grove.io", []string{"clustertopologybindings"}, admissionregistrationv1.ClusterScope, admissionregistrationv1.Ignore, create, update, remove),
 	}
 	defaulting := wanted[mutateDeploymentPath]
 	defaulting.Conditions = append(defaulting.Conditions, "something-to-default")

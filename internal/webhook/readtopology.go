@@ -5,6 +5,7 @@ package webhook
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -27,7 +29,8 @@ const retryAfter = 1
 // maxMessage bounds the message about a failed read, in bytes.
 const maxMessage = 1024
 
-// readTopology returns the ClusterTopology of a name, nil if there is none. An error says nothing about whether there is one.
+// readTopology returns the ClusterTopology of a name, which may have been read from a Binding, nil if there is none. An error says nothing
+// about whether there is one.
 func (v *deploymentValidator) readTopology(ctx context.Context, name string) (*grovev1alpha1.ClusterTopology, error) {
 	if name == "" || len(content.IsPathSegmentName(name)) > 0 {
 		return nil, nil
@@ -64,9 +67,20 @@ func forAdmin(unread error) string {
 	case meta.IsNoMatchError(unread):
 		return "install the CustomResourceDefinition clustertopologies.grove.io"
 	case apierrors.IsForbidden(unread):
-		return "allow the operator's ServiceAccount to get clustertopologies.grove.io"
+		return "allow the operator's ServiceAccount to get " + resourceOf(unread)
 	}
 	return ""
+}
+
+// resourceOf is the resource that a request which the API server refused was about: ClusterTopologies, or Bindings.
+func resourceOf(refused error) string {
+	status := apierrors.APIStatus(nil)
+	if errors.As(refused, &status) {
+		if d := status.Status().Details; d != nil && d.Kind != "" {
+			return schema.GroupResource{Group: d.Group, Resource: d.Kind}.String()
+		}
+	}
+	return "clustertopologies.grove.io"
 }
 
 // notChecked is a warning alongside the faults of an object for which something could not be read.

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -52,7 +53,7 @@ func newReplica(name string, config *rest.Config, scheme *runtime.Scheme, certDi
 		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: probes,
 		LeaderElection: true, LeaderElectionID: "trellis-manager.trellis.dev", LeaderElectionNamespace: operatorNamespace,
 		LeaseDuration: ptr.To(2 * time.Hour), RenewDeadline: ptr.To(time.Hour), // a slow machine takes no one the lead
-		WebhookServer: webhook.NewServer(webhook.Options{Port: r.port, TLSOpts: []func(*tls.Config){certificate.ServeWith}}),
+		WebhookServer: countingServer{webhook.NewServer(webhook.Options{Port: r.port, TLSOpts: []func(*tls.Config){certificate.ServeWith}})},
 	})
 	if err != nil {
 		return nil, err
@@ -72,6 +73,21 @@ func newReplica(name string, config *rest.Config, scheme *runtime.Scheme, certDi
 			return render.NotActedOn(dgd, alpha, "")
 		},
 	})
+}
+
+// askedToDefault counts the requests to the defaulting webhook, of both replicas, when they arrive: the counter of controller-runtime counts
+// them some time after their response.
+var askedToDefault atomic.Int64
+
+type countingServer struct{ webhook.Server }
+
+func (s countingServer) Register(path string, hook http.Handler) {
+	s.Server.Register(path, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if path == mutateDeploymentPath {
+			askedToDefault.Add(1)
+		}
+		hook.ServeHTTP(w, r)
+	}))
 }
 
 // run starts the replica, which runs until the suite ends.

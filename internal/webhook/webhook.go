@@ -8,6 +8,7 @@
 //	/validate-nvidia-com-v1alpha1-dynamographdeployment   create, update          fails closed; reads the ClusterTopology on create
 //	/validate-nvidia-com-v1alpha1-dynamographdeploymentscalingadapter   create, update, scale   fails open: the number is checked again when carried
 //	/validate-grove-io-v1alpha1-clustertopology           create, update, delete  fails open: it warns, and CEL says the rest
+//	/validate-grove-io-v1alpha1-clustertopologybinding    create, update, delete  fails open: it warns only
 //	/convert                                              reads, writes           package convert
 //
 // All of it is served by a manager of its own, which has no caches to wait for: where objects are stored in another version than the
@@ -33,6 +34,7 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/field"
 	"github.com/trellis-k8s/trellis/internal/render"
+	"github.com/trellis-k8s/trellis/internal/topologies"
 	"github.com/trellis-k8s/trellis/internal/webhook/convert"
 )
 
@@ -42,6 +44,7 @@ const (
 	validateDeploymentPath = "/validate-nvidia-com-v1alpha1-dynamographdeployment"
 	validateAdapterPath    = "/validate-nvidia-com-v1alpha1-dynamographdeploymentscalingadapter"
 	validateTopologyPath   = "/validate-grove-io-v1alpha1-clustertopology"
+	validateBindingPath    = "/validate-grove-io-v1alpha1-clustertopologybinding"
 )
 
 // Options of the webhooks. The zero value serves nothing; with Admission or Conversion alone it works.
@@ -77,6 +80,7 @@ func SetupWithManager(mgr ctrl.Manager, opts Options) error {
 	if opts.Live == nil {
 		opts.Live = mgr.GetAPIReader()
 	}
+	opts.Live = topologies.Reader{Reader: opts.Live}
 	if opts.Deployments == nil {
 		opts.Deployments = mgr.GetAPIReader()
 	}
@@ -138,5 +142,8 @@ func handlers(scheme *runtime.Scheme, opts Options) map[string]*admission.Webhoo
 		}, RecoverPanic: ptr.To(true)},
 		validateAdapterPath:  {Handler: &adapterValidator{live: opts.Live, maxPods: opts.MaxPods}, RecoverPanic: ptr.To(true)},
 		validateTopologyPath: admission.WithValidator(scheme, &topologyValidator{deployments: opts.Deployments}),
+		validateBindingPath: admission.WithValidator(scheme, &bindingValidator{
+			topologyValidator: topologyValidator{deployments: opts.Deployments}, live: opts.Live,
+		}),
 	}
 }

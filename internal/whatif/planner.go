@@ -14,7 +14,6 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/affinity"
 	"github.com/trellis-k8s/trellis/internal/capacity"
 	"github.com/trellis-k8s/trellis/internal/claims"
 	"github.com/trellis-k8s/trellis/internal/constraint"
@@ -50,8 +49,7 @@ type Planner struct {
 func NewPlanner(w World) *Planner {
 	store, devices := w.Volumes.store(w.AllVolumes), w.claimStore()
 	p := &Planner{
-		world: w, cluster: gang.NewCluster(&affinity.Binder{Namespaces: w.namespaceLabels()}, store, devices), volumes: store, claims: devices,
-		index:     newIndex(&w),
+		world: w, cluster: gang.NewCluster(w.affinity(), store, devices), volumes: store, claims: devices, index: newIndex(&w),
 		admission: newpod.Objects{PriorityClasses: w.Priorities, RuntimeClasses: w.Runtimes, LimitRanges: w.Limits},
 	}
 	p.cluster.Ignore(topology.IgnoredResources(w.Ignored))

@@ -21,6 +21,7 @@ import (
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/affinity"
 	"github.com/trellis-k8s/trellis/internal/claims"
 	"github.com/trellis-k8s/trellis/internal/constraint"
 	"github.com/trellis-k8s/trellis/internal/gang"
@@ -72,6 +73,11 @@ func (w *World) ignoresFeatures() bool {
 		return !slices.ContainsFunc(w.Nodes, func(n *corev1.Node) bool { return len(n.Status.DeclaredFeatures) > 0 })
 	}
 	return !kubescheduler.Of(w.Version).HasPlugin(kubescheduler.NodeDeclaredFeatures)
+}
+
+// affinity is the rules about other pods, as the kube-scheduler of the version counts them.
+func (w *World) affinity() *affinity.Binder {
+	return &affinity.Binder{Namespaces: w.namespaceLabels(), CountsAll: kubescheduler.SpreadCountsAll(w.Version)}
 }
 
 // Volumes are what the kube-scheduler looks at for the volumes of pods.

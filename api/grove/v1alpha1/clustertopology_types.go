@@ -70,9 +70,13 @@ const (
 	// ConditionSchedulersInSync is True while the topology objects of other schedulers that deployments use say the same as this one. It is
 	// absent while no deployment needs any.
 	ConditionSchedulersInSync = "SchedulersInSync"
+	// ConditionBindingInSync is there while a ClusterTopologyBinding of the same name exists that Trellis did not write, and True when both
+	// have the same levels. The ClusterTopology counts.
+	ConditionBindingInSync = "BindingInSync"
 
 	ReasonTopologiesAgree    = "TopologiesAgree"
 	ReasonTopologiesDiffer   = "TopologiesDiffer"
+	ReasonBindingInvalid     = "BindingInvalid"
 	ReasonAllNodesLabeled    = "AllNodesLabeled"
 	ReasonLabelsMissing      = "LabelsMissing"
 	ReasonNoNodes            = "NoNodes"

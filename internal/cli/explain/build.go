@@ -44,8 +44,9 @@ func Build(s *Subject) Explanation {
 	if problem == "" && s.mayPlan() {
 		r.Waiting = CausesOf(planner, plan, maxHosts)
 	}
+	r.Waiting = append(r.Waiting, s.refusedCreates(r.Replicas)...)
 	r.Result = s.result(plan, problem == "" && s.mayPlan())
-	r.Result.compareWithPods(r.Replicas)
+	r.compareWithPods()
 	return r
 }
 
@@ -101,7 +102,7 @@ func (s *Subject) conditions() []Condition {
 		idle := func(c Condition) bool {
 			return c.Type == grovev1alpha1.ConditionInUse || c.Type == grovev1alpha1.ConditionDefault
 		}
-		list = append(list, slices.DeleteFunc(bad("ClusterTopology "+ct.Name, ct.Status.Conditions), idle)...)
+		list = append(list, slices.DeleteFunc(bad(ct.Source()+" "+ct.Name, ct.Status.Conditions), idle)...)
 	}
 	return list
 }

@@ -113,6 +113,20 @@ func TestText(t *testing.T) {
 			w.Nodes, w.Events, w.EventsHidden, w.Denied = nil, nil, true, []string{"list nodes", "list pods"}
 			return w
 		},
+		"lacks-quota": func(t *testing.T) *world {
+			const lack = "exceeded quota: gpus, requested: requests.nvidia.com/gpu=16, used: requests.nvidia.com/gpu=24, limited: requests.nvidia.com/gpu=32; " +
+				"Worker-0 of first, Worker-1 of first, the base gang of second and 4 others wait before it"
+			w := newWorld(t, nodes(t, 1, 2, 2), topologyManifest, chat).resolve(firstRuns)
+			w.groupCondition("chat-worker", "creating Worker-1 of chat: "+lack)
+			w.condition(ready, false, "some_resources_are_not_ready", "Resources not ready: scalinggroup/chat-worker: desired=2, ready=1")
+			return w.condition(placed, false, nvidiav1beta1.ReasonCreationRefused,
+				"2 of 3 packed replicas are placed. Worker-1: its pods cannot be created: creating Worker-1 of chat: "+lack)
+		},
+		"lacks-quota-unpacked": func(t *testing.T) *world {
+			w := newWorld(t, nodes(t, 1, 2, 2), topologyManifest, chat).resolve(firstRuns)
+			w.groupCondition("chat-worker", "creating Worker-1 of chat: exceeded quota: pods, requested: pods=2, used: pods=3, limited: pods=4")
+			return w.condition(placed, true, "AllReplicasPlaced", "no replica is packed; the kube-scheduler places each pod on its own")
+		},
 		"refused": func(t *testing.T) *world {
 			w := newWorld(t, nodes(t, 1, 2, 2), topologyManifest, strings.Replace(chat, "replicas: 2", "replicas: -2", 1))
 			return w.condition(nvidiav1beta1.ConditionValid, false, "Invalid", "the object would have been refused at admission")

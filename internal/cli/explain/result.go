@@ -36,20 +36,22 @@ func (s *Subject) result(plan whatif.Plan, planned bool) Result {
 
 // otherCauses are the operator's reasons that have nothing to do with capacity, so that no plan shows them.
 var otherCauses = map[string]string{
-	gang.CodeRequeued:             "The gang could not be bound: it was evicted, and is placed again after a pause.",
-	gang.CodeCreating:             "Not all of its pods are created yet.",
-	gang.CodeProviderNotReady:     "The provider that places it is not ready.",
-	gang.CodeSchedulerRefuses:     "It is released, and the provider's scheduler does not bind it.",
-	gang.CodeUnschedulable:        "It is released, and the scheduler refuses one of its pods.",
-	gang.CodeSchedulingBlocked:    "It is released, and nothing tries to bind its pods.",
-	gang.CodePreempting:           "It is released, and pods of lower priority have to leave before it can be bound.",
-	gang.CodePodsNotEnding:        "It waits to be recreated: one of its pods does not terminate.",
-	gang.CodeWaitingForAdmission:  "It waits for another controller to remove a scheduling gate from its pods.",
-	gang.CodeReleaseRefused:       "The API server refuses what its release writes.",
-	gang.CodeRecordFull:           "It has capacity, and the deployment's GraphPlacement has no space for more gangs that are not bound.",
-	gang.CodeOutsideGraphDomain:   "Its pods run, and by the labels that nodes have now some are outside the deployment's domain.",
-	gang.CodeOutsideReplicaDomain: "Its pods run, and by the labels that nodes have now some are outside the domain of their replica.",
-	gang.CodeRefusedEverywhere:    "A scheduler refused it wherever it has capacity, and these places are left out for a while.",
+	gang.CodeRequeued:            "The gang could not be bound: it was evicted, and is placed again after a pause.",
+	gang.CodeCreating:            "Not all of its pods are created yet.",
+	gang.CodeProviderNotReady:    "The provider that places it is not ready.",
+	gang.CodeSchedulerRefuses:    "It is released, and the provider's scheduler does not bind it.",
+	gang.CodeUnschedulable:       "It is released, and the scheduler refuses one of its pods.",
+	gang.CodeSchedulingBlocked:   "It is released, and nothing tries to bind its pods.",
+	gang.CodePreempting:          "It is released, and pods of lower priority have to leave before it can be bound.",
+	gang.CodePodsNotEnding:       "It waits to be recreated: one of its pods does not terminate.",
+	gang.CodeWaitingForAdmission: "It waits for another controller to remove a scheduling gate from its pods.",
+	gang.CodeReleaseRefused:      "The API server refuses what its release writes.",
+	gang.CodeRecordFull:          "It has capacity, and the deployment's GraphPlacement has no space for more gangs that are not bound.",
+
+	gang.CodeOutsideGraphDomain:         "Its pods run, and by the labels that nodes have now some are outside the deployment's domain.",
+	gang.CodeOutsideReplicaDomain:       "Its pods run, and by the labels that nodes have now some are outside the domain of their replica.",
+	gang.CodeRefusedEverywhere:          "A scheduler refused it wherever it has capacity, and these places are left out for a while.",
+	nvidiav1beta1.ReasonCreationRefused: "Scaling groups or pods of it cannot be created.",
 }
 
 // compare reports whether both come to the same, and what may be behind it when they do not.
@@ -74,6 +76,8 @@ func compare(c *metav1.Condition, plan whatif.Plan) (agrees bool, text string) {
 	}
 	reason := slices.ContainsFunc(waits, func(w gang.Waiting) bool { return w.Code == c.Reason })
 	switch {
+	case !reason && c.Reason == nvidiav1beta1.ReasonCreationRefused:
+		return true, "Pods of it cannot be created, and there is no capacity for all of it either."
 	case !reason:
 		return false, "The operator gives a different reason than the current plan: " + c.Reason + ". It may not have seen the latest change yet."
 	case !SameWords(plan, c.Message):
@@ -88,15 +92,16 @@ func SameWords(plan whatif.Plan, message string) bool {
 	return words != "" && strings.HasPrefix(message, words)
 }
 
-// compareWithPods states that pods are missing of what the operator reports as placed.
-func (v *Result) compareWithPods(replicas []Replica) {
+// compareWithPods states that pods are missing of what the operator reports as placed, and that the operator does not say why.
+func (r *Explanation) compareWithPods() {
+	v := &r.Result
 	if v.Placed == nil || !*v.Placed {
 		return
 	}
 	var missing []string
-	for _, r := range replicas {
-		if r.State == StateCreating {
-			missing = append(missing, fmt.Sprintf("%s-%d", r.Component, r.Replica))
+	for i := range r.Replicas {
+		if one := &r.Replicas[i]; one.State == StateCreating && !r.refuses(one) {
+			missing = append(missing, fmt.Sprintf("%s-%d", one.Component, one.Replica))
 		}
 	}
 	if len(missing) > 0 {

@@ -143,6 +143,9 @@ func (s setting) conditionLines(r *Explanation) []string {
 		if c.Object == "" && c.Type == "Placed" {
 			continue // stands under OPERATOR
 		}
+		if !s.Wide && r.givesReason(c.Message) {
+			continue
+		}
 		head := strings.TrimPrefix(c.Object+" ", " ")
 		lines = append(lines, fmt.Sprintf("%s%s=%s for %s, %s: %s", head, c.Type, s.Warn(c.Status), s.of(&c.Since), c.Reason, c.Message))
 	}

@@ -10,7 +10,9 @@ import (
 	"strconv"
 	"strings"
 
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/cli/text"
+	"github.com/trellis-k8s/trellis/internal/limit"
 	"github.com/trellis-k8s/trellis/internal/placement"
 )
 
@@ -40,7 +42,11 @@ func (s setting) cause(b *strings.Builder, w *Cause) {
 	if len(w.Tables) > 0 || w.Reason == placement.CodeBaseGangWaits {
 		message = w.Asks
 	}
-	b.WriteString(s.Wrap(fmt.Sprintf("%s: %s: %s", s.short(strings.Join(who, ", ")), s.Warn(w.Reason), s.short(message)), "  ") + "\n")
+	message = s.short(message)
+	if w.Reason == nvidiav1beta1.ReasonCreationRefused {
+		message = limit.Middle(w.Message, s.words) // who waits before it comes last
+	}
+	b.WriteString(s.Wrap(fmt.Sprintf("%s: %s: %s", s.short(strings.Join(who, ", ")), s.Warn(w.Reason), message), "  ") + "\n")
 	for i := range w.Tables {
 		t := &w.Tables[i]
 		if t.Gang != "" {

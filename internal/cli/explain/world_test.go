@@ -18,6 +18,7 @@ import (
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/cli/files"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
 	"github.com/trellis-k8s/trellis/internal/render"
@@ -140,6 +141,19 @@ func (w *world) condition(kind string, is bool, reason, message string) *world {
 	}
 	meta.SetStatusCondition(&w.DGD.Status.Conditions, metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message, LastTransitionTime: ago(11 * time.Minute)})
 	return w
+}
+
+// groupCondition has a scaling group report that changes of its pods are refused.
+func (w *world) groupCondition(name, message string) {
+	w.Helper()
+	for _, sg := range w.Groups {
+		if sg.Name == name {
+			meta.SetStatusCondition(&sg.Status.Conditions, metav1.Condition{
+				Type: trellisv1alpha1.ConditionPodsInSync, Status: metav1.ConditionFalse, Reason: trellisv1alpha1.ReasonChangeRefused, Message: message,
+				LastTransitionTime: ago(11 * time.Minute),
+			})
+		}
+	}
 }
 
 func (w *world) occupy(name, node string, gpus string) *world {

@@ -26,6 +26,7 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/newpod"
 	"github.com/trellis-k8s/trellis/internal/nvlink"
+	"github.com/trellis-k8s/trellis/internal/topologybinding"
 )
 
 // Object is one object of a file.
@@ -68,6 +69,9 @@ var kinds = map[schema.GroupKind]versions{
 	{Group: resourcev1.GroupName, Kind: "DeviceTaintRule"}:       {"v1": func() client.Object { return &resourcev1.DeviceTaintRule{} }},
 	{Group: grovev1alpha1.GroupVersion.Group, Kind: "ClusterTopology"}: {
 		grovev1alpha1.GroupVersion.Version: func() client.Object { return &grovev1alpha1.ClusterTopology{} },
+	},
+	topologybinding.Kind.GroupKind(): {
+		topologybinding.Kind.Version: func() client.Object { return &topologybinding.Binding{} },
 	},
 	{Group: nvidiav1beta1.GroupVersion.Group, Kind: "DynamoGraphDeployment"}: {
 		nvidiav1beta1.GroupVersion.Version:  func() client.Object { return &nvidiav1beta1.DynamoGraphDeployment{} },

@@ -30,8 +30,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli"
 	"github.com/trellis-k8s/trellis/internal/limit"
 	"github.com/trellis-k8s/trellis/internal/nvlink"
-	"github.com/trellis-k8s/trellis/internal/render"
-	"github.com/trellis-k8s/trellis/internal/scheduler"
+	"github.com/trellis-k8s/trellis/internal/topologybinding"
 	"github.com/trellis-k8s/trellis/internal/whatif"
 )
 
@@ -43,6 +42,9 @@ const (
 	Pods       = "pods"
 	Topologies = "clustertopologies.grove.io"
 	Priorities = "priorityclasses.scheduling.k8s.io"
+
+	// Bindings are read as Topologies (package topologybinding).
+	Bindings = "clustertopologybindings.grove.io"
 
 	runtimeClasses = "runtimeclasses.node.k8s.io"
 	limitRanges    = "limitranges"
@@ -64,7 +66,7 @@ const (
 
 // optional kinds improve a plan, which can be made without them.
 var optional = slices.Concat(
-	[]string{Priorities, runtimeClasses, limitRanges, deviceClasses, computeDomains, operators, namespaces}, ofVolumes, ofClaims,
+	[]string{Bindings, Priorities, runtimeClasses, limitRanges, deviceClasses, computeDomains, operators, namespaces}, ofVolumes, ofClaims,
 )
 
 // ofVolumes are the kinds that say where volumes can be used.
@@ -83,6 +85,8 @@ type Snapshot struct {
 	Denied []string
 	// NotInstalled is why a kind of Trellis is empty: the cluster does not know it; nil when it knows all of them.
 	NotInstalled error
+
+	bindings []*topologybinding.Binding
 }
 
 // maxLacking is how many missing rights Lacking names.
@@ -124,6 +128,7 @@ func Read(ctx context.Context, c client.Reader, only ...string) (*Snapshot, erro
 			return nil, err
 		}
 	}
+	s.Topologies = topologybinding.Merge(s.Topologies, s.bindings)
 	return s, nil
 }
 
@@ -174,6 +179,7 @@ func (s *Snapshot) kinds() []kind {
 		{Nodes, into(&s.Nodes, func(l *corev1.NodeList) []corev1.Node { return l.Items }, node)},
 		{Pods, into(&s.Pods, func(l *corev1.PodList) []corev1.Pod { return l.Items }, pod)},
 		{Topologies, into(&s.Topologies, func(l *grovev1alpha1.ClusterTopologyList) []grovev1alpha1.ClusterTopology { return l.Items }, whole)},
+		{Bindings, into(&s.bindings, func(l *topologybinding.BindingList) []topologybinding.Binding { return l.Items }, whole)},
 		{Priorities, into(&s.Priorities, func(l *schedulingv1.PriorityClassList) []schedulingv1.PriorityClass { return l.Items }, whole)},
 		{runtimeClasses, into(&s.Runtimes, func(l *nodev1.RuntimeClassList) []nodev1.RuntimeClass { return l.Items }, whole)},
 		{limitRanges, into(&s.Limits, func(l *corev1.LimitRangeList) []corev1.LimitRange { return l.Items }, whole)},
@@ -262,39 +268,4 @@ func listAll[L, T any, P interface {
 			return all, nil
 		}
 	}
-}
-
-func whole[T any](o *T) (*T, error) { return o, nil }
-
-// volume keeps of a claim or a volume what the operator keeps.
-func volume[T any](o *T) (*T, error) {
-	_, err := scheduler.StripVolume(o)
-	return o, err
-}
-
-// claim keeps of a claim of devices, and of what provides these, what the operator keeps.
-func claim[T any](o *T) (*T, error) {
-	_, err := scheduler.StripClaim(o)
-	return o, err
-}
-
-func node(n *corev1.Node) (*corev1.Node, error) {
-	stripped, err := scheduler.StripNode(n)
-	if err != nil {
-		return nil, err
-	}
-	return stripped.(*corev1.Node), nil
-}
-
-// pod leaves out those of others that have ended: they take no capacity.
-func pod(p *corev1.Pod) (*corev1.Pod, error) {
-	ended := p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
-	if ended && p.Labels[render.LabelScalingGroup] == "" {
-		return nil, nil
-	}
-	stripped, err := scheduler.StripPod(p)
-	if err != nil {
-		return nil, err
-	}
-	return stripped.(*corev1.Pod), nil
 }

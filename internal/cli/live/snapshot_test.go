@@ -22,9 +22,11 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/render"
+	"github.com/trellis-k8s/trellis/internal/topologybinding"
 )
 
 // cluster answers lists of pods in pages of one; its pods are "x" (another's), "done" (another's, ended) and "ours" (ended).
@@ -88,6 +90,52 @@ func names(pods []*corev1.Pod) string {
 		list = append(list, pod.Name)
 	}
 	return strings.Join(list, " ")
+}
+
+// bound is a cluster that has one ClusterTopology and two Bindings, one of them of the same name.
+type bound struct {
+	cluster
+	hidden bool
+}
+
+func (b bound) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	level := topologybinding.Level{Domain: "rack", Key: "r"}
+	switch l := list.(type) {
+	case *grovev1alpha1.ClusterTopologyList:
+		l.Items = make([]grovev1alpha1.ClusterTopology, 1)
+		l.Items[0].Name = "a"
+		return nil
+	case *topologybinding.BindingList:
+		if b.hidden {
+			return apierrors.NewForbidden(schema.GroupResource{}, "", nil)
+		}
+		l.Items = make([]topologybinding.Binding, 2)
+		for i, name := range []string{"a", "b"} {
+			l.Items[i].Name, l.Items[i].Spec.Levels = name, []topologybinding.Level{level}
+		}
+		return nil
+	}
+	return b.cluster.List(ctx, list, options...)
+}
+
+// Bindings are topologies. Who may not read them gets an answer without them.
+func TestReadBindings(t *testing.T) {
+	for name, tc := range map[string]struct {
+		hidden bool
+		want   string
+	}{"all": {false, "a ClusterTopology, b ClusterTopologyBinding"}, "hidden": {true, "a ClusterTopology"}} {
+		s, err := Read(t.Context(), bound{hidden: tc.hidden})
+		if err != nil || s.Complete() != nil || s.Lacks(Bindings) != tc.hidden {
+			t.Fatal(name, err, s.Denied)
+		}
+		var got []string
+		for _, ct := range s.Topologies {
+			got = append(got, ct.Name+" "+ct.Source())
+		}
+		if strings.Join(got, ", ") != tc.want {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
 }
 
 func TestRead(t *testing.T) {

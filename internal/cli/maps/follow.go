@@ -16,6 +16,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -28,6 +30,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli"
 	"github.com/trellis-k8s/trellis/internal/cli/live"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
+	"github.com/trellis-k8s/trellis/internal/topologybinding"
 )
 
 // perSecond bounds how often a busy cluster is drawn.
@@ -57,10 +60,12 @@ func (o *options) follow(ctx context.Context) error {
 	}
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	informers, changed, err := watch(ctx, config, time.Minute, fail)
+	bindings := !snapshot.Lacks(live.Bindings)
+	cached, changed, err := watch(ctx, config, bindings, time.Minute, fail)
 	if err != nil {
 		return err
 	}
+	informers := unpaged{cached, bindings}
 	s := NewServer()
 	if err := o.refresh(ctx, s, c, informers, namespace, o.ErrOut); err != nil {
 		return err
@@ -102,7 +107,7 @@ func (f *forbidden) Error() string {
 
 // refresh draws what the informers have. The operator's Lease is read each time: it is renewed all the while, which is no reason to draw.
 func (o *options) refresh(ctx context.Context, s *Server, c, informers client.Reader, namespace string, warnings io.Writer) error {
-	source, err := o.readCluster(ctx, unpaged{informers}, namespace)
+	source, err := o.readCluster(ctx, informers, namespace)
 	if err != nil {
 		return err
 	}
@@ -117,8 +122,9 @@ func (o *options) refresh(ctx context.Context, s *Server, c, informers client.Re
 }
 
 // watch keeps everything that a map is made of in memory, stripped as the operator keeps it, and reports changes. It ends the context by
-// fail when the user may not watch a kind, which may turn out only later. patience bounds the first lists.
-func watch(ctx context.Context, config *rest.Config, patience time.Duration, fail context.CancelCauseFunc) (
+// fail when the user may not watch a kind, which may turn out only later. Bindings of Grove are
+// among that if the user may read them and the cluster serves them. patience bounds the first lists.
+func watch(ctx context.Context, config *rest.Config, bindings bool, patience time.Duration, fail context.CancelCauseFunc) (
 	cache.Cache, <-chan struct{}, error,
 ) {
 	scheme, err := cli.NewScheme()
@@ -146,11 +152,18 @@ func watch(ctx context.Context, config *rest.Config, patience time.Duration, fai
 		default: // a change is known already
 		}
 	}
-	for _, o := range []client.Object{
+	objects := []client.Object{
 		&corev1.Node{}, &corev1.Pod{}, &grovev1alpha1.ClusterTopology{}, &schedulingv1.PriorityClass{}, &trellisv1alpha1.ScalingGroup{},
 		&nvidiav1beta1.DynamoGraphDeployment{},
-	} {
+	}
+	if bindings {
+		objects = append(objects, &topologybinding.Binding{})
+	}
+	for _, o := range objects {
 		informer, err := informers.GetInformer(ctx, o, cache.BlockUntilSynced(false))
+		if _, is := o.(*topologybinding.Binding); is && meta.IsNoMatchError(err) {
+			continue
+		}
 		if err != nil {
 			return nil, nil, cli.Explain(err, fmt.Sprintf("watching %T", o))
 		}
@@ -170,10 +183,17 @@ func watch(ctx context.Context, config *rest.Config, patience time.Duration, fai
 }
 
 // unpaged reads from memory, where there are no pages: a cache knows no limit, and states that there is more even when there is not.
-type unpaged struct{ client.Reader }
+type unpaged struct {
+	client.Reader
+	// bindings: the user may read those of Grove. Without the right a cache would wait for them.
+	bindings bool
+}
 
 // List implements client.Reader.
 func (u unpaged) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	if _, is := list.(*topologybinding.BindingList); is && !u.bindings {
+		return apierrors.NewForbidden(schema.ParseGroupResource(live.Bindings), "", nil)
+	}
 	all := (&client.ListOptions{}).ApplyOptions(options)
 	all.Limit, all.Continue = 0, ""
 	if err := u.Reader.List(ctx, list, all); err != nil {

@@ -26,8 +26,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli/live"
 	"github.com/trellis-k8s/trellis/internal/field"
 	"github.com/trellis-k8s/trellis/internal/nvlink"
+	"github.com/trellis-k8s/trellis/internal/topologybinding"
 	"github.com/trellis-k8s/trellis/internal/validation"
-	"github.com/trellis-k8s/trellis/internal/volumes"
 	"github.com/trellis-k8s/trellis/internal/whatif"
 )
 
@@ -135,8 +135,8 @@ func (o *options) base(ctx context.Context) (world whatif.World, namespace strin
 
 func namespaced(object any) bool {
 	switch object.(type) {
-	case *corev1.Node, *grovev1alpha1.ClusterTopology, *schedulingv1.PriorityClass, *nodev1.RuntimeClass, *resourcev1.DeviceClass,
-		*corev1.Namespace, *corev1.PersistentVolume, *storagev1.StorageClass, *storagev1.CSINode, *storagev1.CSIDriver,
+	case *corev1.Node, *grovev1alpha1.ClusterTopology, *topologybinding.Binding, *schedulingv1.PriorityClass, *nodev1.RuntimeClass,
+		*resourcev1.DeviceClass, *corev1.Namespace, *corev1.PersistentVolume, *storagev1.StorageClass, *storagev1.CSINode, *storagev1.CSIDriver,
 		*resourcev1.ResourceSlice, *resourcev1.DeviceTaintRule:
 		return false
 	}
@@ -179,9 +179,14 @@ func duplicates(objects []files.Object) []error {
 func badTopologies(objects []files.Object) []error {
 	var errs []error
 	for _, object := range objects {
-		if ct, ok := object.Object.(*grovev1alpha1.ClusterTopology); ok {
-			for _, e := range validation.Topology(ct).In("") {
+		switch o := object.Object.(type) {
+		case *grovev1alpha1.ClusterTopology:
+			for _, e := range validation.Topology(o).In("") {
 				errs = append(errs, object.Source.At(identityOf(object).String(), e.Field, e.ErrorBody()))
+			}
+		case *topologybinding.Binding:
+			if _, err := topologybinding.Read(o); err != nil {
+				errs = append(errs, object.Source.At(identityOf(object).String(), "", err.Error()))
 			}
 		}
 	}
@@ -209,46 +214,16 @@ func (in *Input) add(object files.Object) {
 		in.world.ComputeDomains = replaced(in.world.ComputeDomains, o)
 	case *grovev1alpha1.ClusterTopology:
 		in.world.Topologies = replaced(in.world.Topologies, o)
+	case *topologybinding.Binding:
+		in.world.Topologies = slices.DeleteFunc(slices.Clone(in.world.Topologies), func(ct *grovev1alpha1.ClusterTopology) bool {
+			return ct.Name == o.Name && ct.FromBinding()
+		})
+		in.world.Topologies = topologybinding.Merge(in.world.Topologies, []*topologybinding.Binding{o})
 	case *nvidiav1beta1.DynamoGraphDeployment:
 		in.plan = append(in.plan, wanted{o, &object.Source, object.Version})
 	default:
 		addVolume(&in.world.Volumes, o)
 		addDevices(&in.world.Claims, o)
-	}
-}
-
-// addDevices puts an object that reports which devices there are, or who has them, into a world.
-func addDevices(c *whatif.Claims, object any) {
-	switch o := object.(type) {
-	case *resourcev1.ResourceSlice:
-		c.Slices = replaced(c.Slices, o)
-	case *resourcev1.ResourceClaim:
-		c.Claims = replaced(c.Claims, o)
-	case *resourcev1.ResourceClaimTemplate:
-		c.Templates = replaced(c.Templates, o)
-	case *resourcev1.DeviceTaintRule:
-		c.Taints = replaced(c.Taints, o)
-	}
-}
-
-// addVolume puts an object that tells where volumes can be used into a world.
-func addVolume(v *whatif.Volumes, object any) {
-	switch o := object.(type) {
-	case *corev1.PersistentVolumeClaim:
-		if o.Status.Phase == corev1.ClaimBound && o.Spec.VolumeName != "" { // a file that is written by hand may leave out what follows from it
-			metav1.SetMetaDataAnnotation(&o.ObjectMeta, volumes.AnnBindCompleted, "yes")
-		}
-		v.Claims = replaced(v.Claims, o)
-	case *corev1.PersistentVolume:
-		v.Volumes = replaced(v.Volumes, o)
-	case *storagev1.StorageClass:
-		v.Classes = replaced(v.Classes, o)
-	case *storagev1.CSINode:
-		v.Nodes = replaced(v.Nodes, o)
-	case *storagev1.CSIDriver:
-		v.Drivers = replaced(v.Drivers, o)
-	case *storagev1.CSIStorageCapacity:
-		v.Capacities = replaced(v.Capacities, o)
 	}
 }
 

@@ -74,6 +74,27 @@ func TestPlan(t *testing.T) {
 	}
 }
 
+// A ClusterTopologyBinding is as good as the ClusterTopology with its levels, and gives way to one of its name.
+func TestBinding(t *testing.T) {
+	topology, err := os.ReadFile(filepath.Join("testdata", "topology.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"-f", "testdata/nodes.yaml", "-f", "testdata/chat.yaml", "-o", "json"}
+	want, _, code := run(t, "", append(args, "-f", "testdata/topology.yaml")...)
+	binding := strings.Replace(string(topology), "kind: ClusterTopology", "kind: ClusterTopologyBinding", 1)
+	got, errOut, gotCode := run(t, binding, append(args, "-f", "-")...)
+	if diff := cmp.Diff(want, got); diff != "" || code != gotCode || errOut != "" {
+		t.Errorf("exit codes %d and %d, %s\n(-of a ClusterTopology +of a Binding)\n%s", code, gotCode, errOut, diff)
+	}
+	broken := "apiVersion: grove.io/v1alpha1\nkind: ClusterTopologyBinding\nmetadata: {name: hall}\nspec: {levels: [{domain: a, key: a}]}\n"
+	for _, text := range []string{broken + "---\n" + string(topology), string(topology) + "---\n" + broken} {
+		if got, errOut, gotCode := run(t, text, append(args, "-f", "-")...); got != want || gotCode != code {
+			t.Errorf("beside a Binding of its name: exit code %d, %s\n%s", gotCode, errOut, cmp.Diff(want, got))
+		}
+	}
+}
+
 // The same objects give the same answer, in whatever order they come, a folder's files and the standard input included.
 func TestOrderDoesNotMatter(t *testing.T) {
 	o := &options{Output: cli.NewOutput(genericiooptions.IOStreams{In: strings.NewReader(""), Out: io.Discard, ErrOut: io.Discard})}
@@ -173,6 +194,7 @@ func TestBadInput(t *testing.T) {
 		"refused":            {graph("      replicas: -1\n      topologyConstraint:\n        packDomain: row\n", ", packDomain: rack"), []string{nodes, topology}, []string{"-:9: DynamoGraphDeployment default/g: spec.services[Worker].replicas: Invalid value: -1", "-:11: DynamoGraphDeployment default/g: spec.services[Worker].topologyConstraint.packDomain: Not found: \"row\": packDomain not found in cluster topology"}},
 		"topology missing":   {graph("", ", packDomain: rack"), []string{nodes}, []string{"-:5: DynamoGraphDeployment default/g: spec.topologyConstraint.topologyProfile: Not found: \"hall\": ClusterTopology not found"}},
 		"topology wrong":     {"apiVersion: grove.io/v1alpha1\nkind: ClusterTopology\nmetadata: {name: t}\nspec:\n  levels:\n  - {domain: a, key: a}\n  - domain: a\n    key: b\n", []string{nodes, "testdata/plain.yaml"}, []string{"-:7: ClusterTopology t: spec.levels[1].domain: Duplicate value"}},
+		"binding wrong":      {"apiVersion: grove.io/v1alpha1\nkind: ClusterTopologyBinding\nmetadata: {name: t}\nspec: {levels: [{domain: a, key: a}, {domain: a, key: b}]}\n", []string{nodes, "testdata/plain.yaml"}, []string{"-:1: ClusterTopologyBinding t: spec.levels[1].domain: \"a\" is the domain of another level too"}},
 		"no nodes":           {graph("", ""), []string{topology}, []string{"there is no Node in the files: add the output of kubectl get nodes -o yaml, or take those of the cluster with --cluster"}},
 		"a node twice":       {"apiVersion: v1\nkind: Node\nmetadata: {name: a-0-0}\n", []string{nodes, topology, "testdata/chat.yaml"}, []string{"testdata/nodes.yaml:2: Node a-0-0: is there already, at -:1; names must be unique"}},
 		"nothing to plan":    {"", []string{nodes}, []string{"nothing to plan: there is no DynamoGraphDeployment in the files"}},

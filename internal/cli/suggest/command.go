@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -18,9 +20,13 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli/live"
 )
 
+// kinds that a topology may have: Grove and Dynamo read ClusterTopologyBindings alone.
+var kinds = []string{cli.Topology.Name, cli.Binding.Name}
+
 type options struct {
 	cli.Output
 	name  string
+	kind  string
 	files []string
 }
 
@@ -46,7 +52,8 @@ func newSuggestCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
 	}
 	o.AddFlags(cmd, "; text is a manifest")
-	cmd.Flags().StringVar(&o.name, "name", "cluster", "name of the ClusterTopology")
+	cmd.Flags().StringVar(&o.name, "name", "cluster", "name of the topology")
+	cmd.Flags().StringVar(&o.kind, "kind", cli.Topology.Name, "kind of the manifest: "+strings.Join(kinds, " or "))
 	cmd.Flags().StringSliceVarP(&o.files, "filename", "f", nil,
 		"file, folder or - with the nodes, instead of those of the cluster; may be given several times")
 	return cmd
@@ -59,6 +66,9 @@ func (o *options) run(ctx context.Context) error {
 	if why := validation.IsDNS1123Subdomain(o.name); len(why) > 0 {
 		return fmt.Errorf("--name %s: %s", o.name, why[0])
 	}
+	if !slices.Contains(kinds, o.kind) {
+		return fmt.Errorf("--kind %s: want %s", o.kind, strings.Join(kinds, " or "))
+	}
 	nodes, err := o.nodes(ctx)
 	if err != nil {
 		return err
@@ -66,7 +76,7 @@ func (o *options) run(ctx context.Context) error {
 	if len(nodes) == 0 {
 		return errors.New("there are no nodes")
 	}
-	report := Build(o.name, nodes)
+	report := Build(o.kind, o.name, nodes)
 	return o.Show(report)
 }
 

@@ -15,22 +15,31 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli"
 	"github.com/trellis-k8s/trellis/internal/cli/text"
 	"github.com/trellis-k8s/trellis/internal/hierarchy"
+	"github.com/trellis-k8s/trellis/internal/topologybinding"
 )
 
 // Suggestion is what -o json writes.
 type Suggestion struct {
-	// Name of the ClusterTopology.
+	// Name of the topology, and its kind: ClusterTopology or ClusterTopologyBinding.
 	Name string `json:"name"`
+	Kind string `json:"kind"`
 	hierarchy.Proposal
 }
 
-// Build proposes a topology of that name.
-func Build(name string, nodes []*corev1.Node) Suggestion {
+// Build proposes a topology of that kind and name.
+func Build(kind, name string, nodes []*corev1.Node) Suggestion {
 	in := make([]hierarchy.Node, 0, len(nodes))
 	for _, node := range nodes {
 		in = append(in, hierarchy.Node{Name: node.Name, Labels: node.Labels, Accelerated: accelerated(node)})
 	}
-	return Suggestion{Name: name, Proposal: hierarchy.Propose(in)}
+	s := Suggestion{Name: name, Kind: kind, Proposal: hierarchy.Propose(in)}
+	for _, l := range s.Levels {
+		if kind == cli.Binding.Name && len(l.Key) > topologybinding.MaxKey {
+			s.Notes = append(s.Notes, fmt.Sprintf("%s has %d characters, and a %s takes label keys of at most %d: use a shorter label.",
+				l.Key, len(l.Key), kind, topologybinding.MaxKey))
+		}
+	}
+	return s
 }
 
 // accelerated reports whether a node offers GPUs, under whatever resource name, or is labelled to have some.
@@ -46,9 +55,9 @@ func accelerated(node *corev1.Node) bool {
 	return false
 }
 
-// Refs is the ClusterTopology.
+// Refs is the topology.
 func (r Suggestion) Refs() []cli.Ref {
-	return []cli.Ref{{Kind: cli.Topology.Name, Group: cli.Topology.Group, Name: r.Name}}
+	return []cli.Ref{{Kind: r.Kind, Group: cli.Topology.Group, Name: r.Name}}
 }
 
 // Text is the manifest, with all else in comments. It is not coloured: it is YAML.
@@ -78,7 +87,7 @@ func (r Suggestion) Text(p text.Page) string {
 		return b.String()
 	}
 	name, _ := yaml.Marshal(r.Name) // a string is always YAML; one like 123 or no is quoted
-	fmt.Fprintf(&b, "apiVersion: %s\nkind: ClusterTopology\nmetadata:\n  name: %sspec:\n  levels:\n", grovev1alpha1.GroupVersion, name)
+	fmt.Fprintf(&b, "apiVersion: %s\nkind: %s\nmetadata:\n  name: %sspec:\n  levels:\n", grovev1alpha1.GroupVersion, r.Kind, name)
 	for _, l := range r.Levels {
 		fmt.Fprintf(&b, "  - {domain: %s, key: %s}\n", l.Domain, l.Key)
 	}

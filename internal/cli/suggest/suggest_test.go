@@ -16,6 +16,7 @@ import (
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/cli/files"
+	"github.com/trellis-k8s/trellis/internal/topologybinding"
 	"github.com/trellis-k8s/trellis/test/testutil/simulated"
 )
 
@@ -88,6 +89,37 @@ spec:
 	}
 }
 
+// For Grove and Dynamo the same levels are a ClusterTopologyBinding.
+func TestSuggestBinding(t *testing.T) {
+	topology, err := run(t, demoNodes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := run(t, demoNodes(), "--kind", "ClusterTopologyBinding")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(strings.Replace(topology, "kind: ClusterTopology\n", "kind: ClusterTopologyBinding\n", 1), got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	objects, _, err := files.Read([]string{files.Stdin}, strings.NewReader(got))
+	if err != nil || len(objects) != 1 {
+		t.Fatalf("%d objects, %v: the output is no manifest", len(objects), err)
+	}
+	if b, ok := objects[0].Object.(*topologybinding.Binding); !ok || len(b.Spec.Levels) != 4 {
+		t.Errorf("the manifest is %+v", objects[0].Object)
+	}
+	nodes := demoNodes()
+	long := "topology.trellis.dev-of-a-site-with-a-long-name.example.com/rack"
+	for i := range nodes {
+		nodes[i].Labels[long] = nodes[i].Labels["topology.trellis.dev/rack"]
+		delete(nodes[i].Labels, "topology.trellis.dev/rack")
+	}
+	if got, err = run(t, nodes, "--kind", "ClusterTopologyBinding"); err != nil || !strings.Contains(got, "takes label keys of at most 63") {
+		t.Errorf("%v: a key of %d characters is not noted:\n%s", err, len(long), got)
+	}
+}
+
 // A name that YAML takes for a number or a truth value is quoted.
 func TestSuggestQuotesTheName(t *testing.T) {
 	for _, name := range []string{"123", "1.5", "true", "no", "null", "1e3", "0x1f", "2026-01-01"} {
@@ -124,6 +156,7 @@ func TestSuggestRefusals(t *testing.T) {
 	}{
 		"no nodes":   {want: "there are no nodes"},
 		"a bad name": {nodes: demoNodes(), args: []string{"--name", "My Hall"}, want: "--name My Hall"},
+		"a kind":     {nodes: demoNodes(), args: []string{"--kind", "Topology"}, want: "--kind Topology: want ClusterTopology or ClusterTopologyBinding"},
 		"a format":   {nodes: demoNodes(), args: []string{"-o", "nonsense"}, want: "-o nonsense: want one of"},
 		"a stray":    {nodes: demoNodes(), args: []string{"stray"}, want: "stray"},
 	} {

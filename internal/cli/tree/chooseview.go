@@ -104,15 +104,16 @@ func (s *Scene) undrawn(views, chosen []view, graphs []*graphPods) []string {
 				names = append(names, g.dgd.Namespace+"/"+g.dgd.Name)
 			}
 		}
-		if t := s.World.Topology(v.name); t == nil || !v.equal(current(t)) {
+		t := s.World.Topology(v.name)
+		if t == nil || !v.equal(current(t)) {
 			continue // its levels have changed, which is noted
 		}
 		slices.SortFunc(names, cli.Natural)
-		note := fmt.Sprintf("ClusterTopology %s (%s) has the same hosts: --topology %s draws its levels.", v.name, strings.Join(v.names(), " > "),
+		note := fmt.Sprintf("%s %s (%s) has the same hosts: --topology %s draws its levels.", t.Source(), v.name, strings.Join(v.names(), " > "),
 			v.name)
 		if len(names) > 0 {
-			note = fmt.Sprintf("%s %s placed by ClusterTopology %s (%s): --topology %s draws its levels.",
-				few(names), map[bool]string{true: "is", false: "are"}[len(names) == 1], v.name, strings.Join(v.names(), " > "), v.name)
+			note = fmt.Sprintf("%s %s placed by %s %s (%s): --topology %s draws its levels.",
+				few(names), map[bool]string{true: "is", false: "are"}[len(names) == 1], t.Source(), v.name, strings.Join(v.names(), " > "), v.name)
 		}
 		notes = append(notes, note)
 	}

@@ -38,7 +38,7 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 			"  kubectl trellis tree --free 8 --level host\n" +
 			"  kubectl trellis tree -A --topology hall -o json",
 		Args:              cobra.MaximumNArgs(2),
-		ValidArgsFunction: o.CompleteObject(false, cli.Graph, cli.Topology),
+		ValidArgsFunction: o.CompleteObject(false, cli.Graph, cli.Topology, cli.Binding),
 		RunE:              func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
 	}
 	o.AddFlags(cmd, "")
@@ -47,7 +47,7 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	cmd.Flags().StringVar(&o.draw.Level, "level", "", "draw all domains down to this level, e.g. rack")
 	cmd.Flags().IntVar(&o.draw.Depth, "depth", 0, "draw at most this many levels (default: all that hold pods)")
 	cmd.Flags().Int64Var(&o.draw.Free, "free", 0, "draw only domains with at least this many GPUs free, those with the most first")
-	_ = cmd.RegisterFlagCompletionFunc("topology", o.CompleteName(cli.Topology)) // the flag is there
+	_ = cmd.RegisterFlagCompletionFunc("topology", o.CompleteName(cli.Topology, cli.Binding)) // the flag is there
 	return cmd
 }
 
@@ -93,13 +93,13 @@ func (o *options) request(args []string) (Request, error) {
 	if len(args) == 0 {
 		return r, nil
 	}
-	kind, name, err := cli.Object(args, cli.Graph, cli.Topology)
+	kind, name, err := cli.Object(args, cli.Graph, cli.Topology, cli.Binding)
 	switch {
 	case err != nil:
 		return r, err
-	case kind == cli.Topology && o.topology != "" && o.topology != name:
-		return r, fmt.Errorf("ClusterTopology %s and --topology %s exclude each other", name, o.topology)
-	case kind == cli.Topology:
+	case kind != cli.Graph && o.topology != "" && o.topology != name:
+		return r, fmt.Errorf("%s %s and --topology %s exclude each other", kind.Name, name, o.topology)
+	case kind != cli.Graph:
 		r.Topology = name
 		return r, nil
 	case o.all:

@@ -143,8 +143,8 @@ func (s *Scene) notes(graphs []*graphPods, count counter) []string {
 	for _, g := range graphs {
 		if t := s.World.Topology(g.view.name); t != nil && s.Topology == nil && !noted[t.Name] && !g.view.equal(current(t)) {
 			noted[t.Name] = true
-			notes = append(notes, fmt.Sprintf("ClusterTopology %s has other levels now (%s); the tree shows those that the pods were placed by.",
-				t.Name, strings.Join(domains(current(t).levels), " > ")))
+			notes = append(notes, fmt.Sprintf("%s %s has other levels now (%s); the tree shows those that the pods were placed by.",
+				t.Source(), t.Name, strings.Join(domains(current(t).levels), " > ")))
 		}
 	}
 	return notes

@@ -4,6 +4,7 @@
 package tree_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -12,8 +13,10 @@ import (
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/cli/text"
 	"github.com/trellis-k8s/trellis/internal/cli/tree"
 	"github.com/trellis-k8s/trellis/internal/constraint"
+	"github.com/trellis-k8s/trellis/internal/topologybinding"
 	"github.com/trellis-k8s/trellis/internal/whatif"
 )
 
@@ -52,5 +55,19 @@ func TestDefaultTopology(t *testing.T) {
 				t.Errorf("topology %q, want %q", got, tc.want)
 			}
 		})
+	}
+}
+
+// TestBindingIsNamed: a tree whose levels are those of a ClusterTopologyBinding says so.
+func TestBindingIsNamed(t *testing.T) {
+	b := &topologybinding.Binding{ObjectMeta: metav1.ObjectMeta{Name: "site"}}
+	b.Spec.Levels = []topologybinding.Level{{Domain: "rack", Key: "example/rack"}}
+	w := whatif.World{Topologies: topologybinding.Merge(nil, []*topologybinding.Binding{b})}
+	report := tree.Build(tree.Of(&w))
+	if got := report.Text(text.Page{}); !strings.Contains(got, "ClusterTopologyBinding site: rack > node") {
+		t.Errorf("the text is\n%s", got)
+	}
+	if report.Trees[0].TopologyKind != "ClusterTopologyBinding" {
+		t.Errorf("the tree is %+v", report.Trees[0])
 	}
 }

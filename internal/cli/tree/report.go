@@ -50,6 +50,8 @@ type Unbound struct {
 type Tree struct {
 	// Topology is the name of the ClusterTopology; empty when there is none.
 	Topology string `json:"topology,omitempty"`
+	// TopologyKind is ClusterTopologyBinding where it is read from one; else empty.
+	TopologyKind string `json:"topologyKind,omitempty"`
 	// Levels from the broadest to the single node.
 	Levels []string `json:"levels"`
 	// Cluster is the root: all nodes of the hierarchy.

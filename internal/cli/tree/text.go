@@ -12,6 +12,7 @@ import (
 
 	"github.com/xlab/treeprint"
 
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/cli"
 	"github.com/trellis-k8s/trellis/internal/cli/text"
 	"github.com/trellis-k8s/trellis/internal/topology"
@@ -156,7 +157,7 @@ func levelsLine(t Tree) string {
 	if t.Topology == "" {
 		return ""
 	}
-	return fmt.Sprintf("ClusterTopology %s: %s\n", t.Topology, strings.Join(t.Levels, " > "))
+	return fmt.Sprintf("%s %s: %s\n", cmp.Or(t.TopologyKind, grovev1alpha1.KindClusterTopology), t.Topology, strings.Join(t.Levels, " > "))
 }
 
 // unit heads the column of amounts.

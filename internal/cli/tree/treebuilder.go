@@ -59,7 +59,11 @@ func (s *Scene) tree(v view, graphs []*graphPods, count counter, whole bool) Tre
 		p.addNode(name, labels, state, stateUnknown)
 	}
 	root.sum()
-	return Tree{Topology: v.name, Levels: v.names(), Cluster: root}
+	tree := Tree{Topology: v.name, Levels: v.names(), Cluster: root}
+	if t := s.World.Topology(v.name); t.FromBinding() {
+		tree.TopologyKind = t.Source()
+	}
+	return tree
 }
 
 // treeBuilder puts nodes into a tree that grows with them.

@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
@@ -44,8 +45,12 @@ type Reconciler struct {
 	Providers *provider.Registry
 	// Topologies are those of providers that have a topology object of their own.
 	Topologies []ProviderTopology
+	// Bindings are the ClusterTopologyBindings that Trellis did not write; nil: none are read.
+	Bindings Bindings
 
 	scans scans
+	// reported is what the last events about Bindings said, by name. It belongs to the one worker of the controller.
+	reported map[string]grovev1alpha1.ClusterTopologyStatus
 	// written is when each status was last written: how many deployments use a topology changes with each new one.
 	written pace.Writes
 }
@@ -66,7 +71,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		CreateFunc: func(e event.CreateEvent) bool { return isDefault(e.Object) },
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			changed := isDefault(e.ObjectOld) != isDefault(e.ObjectNew)
-			return changed || isDefault(e.ObjectNew) && e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() // of its node selector
+			before, now := e.ObjectOld.(*grovev1alpha1.ClusterTopology), e.ObjectNew.(*grovev1alpha1.ClusterTopology)
+			return changed || isDefault(now) && !maps.Equal(before.Spec.NodeSelector, now.Spec.NodeSelector)
 		},
 		DeleteFunc: func(e event.DeleteEvent) bool { return isDefault(e.Object) },
 	}
@@ -111,31 +117,49 @@ func profileOf(_ context.Context, o client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: profile}}}
 }
 
-// Reconcile scans the nodes and writes the status if it changed.
+// Reconcile scans the nodes and writes the status if it changed. About a Binding, whose status is Grove's, it records events instead.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	ct := &grovev1alpha1.ClusterTopology{}
 	if err := r.Client.Get(ctx, req.NamespacedName, ct); err != nil {
 		r.written.Forget(req.NamespacedName)
+		if apierrors.IsNotFound(err) {
+			r.reportUnread(req.Name)
+		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	scan, err := r.scans.of(ctx, ct, r.Client)
+	status, failure, err := r.observe(ctx, ct)
 	if err != nil {
 		return ctrl.Result{}, err
+	}
+	if ct.FromBinding() {
+		r.reportBinding(ct, status)
+		return ctrl.Result{}, failure
+	}
+	r.compareBinding(ct, &status)
+	again, err := r.report(ctx, ct, status)
+	return ctrl.Result{RequeueAfter: again}, errors.Join(failure, err)
+}
+
+// observe returns the status of a topology. failure is what keeps the topology objects of providers from being in step.
+func (r *Reconciler) observe(ctx context.Context, ct *grovev1alpha1.ClusterTopology) (
+	status grovev1alpha1.ClusterTopologyStatus, failure, err error) {
+	scan, err := r.scans.of(ctx, ct, r.Client)
+	if err != nil {
+		return status, nil, err
 	}
 	users := &nvidiav1beta1.DynamoGraphDeploymentList{}
 	if err := r.Client.List(ctx, users, client.MatchingFields{graphcontroller.IndexByProfile: ct.Name},
 		client.UnsafeDisableDeepCopy); err != nil {
-		return ctrl.Result{}, fmt.Errorf("listing the deployments that use the topology: %w", err)
+		return status, nil, fmt.Errorf("listing the deployments that use the topology: %w", err)
 	}
 	topologies := &grovev1alpha1.ClusterTopologyList{}
 	if err := r.Client.List(ctx, topologies, client.UnsafeDisableDeepCopy); err != nil {
-		return ctrl.Result{}, fmt.Errorf("listing topologies: %w", err)
+		return status, nil, fmt.Errorf("listing topologies: %w", err)
 	}
-	status := statusOf(ct, scan, users.Items, constraint.Defaults(topologies.Items))
+	status = statusOf(ct, scan, users.Items, constraint.Defaults(topologies.Items))
 	kept, failure := r.keepTopologies(ctx, ct)
 	setSchedulersInSync(ct, &status, kept)
-	again, err := r.report(ctx, ct, status)
-	return ctrl.Result{RequeueAfter: again}, errors.Join(failure, err)
+	return status, failure, nil
 }
 
 // report writes the status when it changed; of a change that can wait it returns for how long, see [pace].

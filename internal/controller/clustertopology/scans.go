@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -28,9 +29,9 @@ type scans struct {
 }
 
 type scanned struct {
-	scan       scan
-	nodes      uint64
-	generation int64
+	scan  scan
+	nodes uint64
+	spec  grovev1alpha1.ClusterTopologySpec
 }
 
 // scan is what the nodes say of a topology.
@@ -42,8 +43,8 @@ type scan struct {
 
 // of scans the nodes for a topology, unless the last scan still holds. A node event counted during a scan makes that scan stale.
 func (s *scans) of(ctx context.Context, ct *grovev1alpha1.ClusterTopology, reader client.Reader) (scan, error) {
-	now := scanned{nodes: s.nodes.Load(), generation: ct.Generation}
-	if last, known := s.known[ct.UID]; known && last.nodes == now.nodes && last.generation == now.generation {
+	now := scanned{nodes: s.nodes.Load(), spec: *ct.Spec.DeepCopy()}
+	if last, known := s.known[ct.UID]; known && last.nodes == now.nodes && equality.Semantic.DeepEqual(last.spec, now.spec) {
 		return last.scan, nil
 	}
 	nodes := &corev1.NodeList{}

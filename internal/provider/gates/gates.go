@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -66,8 +67,8 @@ func patchFor(pod *corev1.Pod, pin gang.Pin) releasePatch {
 	var patch releasePatch
 	patch.Metadata.ResourceVersion = pod.ResourceVersion
 	patch.Metadata.Annotations = map[string]string{render.AnnotationGang: pin.Gang}
-	if pin.GangReplicas != "" {
-		patch.Metadata.Annotations[render.AnnotationGangReplicas] = pin.GangReplicas
+	if pin.Attempt > 0 {
+		patch.Metadata.Annotations[render.AnnotationAttempt] = strconv.Itoa(int(pin.Attempt))
 	}
 	maps.Copy(patch.Metadata.Annotations, pin.PodAnnotations)
 	patch.Metadata.Labels = merged(render.TopologyLabels(pod, pin.Labels), pin.PodLabels)

@@ -20,7 +20,11 @@
 //   - Grove takes a constraint away from pods whose topology is gone. TopologyLevels never reports that as available.
 package grove
 
-import "k8s.io/apimachinery/pkg/runtime/schema"
+import (
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/trellis-k8s/trellis/internal/topologybinding"
+)
 
 // Kinds of Grove that Trellis writes or reads.
 var (
@@ -29,7 +33,7 @@ var (
 	PodCliqueSetKind           = groupVersion.WithKind("PodCliqueSet")
 	PodCliqueKind              = groupVersion.WithKind("PodClique")
 	PodCliqueScalingGroupKind  = groupVersion.WithKind("PodCliqueScalingGroup")
-	ClusterTopologyBindingKind = groupVersion.WithKind("ClusterTopologyBinding")
+	ClusterTopologyBindingKind = topologybinding.Kind
 )
 
 // LabelPartOf on every object and pod of a PodCliqueSet has its name.

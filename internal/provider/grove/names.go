@@ -87,7 +87,10 @@ func componentLimit(sg *trellisv1alpha1.ScalingGroup, set string) int {
 // of is the name of a service's clique or scaling group within the set; object is that of the object Grove makes of it.
 func (n names) of(sg *trellisv1alpha1.ScalingGroup) string { return n.components[sg.Spec.Service] }
 
-func (n names) object(sg *trellisv1alpha1.ScalingGroup) string { return n.set + "-0-" + n.of(sg) }
+func (n names) object(sg *trellisv1alpha1.ScalingGroup) string { return objectName(n.set, n.of(sg)) }
+
+// objectName is the name that Grove gives the object of a part of a set.
+func objectName(set, part string) string { return set + "-0-" + part }
 
 // address of pod index of a replica; replica is a number or a variable that holds it.
 func (n names) address(sg *trellisv1alpha1.ScalingGroup, replica string, index int32) string {

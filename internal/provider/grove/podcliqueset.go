@@ -172,21 +172,15 @@ func (d Schema) constraint(t *trellisv1alpha1.ResolvedTopology, c constraint.Dom
 
 // Scale is what /scale of one of Grove's objects is to be set to.
 type Scale struct {
-	// Kind is PodClique or PodCliqueScalingGroup.
-	Kind, Name string
-	Replicas   int32
+	Made
+	Replicas int32
 }
 
 // Scales returns the replicas of every component. Grove scales the objects it made, not the template.
 func Scales(g Input) []Scale {
-	n := nameAll(g.Name, g.Groups)
 	var out []Scale
 	for _, sg := range render.SortedGroups(g.Groups) {
-		s := Scale{Kind: PodCliqueKind.Kind, Name: n.object(sg), Replicas: sg.Spec.Replicas}
-		if sg.Spec.Multinode {
-			s.Kind = PodCliqueScalingGroupKind.Kind
-		}
-		out = append(out, s)
+		out = append(out, Scale{Made: MadeOf(g, sg), Replicas: sg.Spec.Replicas})
 	}
 	return out
 }

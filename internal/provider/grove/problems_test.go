@@ -11,6 +11,7 @@ import (
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/provider/grove"
+	"github.com/trellis-k8s/trellis/internal/topologybinding"
 	"github.com/trellis-k8s/trellis/test/testutil/providertest"
 )
 
@@ -108,7 +109,7 @@ func TestBinding(t *testing.T) {
 	}
 	ct.Spec.SchedulerTopologyReferences = []grovev1alpha1.SchedulerTopologyReference{{SchedulerName: "kai-scheduler", TopologyReference: "site"}}
 	named, err := grove.RenderBinding(ct, "grove-topology")
-	want := []grove.SchedulerTopologyBinding{{SchedulerName: "kai-scheduler", TopologyReference: "site"}}
+	want := []topologybinding.SchedulerBinding{{SchedulerName: "kai-scheduler", TopologyReference: "site"}}
 	if diff := cmp.Diff(want, named.Spec.SchedulerTopologyBindings); err != nil || diff != "" {
 		t.Errorf("%v: the author's reference wins (-want +got):\n%s", err, diff)
 	}

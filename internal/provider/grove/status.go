@@ -77,11 +77,12 @@ type Component struct {
 
 // SingleNode reads a single-node component; clique is nil while Grove has not created it.
 func SingleNode(g Input, sg *trellisv1alpha1.ScalingGroup, clique *PodClique) Component {
-	s := g.component(sg, PodCliqueKind.Kind)
+	s := g.component(sg)
 	if clique == nil {
 		s.Waiting = notMade(s)
 		return s
 	}
+	s.Name = clique.Name
 	in := clique.Status
 	s.Replicas, s.Updated, s.Scheduled, s.Ready, s.ScheduleGated = in.Replicas, in.UpdatedReplicas, in.ScheduledReplicas, in.ReadyReplicas,
 		in.ScheduleGatedReplicas
@@ -92,11 +93,12 @@ func SingleNode(g Input, sg *trellisv1alpha1.ScalingGroup, clique *PodClique) Co
 
 // Multinode reads a multinode component; group is nil while Grove has not created it.
 func Multinode(g Input, sg *trellisv1alpha1.ScalingGroup, group *PodCliqueScalingGroup) Component {
-	s := g.component(sg, PodCliqueScalingGroupKind.Kind)
+	s := g.component(sg)
 	if group == nil {
 		s.Waiting = notMade(s)
 		return s
 	}
+	s.Name = group.Name
 	in := group.Status
 	s.Replicas, s.Updated, s.Scheduled, s.Ready = in.Replicas, in.UpdatedReplicas, in.ScheduledReplicas, in.AvailableReplicas
 	s.Done = observed(in.ObservedGeneration, group.Generation) && s.all(sg.Spec.Replicas)
@@ -104,8 +106,9 @@ func Multinode(g Input, sg *trellisv1alpha1.ScalingGroup, group *PodCliqueScalin
 	return s
 }
 
-func (g Input) component(sg *trellisv1alpha1.ScalingGroup, kind string) Component {
-	return Component{Kind: kind, Name: nameAll(g.Name, g.Groups).object(sg)}
+func (g Input) component(sg *trellisv1alpha1.ScalingGroup) Component {
+	of := MadeOf(g, sg)
+	return Component{Kind: of.Kind.Kind, Name: of.UsualName()}
 }
 
 func (s Component) all(wanted int32) bool {

@@ -4,6 +4,7 @@
 package grove_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -71,7 +72,7 @@ spec:
 		c := &grove.PodClique{Status: grove.PodCliqueStatus{
 			ObservedGeneration: ptr.To(observed), Replicas: 3, UpdatedReplicas: 3, ReadyReplicas: ready, ScheduledReplicas: scheduled, ScheduleGatedReplicas: gated,
 		}}
-		c.Generation = 4
+		c.Name, c.Generation = "g-0-flat", 4
 		if scheduled < 3 {
 			c.Status.Conditions = []metav1.Condition{{Type: "PodCliqueScheduled", Status: "False", Message: "too few"}}
 		}
@@ -95,8 +96,11 @@ spec:
 			t.Errorf("%s: done %v, waiting %q; want %v, %q", name, c.got.Done, c.got.Waiting, c.done, c.waiting)
 		}
 	}
-	want := []grove.Scale{{Kind: "PodCliqueScalingGroup", Name: "g-0-deep", Replicas: 2}, {Kind: "PodClique", Name: "g-0-flat", Replicas: 3}}
-	if diff := cmp.Diff(want, grove.Scales(g)); diff != "" {
+	var scales []string
+	for _, s := range grove.Scales(g) {
+		scales = append(scales, fmt.Sprint(s.Kind.Kind, " ", s.UsualName(), ": ", s.Replicas))
+	}
+	if diff := cmp.Diff([]string{"PodCliqueScalingGroup g-0-deep: 2", "PodClique g-0-flat: 3"}, scales); diff != "" {
 		t.Errorf("scales (-want +got):\n%s", diff)
 	}
 }

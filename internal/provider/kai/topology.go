@@ -55,18 +55,18 @@ func RenderTopology(ct *grovev1alpha1.ClusterTopology) (*Topology, error) {
 		TypeMeta: metav1.TypeMeta{APIVersion: TopologyKind.GroupVersion().String(), Kind: TopologyKind.Kind},
 		ObjectMeta: metav1.ObjectMeta{
 			Name:            ct.Name,
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(ct, grovev1alpha1.GroupVersion.WithKind("ClusterTopology"))},
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(ct, grovev1alpha1.GroupVersion.WithKind(ct.Source()))},
 		},
 	}
 	for i, level := range ct.Spec.Levels {
 		switch {
 		case level.Key == corev1.LabelHostname && i < len(ct.Spec.Levels)-1:
-			return nil, fmt.Errorf("KAI takes %s as the narrowest level only, and in ClusterTopology %q it is level %d of %d (%q); put it last",
-				corev1.LabelHostname, ct.Name, i+1, len(ct.Spec.Levels), level.Domain)
+			return nil, fmt.Errorf("KAI takes %s as the narrowest level only, and in %s %q it is level %d of %d (%q); put it last",
+				corev1.LabelHostname, ct.Source(), ct.Name, i+1, len(ct.Spec.Levels), level.Domain)
 		case len(level.Key) > maxKey:
-			return nil, fmt.Errorf("KAI takes label keys of at most %d characters, and the key of level %q of ClusterTopology %q has %d; use a "+
+			return nil, fmt.Errorf("KAI takes label keys of at most %d characters, and the key of level %q of %s %q has %d; use a "+
 				"shorter label",
-				maxKey, level.Domain, ct.Name, len(level.Key))
+				maxKey, level.Domain, ct.Source(), ct.Name, len(level.Key))
 		}
 		t.Spec.Levels = append(t.Spec.Levels, TopologyLevel{NodeLabel: level.Key})
 	}
@@ -92,21 +92,28 @@ func CompareTopology(ct *grovev1alpha1.ClusterTopology, have *Topology) (step To
 		if managed {
 			return Create, fmt.Sprintf("KAI has no Topology %q", name)
 		}
-		return Drifted, fmt.Sprintf("KAI has no Topology %q, which schedulerTopologyReferences of ClusterTopology %q names; create it, or "+
-			"remove the reference and Trellis keeps one",
-			name, ct.Name)
+		return Drifted, fmt.Sprintf("KAI has no Topology %q, which %s of %s %q names; create it, or remove the reference and "+
+			"Trellis keeps one",
+			name, referencesOf(ct), ct.Source(), ct.Name)
 	}
 	wanted, existing := keysOf(ct), have.keys()
 	if slices.Equal(wanted, existing) {
 		return InSync, ""
 	}
-	difference := fmt.Sprintf("Topology %q has levels [%s], ClusterTopology %q has [%s]", name, strings.Join(existing, " > "), ct.Name,
+	difference := fmt.Sprintf("Topology %q has levels [%s], %s %q has [%s]", name, strings.Join(existing, " > "), ct.Source(), ct.Name,
 		strings.Join(wanted, " > "))
 	if managed && metav1.IsControlledBy(have, ct) {
 		return Replace, difference
 	}
-	return Drifted, difference + "; it was not created by Trellis and is left unchanged: correct it, or name another in " +
-		"schedulerTopologyReferences"
+	return Drifted, difference + "; it was not created by Trellis and is left unchanged: correct it, or name another in " + referencesOf(ct)
+}
+
+// referencesOf is the field of a topology that names the topology objects of other schedulers.
+func referencesOf(ct *grovev1alpha1.ClusterTopology) string {
+	if ct.FromBinding() {
+		return "schedulerTopologyBindings"
+	}
+	return "schedulerTopologyReferences"
 }
 
 func keysOf(ct *grovev1alpha1.ClusterTopology) []string {

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -129,20 +130,52 @@ func (w *Workload) siblings(ctx context.Context, sg *trellisv1alpha1.ScalingGrou
 }
 
 func component(ctx context.Context, own client.Reader, g grove.Input, sg *trellisv1alpha1.ScalingGroup) (grove.Component, error) {
-	if sg.Spec.Multinode {
-		group := &grove.PodCliqueScalingGroup{}
-		found, err := read(ctx, own, grove.PodCliqueScalingGroupKind, g.Namespace, grove.Multinode(g, sg, nil).Name, group)
-		if !found {
-			group = nil
-		}
+	object, err := made(ctx, own, g.Namespace, grove.MadeOf(g, sg))
+	switch {
+	case err != nil:
+		return grove.Component{}, err
+	case sg.Spec.Multinode:
+		group, err := as[grove.PodCliqueScalingGroup](object)
 		return grove.Multinode(g, sg, group), err
 	}
-	clique := &grove.PodClique{}
-	found, err := read(ctx, own, grove.PodCliqueKind, g.Namespace, grove.SingleNode(g, sg, nil).Name, clique)
-	if !found {
-		clique = nil
-	}
+	clique, err := as[grove.PodClique](object)
 	return grove.SingleNode(g, sg, clique), err
+}
+
+// made reads the object that Grove made of a component, by its usual name or else by its labels; nil when there is none.
+func made(ctx context.Context, reader client.Reader, namespace string, of grove.Made) (*unstructured.Unstructured, error) {
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(of.Kind)
+	err := reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: of.UsualName()}, object)
+	if err == nil && of.Is(object) {
+		return object, nil
+	}
+	if meta.IsNoMatchError(err) {
+		return nil, nil
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("reading %s %s: %w", of.Kind.Kind, of.UsualName(), err)
+	}
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(of.Kind)
+	if err := reader.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{grove.LabelPartOf: of.Set}); err != nil {
+		return nil, fmt.Errorf("listing the %s objects of PodCliqueSet %s: %w", of.Kind.Kind, of.Set, err)
+	}
+	for i := range list.Items {
+		if of.Is(&list.Items[i]) {
+			return &list.Items[i], nil
+		}
+	}
+	return nil, nil
+}
+
+// as decodes an object, if there is one.
+func as[T any](object *unstructured.Unstructured) (*T, error) {
+	if object == nil {
+		return nil, nil
+	}
+	out := new(T)
+	return out, external.Read(object, out)
 }
 
 func read(ctx context.Context, own client.Reader, kind schema.GroupVersionKind, namespace, name string, into any) (bool, error) {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -26,6 +27,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/provider/kai"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
 	"github.com/trellis-k8s/trellis/internal/render"
+	"github.com/trellis-k8s/trellis/internal/topologybinding"
 )
 
 // Definitions of Grove's kinds, and the one that shows that Grove has KAI to schedule for it.
@@ -58,7 +60,8 @@ func New(writer client.Client, live client.Reader) *Workload {
 	return &Workload{Writer: write.Writer{Client: writer, Live: live}, TopologyKept: func(context.Context) bool { return false }}
 }
 
-// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=podcliquesets.grove.io;clustertopologybindings.grove.io;podgroups.scheduling.run.ai,verbs=get
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=podcliquesets.grove.io;clustertopologybindings.grove.io;podgroups.scheduling.run.ai;schedulingshards.kai.scheduler,verbs=get
+// +kubebuilder:rbac:groups=kai.scheduler,resources=schedulingshards,verbs=list
 // +kubebuilder:rbac:groups=grove.io,resources=podcliquesets,verbs=create;get;list;patch;watch
 // +kubebuilder:rbac:groups=grove.io,resources=podcliques;podcliquescalinggroups,verbs=get;list;watch
 // +kubebuilder:rbac:groups=grove.io,resources=podcliques/scale;podcliquescalinggroups/scale,verbs=patch
@@ -95,10 +98,36 @@ func (w *Workload) Probe(ctx context.Context) (provider.State, error) {
 			now.kai = crd != nil
 		}
 	}
+	state, err := provider.Ready(), error(nil)
+	if state.Message, err = w.evicts(ctx); err != nil {
+		return provider.State{}, err
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.served = now
-	return provider.Ready(), nil
+	return state, nil
+}
+
+// evicts returns [kai.Evicts]: Grove gives the PodGroups that it writes no period of their own. Without KAI, or the right to read its
+// shards, it is "".
+func (w *Workload) evicts(ctx context.Context) (string, error) {
+	if crd, err := w.Definition(ctx, kai.SchedulingShards); crd == nil || err != nil {
+		return "", err
+	}
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(kai.SchedulingShardKind)
+	if err := w.Live.List(ctx, list); apierrors.IsForbidden(err) {
+		return "", nil
+	} else if err != nil {
+		return "", fmt.Errorf("reading the SchedulingShards of KAI: %w", err)
+	}
+	shards := make([]kai.SchedulingShard, len(list.Items))
+	for i := range list.Items {
+		if err := external.Read(&list.Items[i], &shards[i]); err != nil {
+			return "", err
+		}
+	}
+	return kai.Evicts(shards), nil
 }
 
 func (w *Workload) last() served {
@@ -195,11 +224,7 @@ func (w *Workload) Apply(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDepl
 
 // scale sets the replicas of an object that Grove made. One that is not there yet is made with them.
 func (w *Workload) scale(ctx context.Context, namespace string, to grove.Scale) error {
-	kind := grove.PodCliqueKind
-	if to.Kind == grove.PodCliqueScalingGroupKind.Kind {
-		kind = grove.PodCliqueScalingGroupKind
-	}
-	object, err := w.Get(ctx, kind, namespace, to.Name)
+	object, err := made(ctx, w.Live, namespace, to.Made)
 	if object == nil || err != nil {
 		return err
 	}
@@ -208,7 +233,7 @@ func (w *Workload) scale(ctx context.Context, namespace string, to grove.Scale) 
 	}
 	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, to.Replicas))
 	if err := w.Client.SubResource("scale").Patch(ctx, object, patch); err != nil {
-		return fmt.Errorf("scaling %s %s: %w", to.Kind, to.Name, err)
+		return fmt.Errorf("scaling %s %s: %w", to.Kind.Kind, object.GetName(), err)
 	}
 	return nil
 }
@@ -216,7 +241,7 @@ func (w *Workload) scale(ctx context.Context, namespace string, to grove.Scale) 
 // KeepBinding brings Grove's binding in step with a ClusterTopology, where this Grove has bindings, and describes what cannot be, or "".
 func (w *Workload) KeepBinding(ctx context.Context, ct *grovev1alpha1.ClusterTopology) (string, error) {
 	seen := w.last()
-	if !seen.bindings {
+	if !seen.bindings || ct.FromBinding() { // which is what Grove reads
 		return "", nil
 	}
 	have, err := w.Get(ctx, grove.ClusterTopologyBindingKind, "", ct.Name)
@@ -224,7 +249,7 @@ func (w *Workload) KeepBinding(ctx context.Context, ct *grovev1alpha1.ClusterTop
 		return "", err
 	}
 	if have != nil && !metav1.IsControlledBy(have, ct) {
-		binding := &grove.ClusterTopologyBinding{}
+		binding := &topologybinding.Binding{}
 		if err := external.Read(have, binding); err != nil {
 			return "", err
 		}

@@ -9,7 +9,6 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -33,6 +32,8 @@ type Placer struct {
 	gates.Placer
 	// Discovery describes what the API server serves.
 	Discovery discovery.ServerResourcesInterface
+	// Composite is set by probes; nil: v1alpha3.
+	Composite *Composite
 	// Namespace in which fields are tried, without leaving anything.
 	Namespace string
 }
@@ -138,7 +139,7 @@ func (p Placer) formGroup(ctx context.Context, of gang.Members, want *scheduling
 		return nil, fmt.Errorf("PodGroup %s: %w", want.Name, provider.ErrStale)
 	}
 	if parent := made.Spec.ParentCompositePodGroupName; parent != nil && !of.Base { // the rest of a gang whose release was cut short
-		err := p.Live.Get(ctx, types.NamespacedName{Namespace: made.Namespace, Name: *parent}, &schedulingv1alpha3.CompositePodGroup{})
+		err := p.Live.Get(ctx, types.NamespacedName{Namespace: made.Namespace, Name: *parent}, p.root())
 		if apierrors.IsNotFound(err) {
 			return nil, fmt.Errorf("PodGroup %s, whose root %s is gone: %w", want.Name, *parent, provider.ErrStale)
 		}
@@ -148,22 +149,3 @@ func (p Placer) formGroup(ctx context.Context, of gang.Members, want *scheduling
 }
 
 func equal(a, b *string) bool { return ptr.Deref(a, "") == ptr.Deref(b, "") }
-
-func (p Placer) formTree(ctx context.Context, want *schedulingv1alpha3.CompositePodGroup) error {
-	made := want.DeepCopy()
-	err := p.Client.Create(ctx, made)
-	switch {
-	case apierrors.IsAlreadyExists(err):
-		if err := p.Live.Get(ctx, client.ObjectKeyFromObject(want), made); err != nil {
-			return fmt.Errorf("reading CompositePodGroup %s: %w", want.Name, err)
-		}
-	case err != nil:
-		return fmt.Errorf("creating CompositePodGroup %s: %w", want.Name, err)
-	}
-	policy := made.Spec.SchedulingPolicy.Gang
-	if made.DeletionTimestamp != nil || policy == nil || policy.MinGroupCount != want.Spec.SchedulingPolicy.Gang.MinGroupCount ||
-		(made.Spec.SchedulingConstraints == nil) != (want.Spec.SchedulingConstraints == nil) {
-		return fmt.Errorf("CompositePodGroup %s: %w", want.Name, provider.ErrStale)
-	}
-	return nil
-}

@@ -14,6 +14,7 @@ import (
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -54,6 +55,11 @@ func everything() map[string][]string {
 	return map[string][]string{"scheduling.k8s.io/v1beta1": {"podgroups", "workloads"}, "scheduling.k8s.io/v1alpha3": {"podgroups", "compositepodgroups"}}
 }
 
+// withComposites is what Kubernetes 1.38 serves.
+func withComposites() map[string][]string {
+	return map[string][]string{"scheduling.k8s.io/v1beta1": {"podgroups", "workloads", "compositepodgroups"}}
+}
+
 // placer writes to an API server that does to objects what change says, before they are stored.
 func placer(change func(client.Object) error, objects ...client.Object) Placer {
 	c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
@@ -78,7 +84,8 @@ func TestProbe(t *testing.T) {
 		parts     []string
 		fails     bool
 	}{
-		"all there":           {resources: everything(), reason: "ProviderAvailable"},
+		"all there": {resources: everything(), reason: "ProviderAvailable"},
+		"composite groups in v1beta1, as in 1.38": {resources: withComposites(), reason: "ProviderAvailable"},
 		"nothing served":      {reason: "APINotServed", parts: []string{"does not serve podgroups and workloads of scheduling.k8s.io/v1beta1", "--runtime-config", "1.37"}},
 		"no composite groups": {resources: map[string][]string{"scheduling.k8s.io/v1beta1": {"podgroups", "workloads"}}, reason: "APINotServed", parts: []string{"compositepodgroups of scheduling.k8s.io/v1alpha3"}},
 		"no answer":           {err: errors.New("connection refused"), fails: true},
@@ -148,6 +155,37 @@ func TestForm(t *testing.T) {
 		root := &schedulingv1alpha3.CompositePodGroup{}
 		if err := p.Live.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: gang.Name}, root); err != nil || root.Spec.SchedulingPolicy.Gang.MinGroupCount != 2 || len(root.OwnerReferences) != 2 {
 			t.Errorf("root %+v, %v", root, err)
+		}
+	})
+	t.Run("under Kubernetes 1.38", func(t *testing.T) {
+		gang := podgrouptest.GangOfAll(true, frontend, decode)
+		p := placer(nil)
+		p.Discovery, p.Composite = served{resources: withComposites()}, &Composite{}
+		if _, err := p.Probe(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if err := p.Form(t.Context(), gang); err != nil {
+				t.Fatal(err)
+			}
+		}
+		root := &unstructured.Unstructured{}
+		root.SetGroupVersionKind(schedulingv1beta1.SchemeGroupVersion.WithKind("CompositePodGroup"))
+		if err := p.Live.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: gang.Name}, root); err != nil {
+			t.Fatal(err)
+		}
+		n, _, _ := unstructured.NestedInt64(root.Object, "spec", "schedulingPolicy", "gang", "minGroupCount")
+		if n != 2 || len(root.GetOwnerReferences()) != 2 {
+			t.Errorf("root %+v", root.Object)
+		}
+		rest := gang
+		rest.Base, rest.Name, rest.Replicas = false, "llm-rest", gang.Replicas[1:]
+		if err := p.Form(t.Context(), rest); err != nil {
+			t.Errorf("its root is there: %v", err)
+		}
+		p.Discovery = served{resources: everything()} // the API server is downgraded
+		if _, err := p.Probe(t.Context()); err != nil || p.root().GroupVersionKind().Version != "v1alpha3" {
+			t.Errorf("%v, %v", p.root().GroupVersionKind(), err)
 		}
 	})
 	t.Run("the rest of a gang that was cut short", func(t *testing.T) {

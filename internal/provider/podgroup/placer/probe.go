@@ -6,11 +6,11 @@ package placer
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
@@ -18,32 +18,40 @@ import (
 	"github.com/trellis-k8s/trellis/internal/provider/podgroup"
 )
 
-// needed are the resources of each version. The scheduler reads both.
-var needed = []struct {
-	version   string
-	resources []string
-}{
-	{"scheduling.k8s.io/v1beta1", []string{"podgroups", "workloads"}},
-	{"scheduling.k8s.io/v1alpha3", []string{"compositepodgroups"}},
-}
+// The versions of the API. v1beta1 has CompositePodGroups from Kubernetes 1.38 on.
+const (
+	versionBeta  = "scheduling.k8s.io/v1beta1"
+	versionAlpha = "scheduling.k8s.io/v1alpha3"
+
+	composites = "compositepodgroups"
+)
 
 const howToServe = "it requires Kubernetes 1.37 or later whose API server runs with " +
-	"--runtime-config=scheduling.k8s.io/v1beta1=true,scheduling.k8s.io/v1alpha3=true " +
+	"--runtime-config=scheduling.k8s.io/v1beta1=true,scheduling.k8s.io/v1alpha3=true (v1beta1 alone from 1.38 on) " +
 	"and, like the scheduler and the controller manager, with " +
 	"--feature-gates=GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true"
 
 // Probe implements provider.Provider: what is served, and whether what is written is kept. Fields behind a feature gate that is off are
 // dropped without an error, so objects are created dry and read back.
 func (p Placer) Probe(ctx context.Context) (provider.State, error) {
-	for _, n := range needed {
-		list, err := p.Discovery.ServerResourcesForGroupVersion(n.version)
-		if err != nil && !apierrors.IsNotFound(err) {
-			return provider.State{}, fmt.Errorf("asking for the resources of %s: %w", n.version, err)
+	beta, err := p.served(versionBeta)
+	if err != nil {
+		return provider.State{}, err
+	}
+	if missing := sets.List(sets.New("podgroups", "workloads").Difference(beta)); len(missing) > 0 {
+		return notServed(versionBeta, missing...), nil
+	}
+	if !beta.Has(composites) {
+		alpha, err := p.served(versionAlpha)
+		if err != nil {
+			return provider.State{}, err
 		}
-		if missing := lacking(list, n.resources); len(missing) > 0 {
-			return provider.State{Reason: nvidiav1beta1.ReasonAPINotServed, Message: fmt.Sprintf(
-				"the API server does not serve %s of %s; %s", strings.Join(missing, " and "), n.version, howToServe)}, nil
+		if !alpha.Has(composites) {
+			return notServed(versionAlpha, composites), nil
 		}
+	}
+	if p.Composite != nil {
+		p.Composite.beta.Store(beta.Has(composites))
 	}
 	for _, try := range []func(context.Context) (string, error){p.tryGroup, p.tryPod} {
 		lost, err := try(ctx)
@@ -57,10 +65,24 @@ func (p Placer) Probe(ctx context.Context) (provider.State, error) {
 	return provider.Ready(), nil
 }
 
-func lacking(list *metav1.APIResourceList, names []string) []string {
-	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
-		return list != nil && slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == name })
-	})
+// served returns the names of the resources of a version.
+func (p Placer) served(version string) (sets.Set[string], error) {
+	list, err := p.Discovery.ServerResourcesForGroupVersion(version)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("asking for the resources of %s: %w", version, err)
+	}
+	names := sets.New[string]()
+	if err == nil {
+		for i := range list.APIResources {
+			names.Insert(list.APIResources[i].Name)
+		}
+	}
+	return names, nil
+}
+
+func notServed(version string, missing ...string) provider.State {
+	return provider.State{Reason: nvidiav1beta1.ReasonAPINotServed, Message: fmt.Sprintf(
+		"the API server does not serve %s of %s; %s", strings.Join(missing, " and "), version, howToServe)}
 }
 
 func (p Placer) tryGroup(ctx context.Context) (string, error) {

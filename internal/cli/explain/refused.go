@@ -1,0 +1,49 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+)
+
+// refusedCreates explains why replicas lack pods: in the operator's words, since no plan shows what a quota or admission refuses. For a
+// quota these name the gangs of the namespace that wait before.
+func (s *Subject) refusedCreates(replicas []Replica) (list []Cause) {
+	for _, sg := range s.groups() {
+		c := meta.FindStatusCondition(sg.Status.Conditions, trellisv1alpha1.ConditionPodsInSync)
+		if c == nil || c.Status != metav1.ConditionFalse || c.Reason != trellisv1alpha1.ReasonChangeRefused {
+			continue
+		}
+		w := Cause{Reason: nvidiav1beta1.ReasonCreationRefused, Message: c.Message}
+		for _, r := range replicas {
+			if r.Component == sg.Spec.Service && r.State == StateCreating {
+				w.add(r.Component, r.Replica)
+			}
+		}
+		if len(w.Who) > 0 {
+			list = append(list, w)
+		}
+	}
+	return list
+}
+
+// refuses reports whether a replica is known to lack pods that cannot be created.
+func (r *Explanation) refuses(replica *Replica) bool {
+	return slices.ContainsFunc(r.Waiting, func(w Cause) bool {
+		return w.Reason == nvidiav1beta1.ReasonCreationRefused && slices.ContainsFunc(w.Who, func(g Gangs) bool {
+			return g.Component == replica.Component && slices.Contains(g.Replicas, replica.Replica)
+		})
+	})
+}
+
+// givesReason reports whether a message stands among the reasons.
+func (r *Explanation) givesReason(message string) bool {
+	return slices.ContainsFunc(r.Waiting, func(w Cause) bool { return w.Message == message })
+}

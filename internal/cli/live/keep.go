@@ -1,0 +1,46 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package live
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/trellis-k8s/trellis/internal/render"
+	"github.com/trellis-k8s/trellis/internal/scheduler"
+)
+
+func whole[T any](o *T) (*T, error) { return o, nil }
+
+// volume keeps of a claim or a volume what the operator keeps.
+func volume[T any](o *T) (*T, error) {
+	_, err := scheduler.StripVolume(o)
+	return o, err
+}
+
+// claim keeps of a claim of devices, and of what provides these, what the operator keeps.
+func claim[T any](o *T) (*T, error) {
+	_, err := scheduler.StripClaim(o)
+	return o, err
+}
+
+func node(n *corev1.Node) (*corev1.Node, error) {
+	stripped, err := scheduler.StripNode(n)
+	if err != nil {
+		return nil, err
+	}
+	return stripped.(*corev1.Node), nil
+}
+
+// pod leaves out those of others that have ended: they take no capacity.
+func pod(p *corev1.Pod) (*corev1.Pod, error) {
+	ended := p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+	if ended && p.Labels[render.LabelScalingGroup] == "" {
+		return nil, nil
+	}
+	stripped, err := scheduler.StripPod(p)
+	if err != nil {
+		return nil, err
+	}
+	return stripped.(*corev1.Pod), nil
+}

@@ -1,0 +1,46 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package grove
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+)
+
+// Made is the object that Grove makes of a component: a PodClique, or the PodCliqueScalingGroup of a multinode one.
+type Made struct {
+	Kind schema.GroupVersionKind
+	// Set is the PodCliqueSet, and part the name of the component in it.
+	Set, part string
+}
+
+// MadeOf describes the object of a component.
+func MadeOf(g Input, sg *trellisv1alpha1.ScalingGroup) Made {
+	n := nameAll(g.Name, g.Groups)
+	kind := PodCliqueKind
+	if sg.Spec.Multinode {
+		kind = PodCliqueScalingGroupKind
+	}
+	return Made{Kind: kind, Set: n.set, part: n.of(sg)}
+}
+
+// UsualName is the name that Grove gives the object.
+func (m Made) UsualName() string { return objectName(m.Set, m.part) }
+
+// Is reports whether an object is this one, by its set and by the names of cliques in its spec. Grove chooses the names of objects.
+func (m Made) Is(object *unstructured.Unstructured) bool {
+	if object.GetLabels()[LabelPartOf] != m.Set || object.GroupVersionKind() != m.Kind {
+		return false
+	}
+	if m.Kind == PodCliqueKind {
+		role, _, _ := unstructured.NestedString(object.Object, "spec", "roleName")
+		return role == m.part
+	}
+	cliques, _, _ := unstructured.NestedStringSlice(object.Object, "spec", "cliqueNames")
+	return slices.Contains(cliques, m.part+leaderSuffix)
+}

@@ -1,0 +1,128 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package topologybinding reads Grove's ClusterTopologyBindings as ClusterTopologies. Users who come from Dynamo 1.4 or later have Bindings
+// and no ClusterTopology.
+//
+//	ClusterTopologyBinding gb200, annotation trellis.dev/node-selector: pool=gb200    ClusterTopology gb200
+//	  levels: block, rack                                                         ->    levels: block, rack
+//	  schedulerTopologyBindings: kai-scheduler gb200                                    schedulerTopologyReferences: kai-scheduler gb200
+//	                                                                                    nodeSelector: pool: gb200
+//
+// Of a ClusterTopology and a Binding of one name the ClusterTopology counts. A Binding that Trellis wrote for a ClusterTopology is no
+// source: it says the same, and is deleted with that.
+package topologybinding
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+)
+
+// AnnotationNodeSelector on a Binding limits it to the nodes that carry all of these labels, "KEY=VALUE,KEY=VALUE", as
+// spec.nodeSelector does on a ClusterTopology.
+const AnnotationNodeSelector = "trellis.dev/node-selector"
+
+// MaxKey is how long a label key Grove takes.
+const MaxKey = 63
+
+const (
+	// maxLevels is how many levels a ClusterTopology may have. Grove sets no bound.
+	maxLevels = 16
+	// maxSelector is how many labels its node selector may have.
+	maxSelector = 16
+	// noVersion is the resourceVersion of what is read from Bindings. A client that waits until its cache shows its writes compares the
+	// resourceVersions of ClusterTopologies, among which that of a Binding must not count.
+	noVersion = "0"
+)
+
+// Ours reports whether Trellis wrote a Binding for a ClusterTopology.
+func Ours(b *Binding) bool {
+	owner := metav1.GetControllerOf(b)
+	return owner != nil && owner.Kind == grovev1alpha1.KindClusterTopology &&
+		strings.HasPrefix(owner.APIVersion, grovev1alpha1.GroupVersion.Group+"/")
+}
+
+// Read returns the ClusterTopology that a Binding stands for, which is nil for one that Trellis wrote. The error says why a Binding cannot
+// be read as one, with the fix: its definition allows what a ClusterTopology does not.
+func Read(b *Binding) (*grovev1alpha1.ClusterTopology, error) {
+	if Ours(b) {
+		return nil, nil
+	}
+	if err := problem(b); err != nil {
+		return nil, err
+	}
+	ct := &grovev1alpha1.ClusterTopology{ObjectMeta: *b.ObjectMeta.DeepCopy()}
+	ct.SetGroupVersionKind(Kind)
+	ct.ResourceVersion, ct.ManagedFields = noVersion, nil
+	for _, level := range b.Spec.Levels {
+		ct.Spec.Levels = append(ct.Spec.Levels, grovev1alpha1.TopologyLevel(level))
+	}
+	for _, ref := range b.Spec.SchedulerTopologyBindings {
+		ct.Spec.SchedulerTopologyReferences = append(ct.Spec.SchedulerTopologyReferences, grovev1alpha1.SchedulerTopologyReference(ref))
+	}
+	if text := b.Annotations[AnnotationNodeSelector]; text != "" {
+		selector, err := labels.ConvertSelectorToLabelsMap(text)
+		if err != nil {
+			return nil, fmt.Errorf("metadata.annotations[%s]: %w; write it as KEY=VALUE,KEY=VALUE", AnnotationNodeSelector, err)
+		}
+		if len(selector) > maxSelector {
+			return nil, fmt.Errorf("metadata.annotations[%s]: has %d labels; use at most %d", AnnotationNodeSelector, len(selector), maxSelector)
+		}
+		ct.Spec.NodeSelector = selector
+	}
+	return ct, nil
+}
+
+// problem is why the levels of a Binding are not those of a ClusterTopology. That domains and keys are unique is checked by a webhook of
+// Grove alone.
+func problem(b *Binding) error {
+	if n := len(b.Spec.Levels); n == 0 || n > maxLevels {
+		return fmt.Errorf("spec.levels: has %d levels; use 1 to %d", n, maxLevels)
+	}
+	for i, level := range b.Spec.Levels {
+		for _, broader := range b.Spec.Levels[:i] {
+			switch {
+			case broader.Domain == level.Domain:
+				return fmt.Errorf("spec.levels[%d].domain: %q is the domain of another level too; give each level its own", i, level.Domain)
+			case broader.Key == level.Key:
+				return fmt.Errorf("spec.levels[%d].key: %q is the key of another level too; give each level its own", i, level.Key)
+			}
+		}
+	}
+	return nil
+}
+
+// Merge adds to ClusterTopologies those of the Bindings whose name none of them has. Bindings that cannot be read are left out.
+func Merge(topologies []*grovev1alpha1.ClusterTopology, bindings []*Binding) []*grovev1alpha1.ClusterTopology {
+	for _, b := range bindings {
+		taken := slices.ContainsFunc(topologies, func(ct *grovev1alpha1.ClusterTopology) bool { return ct.Name == b.Name })
+		if ct, err := Read(b); err == nil && ct != nil && !taken {
+			topologies = append(topologies, ct)
+		}
+	}
+	return topologies
+}
+
+// Differ describes how the levels of a Binding differ from those of the ClusterTopology of its name, or "".
+func Differ(ct, binding *grovev1alpha1.ClusterTopology) string {
+	if slices.Equal(ct.Spec.Levels, binding.Spec.Levels) {
+		return ""
+	}
+	return fmt.Sprintf("ClusterTopologyBinding %q has levels [%s], ClusterTopology %q has [%s]", binding.Name, LevelsText(binding.Spec.Levels),
+		ct.Name, LevelsText(ct.Spec.Levels))
+}
+
+// LevelsText lists levels as "zone=topology.kubernetes.io/zone > rack=example.com/rack".
+func LevelsText(levels []grovev1alpha1.TopologyLevel) string {
+	parts := make([]string, 0, len(levels))
+	for _, level := range levels {
+		parts = append(parts, level.Domain+"="+level.Key)
+	}
+	return strings.Join(parts, " > ")
+}

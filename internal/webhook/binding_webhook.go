@@ -1,0 +1,67 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package webhook
+
+import (
+	"context"
+	"fmt"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/topologybinding"
+)
+
+var _ admission.Validator[*topologybinding.Binding] = &bindingValidator{}
+
+// bindingValidator warns about changes of a Binding as about those of a ClusterTopology. It refuses nothing: what a Binding may hold is
+// Grove's to say. About a Binding that Trellis wrote, or of which the ClusterTopology of its name counts, it says nothing.
+type bindingValidator struct {
+	topologyValidator
+	// live reads topologies past the cache.
+	live client.Reader
+}
+
+// ValidateCreate implements admission.Validator.
+func (v *bindingValidator) ValidateCreate(_ context.Context, b *topologybinding.Binding) (admission.Warnings, error) {
+	_, warnings := readBinding(b)
+	return warnings, nil
+}
+
+// ValidateUpdate implements admission.Validator.
+func (v *bindingValidator) ValidateUpdate(ctx context.Context, old, updated *topologybinding.Binding) (admission.Warnings, error) {
+	was, _ := readBinding(old)
+	now, warnings := readBinding(updated)
+	if was == nil || updated.DeletionTimestamp != nil || v.shadowed(ctx, old.Name) {
+		return warnings, nil
+	}
+	return append(warnings, v.warn(ctx, now, was)...), nil
+}
+
+// ValidateDelete implements admission.Validator.
+func (v *bindingValidator) ValidateDelete(ctx context.Context, b *topologybinding.Binding) (admission.Warnings, error) {
+	was, _ := readBinding(b)
+	if was == nil || v.shadowed(ctx, b.Name) {
+		return nil, nil
+	}
+	return v.warn(ctx, nil, was), nil
+}
+
+// readBinding returns the topology that a Binding is; nil, and why, if it cannot be read as one.
+func readBinding(b *topologybinding.Binding) (*grovev1alpha1.ClusterTopology, admission.Warnings) {
+	ct, err := topologybinding.Read(b)
+	if err != nil {
+		return nil, admission.Warnings{fmt.Sprintf("%s; until then it is no topology for DynamoGraphDeployments", err)}
+	}
+	return ct, nil
+}
+
+// shadowed reports whether the ClusterTopology of a name counts. If it cannot be read, the warning may be one too many.
+func (v *bindingValidator) shadowed(ctx context.Context, name string) bool {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	ct := &grovev1alpha1.ClusterTopology{}
+	return v.live.Get(ctx, client.ObjectKey{Name: name}, ct) == nil && !ct.FromBinding()
+}
