@@ -16,6 +16,9 @@ import (
 // known has none.
 type Binder struct {
 	Namespaces map[string]map[string]string
+	// CountsAll: a spread constraint with an empty selector counts all pods of its namespace. Otherwise it counts none that exists. See
+	// [kubescheduler.SpreadCountsAll].
+	CountsAll bool
 
 	memory
 }
@@ -138,6 +141,7 @@ func (b *binding) readOwn(s *topology.Shape) {
 	}
 	for _, one := range spreadsOf(s) {
 		if b.spreads[one.text()] == nil {
+			one.countsAll = b.CountsAll
 			b.spreads[one.text()] = one
 		}
 	}

@@ -4,14 +4,12 @@
 package affinity_test
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -19,111 +17,6 @@ import (
 	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
-
-const (
-	gpu  = "nvidia.com/gpu"
-	zone = "topology.kubernetes.io/zone"
-	rack = "example.com/rack"
-)
-
-var levels = topology.Levels{{Domain: "zone", Key: zone}, {Domain: "rack", Key: rack}}
-
-// nodes are two zones of two racks of two hosts with two GPUs: a1-1 is the first host of rack a1 in zone a.
-func nodes() (list []*corev1.Node) {
-	for _, z := range []string{"a", "b"} {
-		for r := 1; r <= 2; r++ {
-			for h := 1; h <= 2; h++ {
-				name := fmt.Sprintf("%s%d-%d", z, r, h)
-				list = append(list, &corev1.Node{
-					ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{zone: z, rack: fmt.Sprintf("%s%d", z, r), corev1.LabelHostname: name}},
-					Status: corev1.NodeStatus{
-						Conditions:  []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
-						Allocatable: corev1.ResourceList{gpu: resource.MustParse("2"), corev1.ResourcePods: resource.MustParse("10")},
-					},
-				})
-			}
-		}
-	}
-	return list
-}
-
-type option func(*corev1.Pod)
-
-// pod makes a pod of one GPU with a label app.
-func pod(name, app string, options ...option) *corev1.Pod {
-	p := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, Labels: map[string]string{"app": app}},
-		Spec: corev1.PodSpec{Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{
-			Requests: corev1.ResourceList{gpu: resource.MustParse("1")}}}}},
-	}
-	for _, o := range options {
-		o(p)
-	}
-	return p
-}
-
-func on(node string) option { return func(p *corev1.Pod) { p.Spec.NodeName = node } }
-
-func in(namespace string) option { return func(p *corev1.Pod) { p.Namespace = namespace } }
-
-func term(key, app string, namespaces *metav1.LabelSelector) corev1.PodAffinityTerm {
-	return corev1.PodAffinityTerm{
-		TopologyKey: key, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}, NamespaceSelector: namespaces,
-	}
-}
-
-func near(key, app string) option {
-	return func(p *corev1.Pod) {
-		affinityOf(p).PodAffinity = &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{term(key, app, nil)}}
-	}
-}
-
-func away(key, app string) option { return awayIn(key, app, nil) }
-
-func awayIn(key, app string, namespaces *metav1.LabelSelector) option {
-	return func(p *corev1.Pod) {
-		affinityOf(p).PodAntiAffinity = &corev1.PodAntiAffinity{
-			RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{term(key, app, namespaces)}}
-	}
-}
-
-func affinityOf(p *corev1.Pod) *corev1.Affinity {
-	if p.Spec.Affinity == nil {
-		p.Spec.Affinity = &corev1.Affinity{}
-	}
-	return p.Spec.Affinity
-}
-
-// spread is a constraint that keeps pods off nodes; minDomains 0: none.
-func spread(key, app string, maxSkew, minDomains int32, change ...func(*corev1.TopologySpreadConstraint)) option {
-	return func(p *corev1.Pod) {
-		c := corev1.TopologySpreadConstraint{
-			MaxSkew: maxSkew, TopologyKey: key, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}},
-		}
-		if minDomains > 0 {
-			c.MinDomains = ptr.To(minDomains)
-		}
-		for _, f := range change {
-			f(&c)
-		}
-		p.Spec.TopologySpreadConstraints = append(p.Spec.TopologySpreadConstraints, c)
-	}
-}
-
-func gang(n int, app string, options ...option) (list []*corev1.Pod) {
-	for i := range n {
-		list = append(list, pod(fmt.Sprintf("%s-%d", app, i), app, options...))
-	}
-	return list
-}
-
-// full are pods that take all GPUs of hosts.
-func full(hosts ...string) (list []*corev1.Pod) {
-	for _, host := range hosts {
-		list = append(list, pod("full-1-"+host, "full", on(host)), pod("full-2-"+host, "full", on(host)))
-	}
-	return list
-}
 
 func TestPlan(t *testing.T) {
 	tests := map[string]struct {
@@ -243,118 +136,25 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// TestInAnyOrder: a gang is placed only where the kube-scheduler binds it whichever pod it tries first.
-func TestInAnyOrder(t *testing.T) {
-	ignoring := func(c *corev1.TopologySpreadConstraint) {
-		c.NodeAffinityPolicy = ptr.To(corev1.NodeInclusionPolicyIgnore)
+// Empty selectors of spread constraints count existing pods from Kubernetes 1.38 on.
+func TestEmptySelector(t *testing.T) {
+	for countsAll, want := range map[bool][]string{false: {"a1-2"}, true: {"b1-1"}} {
+		c := topology.NewCluster()
+		c.Binders = []topology.Binder{&affinity.Binder{CountsAll: countsAll}}
+		for _, n := range nodes() {
+			c.SetNode(n)
+		}
+		c.SetPod(pod("busy", "busy", on("a1-2")))
+		asks := gang(1, "x", spread(zone, "x", 1, 0))
+		asks[0].Spec.TopologySpreadConstraints[0].LabelSelector = &metav1.LabelSelector{}
+		r := placement.PlanGraph(c, graphOf(asks, ""), placement.Options{}).Replicas[0]
+		if r.Refusal != nil {
+			t.Fatal(r.Refusal.Message())
+		}
+		if diff := cmp.Diff(want, planned(r)); diff != "" {
+			t.Errorf("countsAll %t (-want +got):\n%s", countsAll, diff)
+		}
 	}
-	// oneEach are pods that leave one GPU of each host.
-	var oneEach []*corev1.Pod
-	for _, n := range nodes() {
-		oneEach = append(oneEach, pod("busy-"+n.Name, "busy", on(n.Name)))
-	}
-	tests := map[string]struct {
-		bound, gang []*corev1.Pod
-		// want are the nodes, sorted; none: it is refused.
-		want []string
-	}{
-		"either leads the other, one over zones and one over hosts": {
-			gang: []*corev1.Pod{pod("x-0", "x", near(zone, "x")), pod("x-1", "x", near(corev1.LabelHostname, "x"))}, want: []string{"a1-1", "a1-1"},
-		},
-		"the one over hosts would be left if the other came first": {
-			bound: oneEach, gang: []*corev1.Pod{pod("x-0", "x", near(zone, "x")), pod("x-1", "x", near(corev1.LabelHostname, "x"))},
-		},
-		"both over racks and hosts": {
-			bound: oneEach, gang: gang(2, "x", near(rack, "x"), also(near(corev1.LabelHostname, "x"))),
-		},
-		"a pod that leads, and others that its constraint counts": {
-			gang: append(gang(1, "x", near(rack, "x"), spread(zone, "x", 1, 0, ignoring)), gang(1, "y", near(zone, "x"))...), want: []string{"a1-1", "a1-1"},
-		},
-		"a constraint that counts pods which may come first": {
-			gang: append(gang(1, "x", spread(zone, "x", 1, 0, ignoring)), pod("other-0", "x"), pod("other-1", "x")), want: []string{"a1-1", "a1-1", "b1-1"},
-		},
-		"a pod that leads next to pods that are spread, and one that these count": {
-			bound: full("a2-1", "a2-2", "b1-1", "b1-2", "b2-1", "b2-2"),
-			gang:  append(gang(2, "x", spread(corev1.LabelHostname, "x", 1, 0)), pod("y", "x"), pod("z", "z", near(zone, "z"))),
-			want:  []string{"a1-1", "a1-1", "a1-2", "a1-2"},
-		},
-		"two constraints, each over pods of the other kind": {
-			bound: full("a2-1", "a2-2", "b2-1", "b2-2"),
-			gang:  append(gang(4, "x", spread(zone, "y", 1, 0, ignoring)), gang(4, "y", spread(zone, "x", 1, 0, ignoring))...),
-			want:  []string{"a1-1", "a1-1", "a1-2", "a1-2", "b1-1", "b1-1", "b1-2", "b1-2"},
-		},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			c := topology.NewCluster()
-			c.Binders = []topology.Binder{&affinity.Binder{}}
-			for _, n := range nodes() {
-				c.SetNode(n)
-			}
-			for _, p := range tc.bound {
-				c.SetPod(p)
-			}
-			r := placement.PlanGraph(c, graphOf(tc.gang, ""), placement.Options{}).Replicas[0]
-			if r.Refusal != nil && r.Refusal.Code == placement.CodeBudgetExhausted {
-				t.Fatal(r.Refusal.Message())
-			}
-			if diff := cmp.Diff(tc.want, planned(r)); diff != "" {
-				t.Error(diff)
-			}
-		})
-	}
-}
-
-// TestInAnyOrderOfMany: the orders of a large gang are within the budget of a plan.
-func TestInAnyOrderOfMany(t *testing.T) {
-	ignoring := func(c *corev1.TopologySpreadConstraint) {
-		c.NodeAffinityPolicy = ptr.To(corev1.NodeInclusionPolicyIgnore)
-	}
-	for name, pods := range map[string][]*corev1.Pod{
-		"with each other in a zone":                gang(128, "x", near(zone, "x")),
-		"two kinds, each with the other in a zone": append(gang(64, "x", near(zone, "x")), gang(64, "y", near(zone, "x"))...),
-		"spread over hosts":                        gang(128, "x", spread(corev1.LabelHostname, "x", 1, 0, ignoring)),
-		"spread over zones and hosts":              gang(64, "x", spread(zone, "x", 64, 0, ignoring), spread(corev1.LabelHostname, "x", 1, 0, ignoring)),
-		"with each other and spread":               gang(64, "x", near(zone, "x"), spread(rack, "x", 32, 0)),
-	} {
-		t.Run(name, func(t *testing.T) {
-			c := hall(512)
-			if r := placement.PlanGraph(c, graphOf(pods, ""), placement.Options{}); !r.Placed() {
-				t.Error(r.Replicas[0].Refusal.Message())
-			}
-		})
-	}
-}
-
-// also adds the affinity of an option to what a pod has.
-func also(o option) option {
-	return func(p *corev1.Pod) {
-		other := &corev1.Pod{}
-		o(other)
-		affinityOf(p).PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution = append(
-			p.Spec.Affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution, other.Spec.Affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution...)
-	}
-}
-
-func graphOf(pods []*corev1.Pod, required string) placement.Demand {
-	replica := placement.Replica{}
-	for _, p := range pods {
-		replica.Pods = append(replica.Pods, placement.Pod{ID: topology.PodID(p), Name: p.Name, Shape: topology.ShapeOf(p)})
-	}
-	return placement.Demand{
-		Name: "g", Levels: levels, Required: topology.NoLevel, Preferred: topology.NoLevel,
-		Components: []placement.Component{{
-			Name: "s", Multinode: true, Required: levels.Index(required), Preferred: topology.NoLevel, Waiting: []placement.Replica{replica},
-		}},
-	}
-}
-
-func planned(r placement.ReplicaResult) (nodes []string) {
-	for _, p := range r.Pods {
-		nodes = append(nodes, p.Node)
-	}
-	slices.Sort(nodes)
-	return nodes
 }
 
 // A plan that is tried and dropped leaves nothing behind, and a pod that is bound or has a reservation counts for the next plan.

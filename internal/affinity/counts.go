@@ -81,6 +81,8 @@ type spread struct {
 	selector            labels.Selector
 	maxSkew, minDomains int
 	affinity, taints    bool
+	// countsAll is [Binder.CountsAll].
+	countsAll bool
 	// keys are those of all constraints of the pod: a node that lacks one does not count.
 	keys []string
 	// shape is that of the pods, whose selector, affinity and tolerations say which nodes count.
@@ -94,11 +96,11 @@ type spread struct {
 }
 
 func (s *spread) matches(pod *corev1.Pod) bool {
-	return pod.Namespace == s.namespace && pod.DeletionTimestamp == nil && !s.selector.Empty() && s.selector.Matches(labels.Set(pod.Labels))
+	return pod.Namespace == s.namespace && pod.DeletionTimestamp == nil && (s.countsAll || !s.selector.Empty()) &&
+		s.selector.Matches(labels.Set(pod.Labels))
 }
 
-// selects reports whether the constraint counts pods of a class. Unlike the pods that are there, a new one counts for the empty selector,
-// too.
+// selects reports whether the constraint counts pods of a class. A new pod always counts for the empty selector.
 func (s *spread) selects(c *class) bool { return s.selector.Empty() && !nothing(s.selector) || s.by[c] }
 
 // counts reports whether a node counts, whatever domain has to hold the pod.

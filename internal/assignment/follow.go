@@ -4,6 +4,7 @@
 package assignment
 
 import (
+	"cmp"
 	"time"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
@@ -18,6 +19,10 @@ type Shown struct {
 	Domain topology.Path
 	Hosts  []string
 	State  State
+	// Attempt of the released pods; 0 for those of an earlier version.
+	Attempt int32
+	// Base marks pods that an earlier version released with the base gang of the graph. It counts only for an unrecorded gang.
+	Base bool
 }
 
 // State is the progress of a replica.
@@ -34,23 +39,25 @@ const (
 	AllBound
 	// Ending means that a pod is lost or deleted, so that the replica is recreated.
 	Ending
+	// Lost is the same for a replica of which all pods were bound.
+	Lost
 )
 
 // Follow updates the record by the pods of the graph. shown has an entry for each replica with pods; unknown replicas are imported. The
 // last place of a replica without pods is kept while wanted returns true. A gang for which stands returns true keeps the places of its
-// gated pods, for a later release.
+// gated pods, for a later release. A base gang with released pods keeps its replicas until all of them are bound: those without pods, or
+// with gated ones, are placed again with it.
 func (r *Record) Follow(shown map[Key]Shown, wanted func(Key) bool, stands func(gang string) bool, now time.Time) {
-	was := r.keys()
+	was, begun := r.keys(), r.begunBaseGang(shown)
 	for key, gang := range was {
 		one, has := shown[key]
 		if has && one.State == Waits && gang != "" && r.Gangs[gang].State == trellisv1alpha1.GangAssigned && stands(gang) {
 			continue
 		}
-		if !has || one.State == Waits {
-			r.retire(key, wanted(key))
-			continue
-		}
-		if one.State == Released || one.State == AllBound {
+		switch {
+		case !has || one.State == Waits:
+			r.followMissing(key, gang == begun, wanted(key))
+		case one.State == Released || one.State == AllBound:
 			r.followReleased(key, gang, one, now)
 		}
 	}
@@ -62,6 +69,42 @@ func (r *Record) Follow(shown map[Key]Shown, wanted func(Key) bool, stands func(
 	r.settle(shown)
 }
 
+// BaseGang returns the name of the base gang of the graph until it is bound: of the assigned one, else of an evicted one; "" for none.
+func (r *Record) BaseGang() (name string) {
+	for of, g := range r.Gangs {
+		if g.Base && (name == "" || g.State == trellisv1alpha1.GangAssigned) {
+			name = of
+		}
+	}
+	return name
+}
+
+// begunBaseGang returns the name of an assigned base gang with released pods; "" for none.
+func (r *Record) begunBaseGang(shown map[Key]Shown) string {
+	name := r.BaseGang()
+	if r.Gangs[name].State != trellisv1alpha1.GangAssigned {
+		return ""
+	}
+	for key := range r.Gangs[name].Places {
+		if one, has := shown[key]; has && (one.State != Waits && one.State != Ending) {
+			return name
+		}
+	}
+	return ""
+}
+
+// followMissing updates a replica without released pods. If the base gang of it has begun, it stays in that, without hosts.
+func (r *Record) followMissing(key Key, begun, wanted bool) {
+	gang := r.gangOf[key]
+	if gang == "" || !begun || !wanted {
+		r.retire(key, wanted)
+		return
+	}
+	p := r.Gangs[gang].Places[key]
+	p.Hosts = nil
+	r.Gangs[gang].Places[key] = p
+}
+
 // retire moves a replica to Former, or forgets it.
 func (r *Record) retire(key Key, wanted bool) {
 	if last := r.take(key); wanted {
@@ -70,39 +113,48 @@ func (r *Record) retire(key Key, wanted bool) {
 	}
 }
 
-// followReleased updates the place of a recorded replica by its released pods.
+// followReleased updates the place of a recorded replica by its released pods. Pods of an earlier attempt are deleted, and change nothing.
 func (r *Record) followReleased(key Key, gang string, one Shown, now time.Time) {
-	if bound, is := r.Bound[key]; is && one.State == AllBound {
-		bound.Domain = one.Domain
+	bound, is := r.Bound[key]
+	switch {
+	case one.Attempt > 0 && one.Attempt < r.LowestAttempt(key):
+	case is && one.State == AllBound:
+		bound.Domain, bound.Attempt = one.Domain, max(bound.Attempt, one.Attempt)
 		r.Bound[key] = bound
-		return
-	}
-	if gang != "" && (one.Gang == "" || one.Gang == gang) {
+	case gang != "" && (one.Gang == "" || one.Gang == gang):
 		p := r.Gangs[gang].Places[key]
-		p.Domain = one.Domain
+		p.Domain, p.Attempt = one.Domain, max(p.Attempt, one.Attempt)
 		r.Gangs[gang].Places[key] = p
-		return
+	default:
+		r.imports(key, one, now)
 	}
-	r.imports(key, one, now)
 }
 
 // imports records an unrecorded place of released pods. Pods without a gang, whose gates another client removed, are recorded when they are
 // bound.
 func (r *Record) imports(key Key, one Shown, now time.Time) {
+	attempt := cmp.Or(one.Attempt, r.AttemptOf(key)+1)
 	switch {
 	case one.Gang != "":
+		r.take(key)
 		r.Assign(one.Gang, key, one.Domain, one.Hosts, now)
+		p := r.Gangs[one.Gang].Places[key]
+		p.Attempt = attempt
+		if r.Gangs[one.Gang].Places[key] = p; one.Base {
+			r.Begins(one.Gang)
+		}
 	case one.State == AllBound:
-		r.Bound[key] = Place{Attempt: r.take(key).Attempt + 1, Domain: one.Domain}
+		r.take(key)
+		r.Bound[key] = Place{Attempt: attempt, Domain: one.Domain}
 	}
 }
 
 // settle moves the replicas of bound gangs to Bound, and forgets the domain of a graph without places.
 func (r *Record) settle(shown map[Key]Shown) {
 	for name, g := range r.Gangs {
-		bound := true
+		bound := g.State == trellisv1alpha1.GangAssigned
 		for key := range g.Places {
-			bound = bound && shown[key].State == AllBound
+			bound = bound && (shown[key].State == AllBound || shown[key].State == Lost)
 		}
 		if !bound {
 			continue
@@ -117,6 +169,21 @@ func (r *Record) settle(shown map[Key]Shown) {
 	if len(r.Gangs)+len(r.Bound) == 0 {
 		r.Domain = nil
 	}
+}
+
+// Evicting reports whether the eviction of a gang is recorded.
+func (r *Record) Evicting(gang string) bool {
+	return r != nil && r.Gangs[gang].State == trellisv1alpha1.GangEvicting
+}
+
+// Evicts reports whether a gang is evicted.
+func (r *Record) Evicts() bool {
+	for _, g := range r.Gangs {
+		if g.State == trellisv1alpha1.GangEvicting {
+			return true
+		}
+	}
+	return false
 }
 
 // Unbound reports whether a gang is assigned and unbound.

@@ -65,6 +65,8 @@ type Record struct {
 	Gangs map[string]Gang
 	// Bound are the replicas of bound gangs, Former the last places of replicas without a place.
 	Bound, Former map[Key]Place
+	// Refused are the places in which a scheduler did not bind pods of the graph; see [Record.SetRefused].
+	Refused []Refused
 	// gangOf is the gang of each replica in Gangs.
 	gangOf map[Key]string
 }
@@ -73,7 +75,7 @@ type Record struct {
 func (r *Record) Clone() *Record {
 	out := &Record{
 		Domain: r.Domain, Gangs: make(map[string]Gang, len(r.Gangs)), Bound: maps.Clone(r.Bound), Former: maps.Clone(r.Former),
-		gangOf: map[Key]string{},
+		Refused: slices.Clone(r.Refused), gangOf: map[Key]string{},
 	}
 	for name, g := range r.Gangs {
 		g.Places = maps.Clone(g.Places)
@@ -94,7 +96,8 @@ func (r *Record) Clone() *Record {
 // Equal reports whether two records have the same content.
 func (r *Record) Equal(other *Record) bool {
 	return r.Domain.Equal(other.Domain) && maps.EqualFunc(r.Bound, other.Bound, Place.equal) &&
-		maps.EqualFunc(r.Former, other.Former, Place.equal) && maps.EqualFunc(r.Gangs, other.Gangs, Gang.equal)
+		maps.EqualFunc(r.Former, other.Former, Place.equal) && maps.EqualFunc(r.Gangs, other.Gangs, Gang.equal) &&
+		slices.EqualFunc(r.Refused, other.Refused, Refused.equal)
 }
 
 func (g Gang) equal(other Gang) bool {
@@ -154,6 +157,48 @@ func (r *Record) Assign(gang string, key Key, domain topology.Path, hosts []stri
 	r.gangOf[key] = gang
 }
 
+// Restart prepares the next attempt of a replica that is placed again in its gang.
+func (r *Record) Restart(key Key, now time.Time) {
+	gang := r.gangOf[key]
+	g, known := r.Gangs[gang]
+	if !known {
+		return
+	}
+	p := g.Places[key]
+	p.Attempt, p.Hosts = p.Attempt+1, nil
+	g.Places[key], g.Since = p, seconds(now)
+	r.Gangs[gang] = g
+}
+
+// Raise makes the attempt of a replica in a gang at least the given one.
+func (r *Record) Raise(key Key, attempt int32) {
+	if gang := r.gangOf[key]; gang != "" {
+		p := r.Gangs[gang].Places[key]
+		p.Attempt = max(p.Attempt, attempt)
+		r.Gangs[gang].Places[key] = p
+	}
+}
+
+// AttemptOf returns the last attempt of a replica; 0 for none.
+func (r *Record) AttemptOf(key Key) int32 {
+	switch p, bound := r.Bound[key]; {
+	case r.gangOf[key] != "":
+		return r.Gangs[r.gangOf[key]].Places[key].Attempt
+	case bound:
+		return p.Attempt
+	}
+	return r.Former[key].Attempt
+}
+
+// LowestAttempt returns the lowest attempt of pods that count. A replica in Former has none: pods of its last attempt, which another
+// operator released or created meanwhile, do not count.
+func (r *Record) LowestAttempt(key Key) int32 {
+	if last, is := r.Former[key]; is {
+		return last.Attempt + 1
+	}
+	return r.AttemptOf(key)
+}
+
 // mergeHosts adds the hosts of further pods.
 func mergeHosts(of, further []string) []string {
 	out := slices.Clone(of)
@@ -196,8 +241,17 @@ func (r *Record) Evict(gang string, keys []Key, message string, now time.Time) b
 	if len(places) == 0 {
 		return false
 	}
-	r.Gangs[gang] = Gang{State: trellisv1alpha1.GangEvicting, Since: seconds(now), Message: message, Places: places}
+	base := r.Gangs[gang].Base
+	r.Gangs[gang] = Gang{State: trellisv1alpha1.GangEvicting, Since: seconds(now), Base: base, Message: message, Places: places}
 	return true
+}
+
+// Keep ends the eviction of a gang without deleted pods. since is the time of its assignment.
+func (r *Record) Keep(gang string, since time.Time) {
+	if g, known := r.Gangs[gang]; known && g.State == trellisv1alpha1.GangEvicting {
+		g.State, g.Since, g.Message = trellisv1alpha1.GangAssigned, seconds(since), ""
+		r.Gangs[gang] = g
+	}
 }
 
 // seconds returns a time in the precision of the API server.

@@ -127,6 +127,20 @@ func TestRecord(t *testing.T) {
 			[]step{assigns("g", w0, "a", "a0"), shows(nil), shows(map[Key]Shown{w0: in("", "b", Released, "b0"), w1: in("", "b", AllBound)})},
 			[]string{"bound work-1: 1. in z/b", "former work-0: 1. in z/a"},
 		},
+		"pods of its last attempt do not give a replica without a place one": {
+			[]step{
+				assigns("g", w0, "a", "a0"), shows(map[Key]Shown{w0: {State: Waits}}),
+				shows(map[Key]Shown{w0: {Gang: "g", Domain: topology.Path{"z", "a"}, State: AllBound, Attempt: 1}}),
+			},
+			[]string{"former work-0: 1. in z/a"},
+		},
+		"pods of a later attempt do": {
+			[]step{
+				assigns("g", w0, "a", "a0"), shows(map[Key]Shown{w0: {State: Waits}}),
+				shows(map[Key]Shown{w0: {Gang: "g", Domain: topology.Path{"z", "a"}, State: AllBound, Attempt: 2}}),
+			},
+			[]string{"bound work-0: 2. in z/a"},
+		},
 		"pods elsewhere correct it": {
 			[]step{assigns("g", w0, "a", "a0"), shows(map[Key]Shown{w0: in("g", "b", AllBound)})},
 			[]string{"bound work-0: 1. in z/b"},

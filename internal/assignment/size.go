@@ -32,6 +32,9 @@ func (r *Record) Room() int {
 			most += p.bytes(key)
 		}
 	}
+	for i := range r.Refused {
+		most += r.Refused[i].bytes()
+	}
 	if most < MaxBytes/2 {
 		return MaxBytes - most
 	}

@@ -4,7 +4,6 @@
 package gang
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -106,12 +105,12 @@ func annotated(pods []*corev1.Pod) []*corev1.Pod {
 	return slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return pod.Annotations[render.AnnotationGang] == "" })
 }
 
-// Halves lists, by name, the gangs that are released only in part and were never whole. A base gang is one when its
-// first pod was bound, or, if none is bound, was created before a given time: earlier releases may have failed until then.
+// Halves lists, by name, the gangs that are released only in part and were never whole. A base gang is one when it was assigned before a
+// given time: earlier releases may have failed until then.
 func (r *Request) Halves(before time.Time) []string {
 	var gangs []string
 	for _, rest := range r.rests {
-		if slices.ContainsFunc(rest.open, func(pod *corev1.Pod) bool { return !cmp.Or(boundAt(pod), &pod.CreationTimestamp).After(before) }) {
+		if !rest.since.After(before) {
 			gangs = append(gangs, gangsOf(rest.open)...)
 		}
 	}

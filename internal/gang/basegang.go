@@ -4,23 +4,86 @@
 package gang
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/render"
+	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// BaseGang returns the name of the base gang of a graph's pods, where that has several replicas; "" otherwise. Two of them can only exist
-// while one is leaving.
-func BaseGang(pods []*corev1.Pod) string {
-	for _, pod := range pods {
-		if pod.Annotations[render.AnnotationGangReplicas] != "" && !Leaving(pod) {
-			return pod.Annotations[render.AnnotationGang]
+// baseRest is a partly released base gang: it also has replicas without released pods.
+type baseRest struct {
+	gang string
+	// since is the time of its assignment.
+	since time.Time
+	// open are its released pods.
+	open []*corev1.Pod
+}
+
+// findRests finds the replicas of the recorded base gang without a released pod, if others of the gang are released.
+func (r *Request) findRests(o *Observation, states map[string][]replicaState) {
+	name := BaseGang(*o)
+	if name == "" || r.Graph.Anchor == nil {
+		return
+	}
+	g := o.Record.Gangs[name]
+	if g.State != trellisv1alpha1.GangAssigned || o.Uncreatable[name] {
+		return
+	}
+	rest := baseRest{gang: name, since: g.Since}
+	var missing []Key
+	for component, of := range states {
+		for _, state := range of {
+			key := Key{Component: component, Ordinal: state.ordinal}
+			if _, member := g.Places[key]; !member {
+				continue
+			}
+			if !state.sits() {
+				missing = append(missing, key)
+			}
+			rest.open = append(rest.open, slices.DeleteFunc(slices.Clone(state.open), func(pod *corev1.Pod) bool {
+				return cmp.Or(pod.Annotations[render.AnnotationGang], name) != name
+			})...)
 		}
 	}
-	return ""
+	if len(rest.open) == 0 {
+		return
+	}
+	for _, key := range missing {
+		r.rests[key] = rest
+	}
+}
+
+// Overdue returns the released pods, by ID, of a base gang that was assigned before a time and of which replicas lack pods, or wait for
+// other controllers, with a message. since is the time of the assignment of a later one; zero without one.
+func (r *Request) Overdue(before time.Time) (pods map[string]string, since time.Time) {
+	pods = map[string]string{}
+	for key, rest := range r.rests {
+		if !r.incomplete[key] && r.awaiting[key] == "" {
+			continue
+		}
+		if since = rest.since; since.After(before) {
+			continue
+		}
+		for _, pod := range annotated(rest.open) {
+			pods[topology.PodID(pod)] = fmt.Sprintf("%s-%d of its base gang is not complete: %s", key.Component, key.Ordinal,
+				cmp.Or(r.awaiting[key], "pods of it do not exist"))
+		}
+	}
+	return pods, since
+}
+
+// BaseGang returns the name of the recorded base gang of a graph until it is bound; "" for none.
+func BaseGang(o Observation) string {
+	if o.Record == nil {
+		return ""
+	}
+	return o.Record.BaseGang()
 }
 
 // RunsWithout reports whether a graph runs without some gangs: each component that Trellis places has as many bound replicas of other gangs

@@ -104,14 +104,11 @@ func (r *Request) Creation(replica placement.ReplicaResult) *Creation {
 }
 
 // NotNow reports whether a replica that is to be created in place is created gated instead: others have to leave first, for it or for the
-// base gang it is of, its component does not run without several replicas, which are released together when all of them exist, or it is the
-// rest of a base gang that another operator has begun and may continue.
+// base gang it is of, or its component does not run without several replicas, which are released together when all of them exist.
 func (r *Request) NotNow(planned *placement.Result, replica placement.ReplicaResult) bool {
 	if r.Creation(replica) == nil || replica.Refusal != nil {
 		return false
 	}
-	return replica.Preempts != nil || replica.Head || r.rests[Key{Component: replica.Component, Ordinal: replica.Ordinal}].gang != "" ||
-		replica.Base && slices.ContainsFunc(planned.Replicas, func(one placement.ReplicaResult) bool {
-			return one.Base && one.Preempts != nil
-		})
+	preempts := func(one placement.ReplicaResult) bool { return one.Base && one.Preempts != nil }
+	return replica.Preempts != nil || replica.Head || replica.Base && slices.ContainsFunc(planned.Replicas, preempts)
 }

@@ -12,7 +12,7 @@
 //
 // A graph with one frontend and one worker of two pods, nothing released yet:
 //
-//	Services: front waits(0: 1 pod)  work waits(0: 2 pods, required rack)
-//	placed:   front-0 in z1, work-0 in z1/r2
-//	releases: g-front-0 {zone: z1}, g-work-0-0 and g-work-0-1 {zone: z1, rack: r2}, all of the gang g-5f2c…
+//	components: front waits(0: 1 pod)  work waits(0: 2 pods, required rack)
+//	placed:     front-0 in z1, work-0 in z1/r2
+//	releases:   g-front-0 {zone: z1}, g-work-0-0 and g-work-0-1 {zone: z1, rack: r2}, all of the gang g-5f2c…
 package gang

@@ -74,7 +74,7 @@ func releasesOf(c *topology.Cluster, o Observation) (releases []Release) {
 	r := NewRequest(o)
 	planned := placement.PlanGraph(c, r.Graph, placement.Options{})
 	for _, replica := range r.Answer(&planned).Placed {
-		releases = append(releases, r.Releases(c, replica, r.Base(&planned))...)
+		releases = append(releases, r.Releases(c, replica, r.BaseName(&planned))...)
 	}
 	return releases
 }

@@ -98,8 +98,8 @@ func unavailable(frozen *trellisv1alpha1.ResolvedTopology, profile *grovev1alpha
 		return fmt.Sprintf("level '%s' has the key %s now, and pods are placed by its former key %s: restore it, or recreate the deployment",
 			level, now, was)
 	}
-	return fmt.Sprintf("level '%s' is not available in ClusterTopology %q; nothing is placed without it, so it waits until the level is back",
-		level, frozen.Profile)
+	return fmt.Sprintf("level '%s' is not available in %s %q; nothing is placed without it, so it waits until the level is back",
+		level, profile.Source(), frozen.Profile)
 }
 
 // Available reports whether a frozen level still means today what it meant then: it exists, has the same key, and the levels above it

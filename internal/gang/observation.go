@@ -34,6 +34,8 @@ type Observation struct {
 	// Unfinished is why nothing of the graph is planned yet: not all of a base gang is created, or what exists of one that could not be
 	// completed is still to be deleted; "" for nothing.
 	Unfinished string
+	// Uncreatable lists the gangs, by name, with pods that could not be created.
+	Uncreatable map[string]bool
 	// Releasing are the domains of pods that are being released but may still look gated, by pod ID.
 	Releasing map[string]topology.Path
 	// Idle are released pods that nothing tries to bind, by pod ID, and why.
@@ -46,7 +48,7 @@ type Observation struct {
 	NotEnding map[string]string
 	// Avoid are hosts that others have not left in time for a replica, by replica as [Of] names it.
 	Avoid map[string][]string
-	// Refused are the places that a scheduler refused pods in, by the key of their shape.
+	// Refused are the places that a scheduler refused pods in, by the digest of their shape.
 	Refused map[string][]placement.RefusedPlace
 	// Failing is why releases of the graph fail repeatedly; "" when they do not.
 	Failing string
@@ -70,8 +72,8 @@ type Objection struct {
 type Pin struct {
 	// Gang the pod is released with.
 	Gang string
-	// GangReplicas identifies the replicas of a base gang, where there are several; see [Base.Identity].
-	GangReplicas string
+	// Attempt is the number of placements of its replica, with this one; 0 if placements are not recorded.
+	Attempt int32
 	// Labels every node of its domain carries: the whole path from the broadest level down.
 	Labels map[string]string
 	// Node is the planned host.

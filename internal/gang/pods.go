@@ -34,6 +34,33 @@ func Leaving(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
 }
 
+// KeyOf returns the replica of a pod; the zero value for a pod of no scaling group of the graph.
+func (o *Observation) KeyOf(pod *corev1.Pod) Key {
+	sg := groupOf(o.Groups, pod)
+	if sg == nil {
+		return Key{}
+	}
+	ordinal, _, _ := render.ReplicaOf(pod)
+	return Key{Component: sg.Spec.Service, Ordinal: int(ordinal)}
+}
+
+// Leaves reports whether a pod is leaving, or is to be deleted since its attempt does not count any more.
+func (o *Observation) Leaves(pod *corev1.Pod) bool {
+	sg := groupOf(o.Groups, pod)
+	return Leaving(pod) || sg != nil && o.superseded(sg, pod)
+}
+
+// superseded reports whether a pod of a replica was released or created at an attempt that does not count any more. Such a pod is to be
+// deleted, like a leaving one.
+func (o *Observation) superseded(sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod) bool {
+	attempt := render.AttemptOf(pod)
+	if attempt == 0 || o.Record == nil || render.GateClosed(pod) {
+		return false
+	}
+	ordinal, _, _ := render.ReplicaOf(pod)
+	return attempt < o.Record.LowestAttempt(Key{Component: sg.Spec.Service, Ordinal: int(ordinal)})
+}
+
 // WaitsForScheduler reports whether a pod is released and not bound yet.
 func WaitsForScheduler(pod *corev1.Pod) bool {
 	return pod.Annotations[render.AnnotationGang] != "" && pod.Spec.NodeName == "" && !render.GateClosed(pod) && !Leaving(pod)

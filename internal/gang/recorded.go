@@ -5,7 +5,6 @@ package gang
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,7 +20,9 @@ import (
 // RecordedPod is a gated or missing pod of an assigned gang, with its recorded host.
 type RecordedPod struct {
 	Group *trellisv1alpha1.ScalingGroup
-	Name  types.NamespacedName
+	// Replica of the pod.
+	Replica Key
+	Name    types.NamespacedName
 	// UID of a gated pod; "" for a missing one.
 	UID types.UID
 	// Domain of the replica, and Host of the pod.
@@ -63,7 +64,7 @@ func RecordedPods(o Observation) (out []RecordedPod) {
 func recordedPod(o Observation, sg *trellisv1alpha1.ScalingGroup, key Key, index int32, byName map[types.NamespacedName]*corev1.Pod) (
 	RecordedPod, bool) {
 	one := RecordedPod{
-		Group: sg, Name: types.NamespacedName{Namespace: sg.Namespace, Name: render.PodName(sg, int32(key.Ordinal), index)},
+		Group: sg, Replica: key, Name: types.NamespacedName{Namespace: sg.Namespace, Name: render.PodName(sg, int32(key.Ordinal), index)},
 	}
 	pod := byName[one.Name]
 	if pod == nil {
@@ -112,9 +113,6 @@ func RecordedReleases(o Observation) (out [][]Release) {
 		}
 		for i := range releases {
 			releases[i].Base = g.Base
-			if g.Base && len(g.Places) > 1 {
-				releases[i].Pin.GangReplicas = Base{Replicas: slices.Collect(maps.Keys(g.Places))}.Identity()
-			}
 		}
 		slices.SortFunc(releases, func(a, b Release) int { return cmp.Compare(a.Pod.Name, b.Pod.Name) })
 		out = append(out, releases)

@@ -81,7 +81,7 @@ func releasedDomains(o Observation) map[string]topology.Path {
 	shared := map[string]topology.Path{}
 	for _, pod := range o.Pods {
 		sg := groupOf(o.Groups, pod)
-		if sg == nil || sg.Spec.Topology == nil || !render.Gated(sg) || Leaving(pod) {
+		if sg == nil || sg.Spec.Topology == nil || !render.Gated(sg) || Leaving(pod) || o.superseded(sg, pod) {
 			continue
 		}
 		path, onItsWay := o.Releasing[topology.PodID(pod)]

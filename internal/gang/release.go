@@ -7,8 +7,6 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -28,41 +26,22 @@ type Release struct {
 	New bool
 	// Domain that the pod is pinned to.
 	Domain topology.Path
-	// Base: of the gang that a graph in one domain begins with.
-	Base bool
+	// Base: of the gang that a graph in one domain begins with. Rest: of a base gang of which other replicas are released.
+	Base, Rest bool
 	// Undecided are the domains, broadest first, that it shares with others and that no released pod decides yet: that of its graph, and
 	// that of its single-node component. The first pod that is released in one decides where the others go.
 	Undecided []string
 }
 
-// Base is the gang that a graph in one domain begins with. The zero value is that of a graph which has begun.
-type Base struct {
-	Name string
-	// Replicas of it.
-	Replicas []Key
-}
-
-// Base returns the gang that a plan begins a graph with.
-func (r *Request) Base(planned *placement.Result) Base {
+// BaseName returns the name of the gang that a plan begins a graph with.
+func (r *Request) BaseName(planned *placement.Result) string {
 	var members []placement.ReplicaResult
-	var keys []Key
 	for _, replica := range planned.Replicas {
 		if replica.Refusal == nil && replica.Base {
 			members = append(members, replica)
-			keys = append(keys, Key{Component: replica.Component, Ordinal: replica.Ordinal})
 		}
 	}
-	return Base{Name: name(r.Graph.Name, members...), Replicas: keys}
-}
-
-// Identity is equal for gangs of the same replicas.
-func (b Base) Identity() string {
-	lines := make([]string, 0, len(b.Replicas))
-	for _, key := range b.Replicas {
-		lines = append(lines, fmt.Sprintf("%s %d\n", key.Component, key.Ordinal))
-	}
-	slices.Sort(lines)
-	return digest(lines)
+	return name(r.Graph.Name, members...)
 }
 
 // name is the same for the same pods and differs for their successors.
@@ -73,21 +52,17 @@ func name(dgd string, members ...placement.ReplicaResult) string {
 			lines = append(lines, pod.ID+"\n")
 		}
 	}
-	return dgd + "-" + digest(lines)
-}
-
-func digest(lines []string) string {
 	hash := sha256.Sum256([]byte(strings.Join(lines, "")))
-	return hex.EncodeToString(hash[:5])
+	return dgd + "-" + hex.EncodeToString(hash[:5])
 }
 
 // Releases pins one replica's pods to their planned hosts, and to the path labels of the domain around them (docs/providers.md#gates).
-// c is the cluster that the replica was planned on.
-func (r *Request) Releases(c *topology.Cluster, replica placement.ReplicaResult, base Base) []Release {
+// c is the cluster that the replica was planned on, base the name of the base gang.
+func (r *Request) Releases(c *topology.Cluster, replica placement.ReplicaResult, base string) []Release {
 	key := Key{Component: replica.Component, Ordinal: replica.Ordinal}
 	gang := cmp.Or(r.gangs[key], r.rests[key].gang)
 	if gang == "" && replica.Base {
-		gang = base.Name
+		gang = base
 	}
 	if gang == "" {
 		gang = name(r.Graph.Name, replica)
@@ -96,20 +71,16 @@ func (r *Request) Releases(c *topology.Cluster, replica placement.ReplicaResult,
 	domain := PinnedDomain(c, place.Levels, replica)
 	labels := place.Labels(domain)
 	of := r.component(replica.Component)
-	begins, created := replica.Base && gang == base.Name, r.Creation(replica) != nil
-	replicas := r.rests[key].replicas
-	if begins && len(base.Replicas) > 1 {
-		replicas = base.Identity()
-	}
+	begins, created := replica.Base && gang == base, r.Creation(replica) != nil
 	out := make([]Release, 0, len(replica.Pods))
 	for _, planned := range replica.Pods {
 		pin := Pin{Graph: r.Graph.Name, Gang: gang, Labels: labels, Node: planned.Node, Apart: of.Apart}
-		pin.GangReplicas = replicas
 		if replica.Preempts != nil {
 			pin.Preempts, pin.Wide = true, place.Labels(r.widest(of, replica))
 		}
 		out = append(out, Release{
-			Pod: r.Gated[planned.ID], Pin: pin, New: created, Domain: domain, Base: begins, Undecided: r.undecided(of),
+			Pod: r.Gated[planned.ID], Pin: pin, New: created, Domain: domain, Base: begins, Rest: r.rests[key].gang != "",
+			Undecided: r.undecided(of),
 		})
 	}
 	return out

@@ -42,10 +42,10 @@ func (r *Request) replicaStates(sg *trellisv1alpha1.ScalingGroup, pods []*corev1
 			}
 		}
 		for _, pod := range current {
-			r.sortPod(&state, sg, levels, pod, o.Releasing)
+			r.sortPod(&state, sg, levels, pod, o)
 		}
 		if state.beingCreated() {
-			state.absent, state.path = 0, state.creation.Domain
+			state.absent, state.path, state.leaving = 0, state.creation.Domain, nil
 		}
 		states = append(states, state)
 	}
@@ -54,13 +54,13 @@ func (r *Request) replicaStates(sg *trellisv1alpha1.ScalingGroup, pods []*corev1
 }
 
 func (r *Request) sortPod(
-	state *replicaState, sg *trellisv1alpha1.ScalingGroup, levels topology.Levels, pod *corev1.Pod, releasing map[string]topology.Path,
+	state *replicaState, sg *trellisv1alpha1.ScalingGroup, levels topology.Levels, pod *corev1.Pod, o *Observation,
 ) {
-	if Leaving(pod) {
+	if Leaving(pod) || o.superseded(sg, pod) {
 		state.leaving = append(state.leaving, pod)
 		return
 	}
-	path, onItsWay := releasing[topology.PodID(pod)]
+	path, onItsWay := o.Releasing[topology.PodID(pod)]
 	state.absent--
 	switch {
 	case onItsWay:

@@ -67,8 +67,8 @@ type Request struct {
 	surplus map[Key]bool
 	// halves are complete replicas of which some pods are open and others gated.
 	halves map[Key]replicaState
-	// rests are the gated replicas of a base gang that is released in part.
-	rests map[Key]begunBase
+	// rests are the replicas without released pods of a base gang that is released in part.
+	rests map[Key]baseRest
 	// awaiting is what replicas wait for whose pods have scheduling gates of other controllers; held are the gated pods of Unadmitted, by ID.
 	awaiting map[Key]string
 	held     map[string]*corev1.Pod
@@ -86,7 +86,7 @@ func NewRequest(o Observation) *Request {
 	r := &Request{
 		Gated: map[string]*corev1.Pod{}, incomplete: map[Key]bool{}, hindered: map[Key]bool{}, gangs: map[Key]string{},
 		replacing: map[string]bool{}, surplus: map[Key]bool{},
-		halves: map[Key]replicaState{}, rests: map[Key]begunBase{}, left: map[Key]left{}, awaiting: map[Key]string{},
+		halves: map[Key]replicaState{}, rests: map[Key]baseRest{}, left: map[Key]left{}, awaiting: map[Key]string{},
 		held:       map[string]*corev1.Pod{},
 		objections: o.Objections, idle: o.Idle, failing: o.Failing, preempting: o.Preempting,
 		unschedulable: o.Unschedulable, notEnding: o.NotEnding, stayed: o.Avoid,
@@ -106,7 +106,7 @@ func NewRequest(o Observation) *Request {
 		}
 	}
 	r.anchorGraph(states)
-	r.findBegunBase(groups, states)
+	r.findRests(&o, states)
 	r.allowCreations(states)
 	for _, sg := range groups {
 		if render.Gated(sg) {

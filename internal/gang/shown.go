@@ -22,7 +22,7 @@ func Shown(o Observation) map[Key]assignment.Shown {
 		}
 		levels := LevelsOf(sg.Spec.Topology)
 		for ordinal, pods := range podsByOrdinal(byGroup[string(sg.UID)]) {
-			out[Key{Component: sg.Spec.Service, Ordinal: ordinal}] = shownBy(sg, levels, pods, o.Releasing)
+			out[Key{Component: sg.Spec.Service, Ordinal: ordinal}] = shownBy(&o, sg, levels, pods)
 		}
 		for ordinal, creation := range o.Creations[sg.UID] {
 			if creation.Placed {
@@ -33,19 +33,34 @@ func Shown(o Observation) map[Key]assignment.Shown {
 	return out
 }
 
+// ReleasedReplicas are the replicas with released pods, as [Of] names them.
+func ReleasedReplicas(o Observation) map[string]bool {
+	out := map[string]bool{}
+	for _, pod := range o.Pods {
+		if _, onItsWay := o.Releasing[topology.PodID(pod)]; !Leaving(pod) && (onItsWay || !render.GateClosed(pod)) {
+			out[Of(pod)] = true
+		}
+	}
+	return out
+}
+
 // shownBy returns the state of one replica by its pods.
-func shownBy(sg *trellisv1alpha1.ScalingGroup, levels topology.Levels, pods []*corev1.Pod, releasing map[string]topology.Path,
-) assignment.Shown {
+func shownBy(o *Observation, sg *trellisv1alpha1.ScalingGroup, levels topology.Levels, pods []*corev1.Pod) assignment.Shown {
 	var one assignment.Shown
 	var n shownPods
 	for _, pod := range pods {
-		_, onItsWay := releasing[topology.PodID(pod)]
-		if n.add(sg, pod, onItsWay); Leaving(pod) || onItsWay || render.GateClosed(pod) {
+		_, onItsWay := o.Releasing[topology.PodID(pod)]
+		leaves := Leaving(pod) || o.superseded(sg, pod)
+		if n.add(sg, pod, leaves, onItsWay); leaves || onItsWay || render.GateClosed(pod) {
 			continue
 		}
 		if gang := pod.Annotations[render.AnnotationGang]; gang != "" {
 			one.Gang = gang
 		}
+		if attempt := render.AttemptOf(pod); one.Attempt == 0 || attempt < one.Attempt {
+			one.Attempt = attempt
+		}
+		one.Base = one.Base || pod.Annotations[render.AnnotationGangReplicas] != ""
 		if one.Domain = levels.PathOf(pod.Spec.NodeSelector); pod.Spec.NodeName != "" {
 			continue
 		}
@@ -59,29 +74,29 @@ func shownBy(sg *trellisv1alpha1.ScalingGroup, levels topology.Levels, pods []*c
 	return one
 }
 
-// shownPods counts the pods of one replica. open pods are released; bound counts those with a node.
+// shownPods counts the pods of one replica. open pods are released; bound counts those with a node, also leaving ones.
 type shownPods struct{ size, open, bound, gated, leaving, underway int }
 
-func (n *shownPods) add(sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod, onItsWay bool) {
-	if Leaving(pod) {
-		n.leaving++
-		return
-	}
+func (n *shownPods) add(sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod, leaves, onItsWay bool) {
 	n.size = max(n.size, render.ReplicaSize(sg, pod))
+	n.bound += bools.Int(pod.Spec.NodeName != "")
 	switch {
+	case leaves:
+		n.leaving++
 	case onItsWay:
 		n.underway++
 	case render.GateClosed(pod):
 		n.gated++
 	default:
 		n.open++
-		n.bound += bools.Int(pod.Spec.NodeName != "")
 	}
 }
 
 func (n *shownPods) state() assignment.State {
 	exist := n.open + n.gated + n.underway
 	switch {
+	case n.leaving > 0 && n.bound == n.size:
+		return assignment.Lost
 	case n.open+n.underway > 0 && (n.leaving > 0 || exist < n.size), n.leaving > 0 && exist == 0:
 		return assignment.Ending
 	case n.underway > 0:

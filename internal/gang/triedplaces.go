@@ -30,7 +30,7 @@ func TriedFor(groups []*trellisv1alpha1.ScalingGroup, pod *corev1.Pod) (Tried, b
 	if sg == nil {
 		return Tried{}, false
 	}
-	t := Tried{Shape: topology.ShapeOf(regated(sg, pod)).Key(), Hosts: hostsNamed(pod), Place: placeOf(sg)}
+	t := Tried{Shape: topology.ShapeOf(regated(sg, pod)).Digest(), Hosts: hostsNamed(pod), Place: placeOf(sg)}
 	t.Domain = t.Levels.PathOf(pod.Spec.NodeSelector)
 	return t, len(t.Hosts) > 0 || len(t.Domain) > 0
 }
@@ -86,14 +86,14 @@ func (r *Request) RefusedEverywhere(c *topology.Cluster, planned *placement.Resu
 	return out
 }
 
-// ShapesOf are the keys of the shapes of a waiting replica's pods.
+// ShapesOf are the digests of the shapes of a waiting replica's pods.
 func (r *Request) ShapesOf(key Key) map[string]bool {
 	out := map[string]bool{}
 	for _, component := range r.Graph.Components {
 		for _, replica := range component.Waiting {
 			if component.Name == key.Component && replica.Ordinal == key.Ordinal {
 				for _, pod := range replica.Pods {
-					out[pod.Shape.Key()] = true
+					out[pod.Shape.Digest()] = true
 				}
 			}
 		}

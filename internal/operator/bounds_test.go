@@ -64,6 +64,10 @@ var _ = Describe("A graph that asks for more pods than it may have", func() {
 		Expect(heap()-before).To(BeNumerically("<=", 256<<20), "the heap has grown by so many bytes")
 		stop()
 
+		notCounted := &trellisv1alpha1.ScalingGroup{} // the operator was killed before it had counted the pods
+		Expect(b.c.Get(ctx, client.ObjectKey{Namespace: gangs.Namespace, Name: "g-work"}, notCounted)).To(Succeed())
+		Expect(b.c.Status().Patch(ctx, notCounted, client.RawPatch(types.MergePatchType, []byte(`{"status":{"replicas":0}}`)))).To(Succeed())
+
 		stop = b.operate(100)
 		b.says(many, limit, exceeded, "work has 300 of 1000000 replicas")
 		Expect(b.c.Patch(ctx, many, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"services":{"work":{"replicas":90}}}}`)))).To(Succeed())

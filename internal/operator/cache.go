@@ -4,6 +4,9 @@
 package operator
 
 import (
+	"cmp"
+	"time"
+
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -17,16 +20,20 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/controller/clustertopology"
 	graphcontroller "github.com/trellis-k8s/trellis/internal/controller/dynamographdeployment"
+	"github.com/trellis-k8s/trellis/internal/provider"
 	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 	"github.com/trellis-k8s/trellis/internal/strip"
+	"github.com/trellis-k8s/trellis/internal/topologies"
 )
 
 // cacheOptions keeps the memory of a large cluster small, whatever tenants write: the annotations of all objects are bounded, managed
@@ -94,10 +101,23 @@ func disown(managed map[string]cache.Config) toolscache.TransformFunc {
 	}
 }
 
-// newCache makes a cache with options for kinds that the cluster may not serve.
-func newCache(config *rest.Config, o cache.Options) (cache.Cache, error) {
-	o.Mapper = optionalKinds{o.Mapper}
-	return cache.New(config, o)
+// newCache makes a cache with options for kinds that the cluster may not serve. Its ClusterTopologies include the Bindings of Grove, for
+// which the cluster is asked every so often.
+func newCache(every time.Duration) cache.NewCacheFunc {
+	return func(config *rest.Config, o cache.Options) (cache.Cache, error) {
+		served := o
+		o.Mapper = optionalKinds{o.Mapper}
+		of, err := cache.New(config, o)
+		if err != nil {
+			return nil, err
+		}
+		return topologies.NewCache(of, config, served, cmp.Or(every, provider.DefaultLookEvery))
+	}
+}
+
+// bindingsOf are the Bindings that the manager's cache includes.
+func bindingsOf(mgr ctrl.Manager) clustertopology.Bindings {
+	return mgr.GetCache().(*topologies.Cache)
 }
 
 // optionalKinds knows namespaced kinds that the cluster may not serve, in the version that Trellis reads: Kubernetes serves ResourceClaims

@@ -6,8 +6,6 @@ package operator
 import (
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,68 +17,18 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
 	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/test/testutil/graphs"
+	"github.com/trellis-k8s/trellis/test/testutil/quotas"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
-
-// countQuotas runs the quota controller of Kubernetes until the spec ends.
-func countQuotas() {
-	GinkgoHelper()
-	config := clientcmdapi.NewConfig()
-	config.Clusters["c"] = &clientcmdapi.Cluster{Server: shared.Host, CertificateAuthorityData: shared.CAData}
-	config.AuthInfos["u"] = &clientcmdapi.AuthInfo{ClientCertificateData: shared.CertData, ClientKeyData: shared.KeyData}
-	config.Contexts["x"], config.CurrentContext = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u"}, "x"
-	file := filepath.Join(GinkgoT().TempDir(), "kubeconfig")
-	Expect(clientcmd.WriteToFile(*config, file)).To(Succeed())
-	program := exec.Command(filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kube-controller-manager"), "--kubeconfig="+file, "--leader-elect=false",
-		"--secure-port=0", "--controllers=resourcequota-controller", "--kube-api-qps=1000", "--kube-api-burst=2000")
-	Expect(program.Start()).To(Succeed())
-	DeferCleanup(func() {
-		_ = program.Process.Kill()
-		_ = program.Wait()
-	})
-}
-
-// gpuQuota limits the GPUs of a namespace, and waits until the limit is in force.
-func (b *bare) gpuQuota(namespace string, hard corev1.ResourceList, classes ...string) {
-	GinkgoHelper()
-	q := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "q"}, Spec: corev1.ResourceQuotaSpec{Hard: hard}}
-	if len(classes) > 0 {
-		q.Spec.ScopeSelector = &corev1.ScopeSelector{MatchExpressions: []corev1.ScopedResourceSelectorRequirement{{
-			ScopeName: corev1.ResourceQuotaScopePriorityClass, Operator: corev1.ScopeSelectorOpIn, Values: classes,
-		}}}
-	}
-	before := q.DeepCopy()
-	if err := b.c.Get(b.ctx, client.ObjectKeyFromObject(q), before); err == nil {
-		q = before.DeepCopy()
-		q.Spec.Hard = hard
-		Expect(b.c.Patch(b.ctx, q, client.MergeFrom(before))).To(Succeed())
-	} else {
-		Expect(b.c.Create(b.ctx, q)).To(Succeed())
-		DeferCleanup(func(ctx SpecContext) error { return client.IgnoreNotFound(b.c.Delete(ctx, q)) })
-	}
-	b.until("the quota is in force", func() error {
-		Expect(b.c.Get(b.ctx, client.ObjectKeyFromObject(q), q)).To(Succeed())
-		for name, amount := range hard {
-			if of := q.Status.Hard[name]; of.Cmp(amount) != 0 {
-				return fmt.Errorf("it is %v", q.Status)
-			}
-		}
-		return nil
-	})
-}
-
-func gpus(n string) corev1.ResourceList {
-	return corev1.ResourceList{"requests.nvidia.com/gpu": resource.MustParse(n)}
-}
 
 // gangs are the replicas of a namespace, each with the number of its pods, such as "g-worker-0:2".
 func (b *bare) gangs(namespace string) string {
@@ -119,48 +67,94 @@ func (b *bare) holds(namespace, want string, waiting map[string]string) {
 	})
 }
 
+// oneComponent checks a component of three replicas: a replica is created when all of its pods fit in the quota.
+func (b *bare) oneComponent(provider string) {
+	GinkgoHelper()
+	namespace := newNamespace(b.c)
+	quotas.Limit(b.ctx, b.c, namespace, quotas.GPUs("16"))
+	dgd := deployment(namespace, graphs.Components{"Worker": graphs.Worker(3, 2, 8, "")})
+	dgd.Annotations = map[string]string{render.AnnotationProvider: provider}
+	Expect(b.c.Create(b.ctx, dgd)).To(Succeed())
+	b.holds(namespace, "g-worker-0:2", map[string]string{"g": lacksAll})
+	quotas.Limit(b.ctx, b.c, namespace, quotas.GPUs("40"))
+	b.holds(namespace, "g-worker-0:2 g-worker-1:2", map[string]string{"g": "used: requests.nvidia.com/gpu=32"})
+}
+
+// severalDeployments wait for quota, and are created in their order when it is raised.
+func (b *bare) severalDeployments(provider string) {
+	GinkgoHelper()
+	namespace := newNamespace(b.c)
+	quotas.Limit(b.ctx, b.c, namespace, quotas.GPUs("8"))
+	for _, name := range []string{"g1", "g2", "g3", "g4"} {
+		dgd := deployment(namespace, graphs.Components{"Worker": graphs.Worker(1, 2, 8, "")})
+		dgd.Name, dgd.Annotations = name, map[string]string{render.AnnotationProvider: provider}
+		Expect(b.c.Create(b.ctx, dgd)).To(Succeed())
+		b.holds(namespace, "", map[string]string{name: "limited: requests.nvidia.com/gpu=8"})
+	}
+	quotas.Limit(b.ctx, b.c, namespace, quotas.GPUs("40"))
+	b.holds(namespace, "g1-worker-0:2 g2-worker-0:2", map[string]string{"g4": "Worker-0 of g3 waits before it"})
+	quotas.Limit(b.ctx, b.c, namespace, quotas.GPUs("64"))
+	b.holds(namespace, "g1-worker-0:2 g2-worker-0:2 g3-worker-0:2 g4-worker-0:2", nil)
+}
+
+// serving: a replica that serves returns whole after a pod of it is lost, before others that wait for the quota.
+func (p *inPlaceWorld) serving(provider string) {
+	GinkgoHelper()
+	quotas.Limit(p.ctx, p.c, p.namespace, quotas.GPUs("16"))
+	create := func(name string) *nvidiav1alpha1.DynamoGraphDeployment {
+		dgd := p.graph("", graphs.Components{"Worker": graphs.Worker(1, 2, 8, "rack")})
+		dgd.Name, dgd.Annotations = name, map[string]string{render.AnnotationProvider: provider}
+		Expect(p.c.Create(p.ctx, dgd)).To(Succeed())
+		return dgd
+	}
+	dgd := create("g")
+	p.bindAll(2)
+	create("b-other")
+	before := dgd.DeepCopy()
+	*dgd.Spec.Services["Worker"].Replicas = 3
+	Expect(p.c.Patch(p.ctx, dgd, client.MergeFrom(before))).To(Succeed())
+	p.holds(p.namespace, "g-worker-0:2", map[string]string{"g": lacksAll, "b-other": lacksAll})
+	for range 3 {
+		uids := graphs.UIDs(p.pods(p.namespace))
+		lost := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: "g-worker-0-1"}}
+		Expect(p.c.Delete(p.ctx, lost, client.GracePeriodSeconds(0))).To(Succeed())
+		p.until("the replica is there again, and nothing else", func() error {
+			p.endPods(p.namespace)
+			return graphs.AllNew(uids, p.pods(p.namespace), 2)
+		})
+		p.bindAll(2)
+		p.holds(p.namespace, "g-worker-0:2", nil)
+	}
+}
+
+// lacksAll is said of what waits while a quota of 16 GPUs is used up.
+const lacksAll = "exceeded quota: q, requested: requests.nvidia.com/gpu=16, used: requests.nvidia.com/gpu=16, limited: requests.nvidia.com/gpu=16"
+
 var _ = Describe("Gangs in a namespace with a quota", func() {
-	const lacks = "exceeded quota: q, requested: requests.nvidia.com/gpu=16, used: requests.nvidia.com/gpu=16, limited: requests.nvidia.com/gpu=16"
 	for _, under := range []string{specs.Gates.Name, specs.Gates.Name + ", gated"} {
 		It("are created one after the other under "+under+", so that what fits is whole", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
 			b := newBareWith(ctx, client.New, func(o *Options) { o.GateAllPods = strings.Contains(under, "gated") })
-			countQuotas()
+			quotas.Count(shared)
 			for range 4 { // which pods are refused depends on the order in which they reach the API server
-				namespace := newNamespace(b.c)
-				b.gpuQuota(namespace, gpus("16"))
-				Expect(b.c.Create(ctx, deployment(namespace, graphs.Components{"Worker": graphs.Worker(3, 2, 8, "")}))).To(Succeed())
-				b.holds(namespace, "g-worker-0:2", map[string]string{"g": lacks})
-				b.gpuQuota(namespace, gpus("40"))
-				b.holds(namespace, "g-worker-0:2 g-worker-1:2", map[string]string{"g": "used: requests.nvidia.com/gpu=32"})
+				b.oneComponent(specs.Gates.Name)
 			}
 		})
 	}
 
 	It("of several deployments are created in the order of these when the quota is raised", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
 		b := newBareWith(ctx, client.New, nil)
-		countQuotas()
-		namespace := newNamespace(b.c)
-		b.gpuQuota(namespace, gpus("8"))
-		for _, name := range []string{"g1", "g2", "g3", "g4"} {
-			dgd := deployment(namespace, graphs.Components{"Worker": graphs.Worker(1, 2, 8, "")})
-			dgd.Name = name
-			Expect(b.c.Create(ctx, dgd)).To(Succeed())
-			b.holds(namespace, "", map[string]string{name: "limited: requests.nvidia.com/gpu=8"})
-		}
-		b.gpuQuota(namespace, gpus("40"))
-		b.holds(namespace, "g1-worker-0:2 g2-worker-0:2", map[string]string{"g4": "Worker-0 of g3 waits before it"})
-		b.gpuQuota(namespace, gpus("64"))
-		b.holds(namespace, "g1-worker-0:2 g2-worker-0:2 g3-worker-0:2 g4-worker-0:2", nil)
+		quotas.Count(shared)
+		b.severalDeployments(specs.Gates.Name)
 	})
 
 	It("of a priority class that a quota bounds are whole, and others do not wait", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
 		b := newBareWith(ctx, client.New, nil)
-		countQuotas()
+		quotas.Count(shared)
 		namespace := newNamespace(b.c)
 		class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high-" + namespace}, Value: 100}
 		Expect(b.c.Create(ctx, class)).To(Succeed())
 		DeferCleanup(func(ctx SpecContext) error { return b.c.Delete(ctx, class) })
-		b.gpuQuota(namespace, corev1.ResourceList{corev1.ResourcePods: resource.MustParse("3")}, class.Name)
+		quotas.Limit(ctx, b.c, namespace, corev1.ResourceList{corev1.ResourcePods: resource.MustParse("3")}, class.Name)
 		high := deployment(namespace, graphs.Components{"Worker": graphs.Worker(2, 2, 8, "")})
 		high.Spec.Services["Worker"].ExtraPodSpec.PodSpec = &corev1.PodSpec{PriorityClassName: class.Name}
 		Expect(b.c.Create(ctx, high)).To(Succeed())
@@ -173,38 +167,50 @@ var _ = Describe("Gangs in a namespace with a quota", func() {
 
 	It("are one gang where a deployment is packed into one domain", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
 		p := newInPlaceWorld(ctx, nil)
-		countQuotas()
-		p.gpuQuota(p.namespace, gpus("16"))
+		quotas.Count(shared)
+		quotas.Limit(ctx, p.c, p.namespace, quotas.GPUs("16"))
 		Expect(p.c.Create(ctx, p.graph("zone", graphs.Components{"A": graphs.Worker(1, 1, 8, ""), "B": graphs.Worker(1, 2, 8, "")}))).To(Succeed())
 		p.holds(p.namespace, "", map[string]string{"g": "creating the base gang of g: exceeded quota: q, requested: requests.nvidia.com/gpu=24"})
-		p.gpuQuota(p.namespace, gpus("24"))
+		quotas.Limit(ctx, p.c, p.namespace, quotas.GPUs("24"))
 		p.holds(p.namespace, "g-a-0:1 g-b-0:2", nil)
 	})
 
 	It("that serve return before further replicas are created", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
 		p := newInPlaceWorld(ctx, nil)
-		countQuotas()
-		p.gpuQuota(p.namespace, gpus("16"))
-		dgd := p.graph("", graphs.Components{"Worker": graphs.Worker(1, 2, 8, "rack")})
-		Expect(p.c.Create(ctx, dgd)).To(Succeed())
-		p.bindAll(2)
-		other := p.graph("", graphs.Components{"Worker": graphs.Worker(1, 2, 8, "rack")})
-		other.Name = "b-other"
-		Expect(p.c.Create(ctx, other)).To(Succeed())
-		before := dgd.DeepCopy()
-		*dgd.Spec.Services["Worker"].Replicas = 3
-		Expect(p.c.Patch(ctx, dgd, client.MergeFrom(before))).To(Succeed())
-		p.holds(p.namespace, "g-worker-0:2", map[string]string{"g": lacks, "b-other": lacks})
-		for range 3 {
-			uids := graphs.UIDs(p.pods(p.namespace))
-			Expect(p.c.Delete(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: "g-worker-0-1"}}, client.GracePeriodSeconds(0))).To(Succeed())
-			p.until("the replica is there again, and nothing else", func() error {
-				p.endPods(p.namespace)
-				return graphs.AllNew(uids, p.pods(p.namespace), 2)
-			})
-			p.bindAll(2)
-			p.holds(p.namespace, "g-worker-0:2", nil)
+		quotas.Count(shared)
+		p.serving(specs.Gates.Name)
+	})
+})
+
+// An API server with the alpha APIs of gangs is slow to start, so the specs share one.
+var _ = Describe("Gangs under PodGroup in a namespace with a quota", Ordered, func() {
+	var config *rest.Config
+
+	BeforeAll(func() {
+		config = launchWith(filepath.Join("..", "..", "config", "crd", "bases"), func(arguments *envtest.Arguments) {
+			arguments.Append("runtime-config", "scheduling.k8s.io/v1beta1=true,scheduling.k8s.io/v1alpha3=true")
+			arguments.Append("feature-gates", "GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true")
+		})
+	})
+
+	It("are created one after the other, so that what fits is whole", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+		b := newBareOn(ctx, config, client.New, nil)
+		quotas.Count(config)
+		for range 4 {
+			b.oneComponent(specs.PodGroup.Name)
 		}
+	})
+
+	It("of several deployments are created in the order of these when the quota is raised", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+		b := newBareOn(ctx, config, client.New, nil)
+		quotas.Count(config)
+		b.severalDeployments(specs.PodGroup.Name)
+	})
+
+	It("that serve return before further replicas are created", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+		p := newInPlaceWorldOn(ctx, config, nil, "a", "b")
+		quotas.Count(config)
+		p.serving(specs.PodGroup.Name)
 	})
 })
 

@@ -6,12 +6,14 @@ package operator
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -19,6 +21,7 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/assignment"
+	"github.com/trellis-k8s/trellis/internal/framework"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/test/testutil/graphs"
@@ -111,6 +114,47 @@ var _ = Describe("The record of a deployment", func() {
 		Expect(w.unrecorded).To(BeEmpty())
 		Expect(w.created).To(Equal(4), "pods that were created in place")
 	})
+
+	DescribeTable("numbers the host names of a replica, which differ from those of its former pods", func(ctx SpecContext, gated bool) {
+		p := newInPlaceWorld(ctx, nil)
+		if gated {
+			p.hasQuota(corev1.ResourcePods)
+		}
+		Expect(p.c.Create(ctx, p.graph("zone", graphs.Components{"A": graphs.Worker(1, 2, 2, "rack")}))).To(Succeed())
+		p.open(2)
+		former := map[string]string{}
+		for range 3 {
+			p.until("its pods have new host names, of their attempt", func() error {
+				pods := p.pods(p.namespace)
+				for i := range pods {
+					pod := &pods[i]
+					leader := ""
+					for _, env := range pod.Spec.Containers[0].Env {
+						if env.Name == framework.EnvLeaderAddress {
+							leader, _, _ = strings.Cut(env.Value, ".")
+						}
+					}
+					if pod.DeletionTimestamp != nil || former[leader] != "" || former[pod.Spec.Hostname] != "" ||
+						render.AttemptOf(pod) != render.HostAttempt(pod) || pod.Name == "g-a-0-0" && leader != pod.Spec.Hostname {
+						return fmt.Errorf("pod %s has attempt %d, host name %s and the leader %s", pod.Name, render.AttemptOf(pod),
+							pod.Spec.Hostname, leader)
+					}
+				}
+				if len(pods) != 2 {
+					return fmt.Errorf("%d pods", len(pods))
+				}
+				return nil
+			})
+			for _, pod := range p.pods(p.namespace) {
+				former[pod.Spec.Hostname] = pod.Name
+			}
+			lost := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: "g-a-0-1"}}
+			Expect(p.c.Delete(ctx, lost, client.GracePeriodSeconds(0))).To(Succeed())
+		}
+	},
+		Entry("created in place", SpecTimeout(suite.Timeout()), false),
+		Entry("created gated", SpecTimeout(suite.Timeout()), true),
+	)
 
 	It("is written again when it is deleted or edited, and no pod restarts", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
 		p := newInPlaceWorld(ctx, nil)

@@ -19,6 +19,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/test/testutil/graphs"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
@@ -51,13 +52,11 @@ var _ = Describe("A gang whose place is known", func() {
 		Expect(gated).To(Equal(2), "pods of the replica that has no place")
 	}, SpecTimeout(suite.Timeout()))
 
-	It("begins with one pod, also over three components, and goes to one zone", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+	It("goes to one zone, also over three components", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
 		p := newInPlaceWorld(ctx, nil)
 		Expect(p.c.Create(ctx, p.graph("zone", three()))).To(Succeed())
 		Expect(p.open(4)).To(Equal(4))
-		log := p.all("+=~-!")
-		Expect(log[:2]).To(Equal([]string{"+g-a-0", "=g-a-0"}), "the first create, of all: %v", log)
-		Expect(log).To(HaveLen(8), "creates and their answers alone")
+		Expect(p.all("+=~-!")).To(HaveLen(8), "creates and their answers alone")
 	})
 
 	type admission = func(pod *corev1.Pod, trial bool) error
@@ -82,7 +81,7 @@ var _ = Describe("A gang whose place is known", func() {
 			}
 			return nil
 		}, false),
-		Entry("a create is refused half way", SpecTimeout(suite.Timeout()), nil, refusing("g-c-0"), true),
+		Entry("a create is refused half way", SpecTimeout(suite.Timeout()), func(p *inPlaceWorld) { p.refuse = "g-c-0" }, nil, true),
 		Entry("the API server stores more than was planned", SpecTimeout(suite.Timeout()), nil, func(pod *corev1.Pod, trial bool) error {
 			if pod.Name == "g-b-0-1" && !trial && !render.GateClosed(pod) {
 				pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"cpu": resource.MustParse("3")}
@@ -99,7 +98,7 @@ var _ = Describe("A gang whose place is known", func() {
 				}
 				return nil
 			})
-			want := map[bool]int{true: 4, false: 5}[trials] // one pod shows the gate where it was not foreseen
+			want := map[bool]int{true: 4, false: 5}[trials] // a pod shows the gate where it was not foreseen
 			Expect(p.c.Create(ctx, p.graph("zone", three()))).To(Succeed())
 			p.until("all pods are behind both gates, and their creates are answered", func() error {
 				if answered := p.all("="); len(answered) < want {
@@ -117,12 +116,12 @@ var _ = Describe("A gang whose place is known", func() {
 				return nil
 			})
 			p.stop()
-			Expect(p.all("=")).To(HaveLen(want), "%v", p.all("+=~-!"))
+			Expect(len(p.all("="))).To(And(BeNumerically(">=", want), BeNumerically("<=", 4+4*(want-4))), "%v", p.all("+=~-!"))
 			p.stop = func() {}
 		}
 	})
 
-	DescribeTable("leaves nothing of a gang of which a create was refused, at once", func(ctx SpecContext, replicas, want int, undeleted bool) {
+	DescribeTable("leaves nothing of a gang of which a create was refused, at once", func(ctx SpecContext, replicas int, undeleted bool) {
 		p := newInPlaceWorld(ctx, func(pod *corev1.Pod, trial bool) error {
 			if !trial && pod.Name == "g-c-0" {
 				return forbidden(pod)
@@ -139,7 +138,7 @@ var _ = Describe("A gang whose place is known", func() {
 		components := three()
 		components["B"].Replicas = ptr.To(int32(replicas))
 		Expect(p.c.Create(ctx, p.graph("zone", components))).To(Succeed())
-		p.until("its pods are deleted and created gated", func() error {
+		p.until("its pods are deleted", func() error { // and created gated, and given back when it is not their turn, again and again
 			if deleted := p.all("-"); len(deleted) == 0 {
 				return errors.New("none is deleted")
 			}
@@ -149,15 +148,12 @@ var _ = Describe("A gang whose place is known", func() {
 					return fmt.Errorf("pod %s is open", pods[i].Name)
 				}
 			}
-			if len(pods) != want {
-				return fmt.Errorf("there are %d pods", len(pods))
-			}
 			return nil
 		})
 	},
-		Entry("with one replica of each component", SpecTimeout(suite.Timeout()), 1, 3, false),
-		Entry("with a replica that follows", SpecTimeout(suite.Timeout()), 2, 5, false),
-		Entry("with a pod that cannot be deleted at first", SpecTimeout(suite.Timeout()), 1, 3, true),
+		Entry("with one replica of each component", SpecTimeout(suite.Timeout()), 1, false),
+		Entry("with a replica that follows", SpecTimeout(suite.Timeout()), 2, false),
+		Entry("with a pod that cannot be deleted at first", SpecTimeout(suite.Timeout()), 1, true),
 	)
 
 	DescribeTable("is recreated gated, all of it, when", func(ctx SpecContext, prepare func(p *inPlaceWorld, first *sync.Once)) {
@@ -176,7 +172,7 @@ var _ = Describe("A gang whose place is known", func() {
 			}
 		}),
 		Entry("a create is refused, and what exists cannot be deleted at first", SpecTimeout(suite.Timeout()), func(p *inPlaceWorld, first *sync.Once) {
-			p.admit = refusing("g-c-0")
+			p.refuse = "g-c-0"
 			p.ends = func(pod client.Object) (err error) {
 				if pod.GetName() == "g-a-0" {
 					first.Do(func() { err = apierrors.NewTooManyRequests("the API server has no time", 1) })
@@ -186,35 +182,33 @@ var _ = Describe("A gang whose place is known", func() {
 		}),
 	)
 
-	It("is not continued when its first pod is gone: the rest is created gated, and joins its successor", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
-		var opened []string
-		var mu sync.Mutex
-		p := newInPlaceWorld(ctx, func(pod *corev1.Pod, trial bool) error {
-			mu.Lock()
-			defer mu.Unlock()
-			if !trial && pod.Name != "g-a-0" && !render.GateClosed(pod) {
-				opened = append(opened, pod.Name)
-			}
-			return nil
-		})
+	It("is completed when a pod of it is gone at once", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+		p := newInPlaceWorld(ctx, nil)
 		var once sync.Once
 		p.stored = func(pod *corev1.Pod) (err error) {
-			once.Do(func() { err = p.c.Delete(ctx, pod, client.GracePeriodSeconds(0)) })
+			if pod.Name == "g-a-0" {
+				once.Do(func() { err = p.c.Delete(ctx, pod, client.GracePeriodSeconds(0)) })
+			}
 			return err
 		}
 		Expect(p.c.Create(ctx, p.graph("zone", three()))).To(Succeed())
+		p.until("the pod has a successor of a later attempt", func() error {
+			next := &corev1.Pod{}
+			if err := p.c.Get(ctx, client.ObjectKey{Namespace: p.namespace, Name: "g-a-0"}, next); err != nil || render.AttemptOf(next) < 2 {
+				return fmt.Errorf("it is of attempt %d: %w", render.AttemptOf(next), err)
+			}
+			return nil
+		})
 		p.open(4)
-		zones := map[string]bool{}
+		zones, gangs := map[string]bool{}, map[string]bool{}
 		for _, pod := range p.pods(p.namespace) {
-			zones[pod.Spec.NodeSelector[corev1.LabelTopologyZone]] = true
-			if pod.Name != "g-a-0" {
-				Expect(pod.Annotations).NotTo(HaveKey(render.AnnotationCreation), "pod %s; %v", pod.Name, p.all("+=~-!"))
+			zones[pod.Spec.NodeSelector[corev1.LabelTopologyZone]], gangs[pod.Annotations[render.AnnotationGang]] = true, true
+			if pod.Name == "g-a-0" { // a late event of its predecessor may end one offer
+				Expect(render.AttemptOf(&pod)).To(BeElementOf(int32(2), int32(3)), "%v", p.all("+=~-!"))
 			}
 		}
 		Expect(zones).To(HaveLen(1))
-		mu.Lock()
-		defer mu.Unlock()
-		Expect(opened).To(BeEmpty(), "pods that were created in place after the first one; %v", p.all("+=~-!"))
+		Expect(gangs).To(HaveLen(1))
 	})
 
 	It("leaves a pod of the user's alone that has the name of its first one", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
@@ -236,15 +230,27 @@ var _ = Describe("A gang whose place is known", func() {
 		Expect(p.all("-")).NotTo(ContainElement("-g-a-0"), "%v", p.all("+=~-!"))
 	})
 
-	It("is recreated gated when another operator began it and did not finish", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+	It("is recreated at the next attempt when another operator began it and did not finish", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
 		p := newInPlaceWorld(ctx, nil)
 		p.stop()
 		dgd := p.graph("", graphs.Components{"Worker": graphs.Worker(1, 2, 8, "rack")})
 		Expect(p.c.Create(ctx, dgd)).To(Succeed())
 		uid := p.diesAfter("g-worker-0-0").UID
 		p.start()
-		Expect(p.open(2)).To(Equal(0))
-		Expect(p.pods(p.namespace)[0].UID).NotTo(Equal(uid))
+		p.until("both pods are of a later attempt", func() error { return p.ofAttempt(2, uid) })
+	})
+
+	It("is deleted where its GraphPlacement has a later attempt, and does not count", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+		p := newInPlaceWorld(ctx, nil)
+		dgd := p.graph("", graphs.Components{"Worker": graphs.Worker(1, 2, 8, "rack")})
+		Expect(p.c.Create(ctx, dgd)).To(Succeed())
+		Expect(p.open(2)).To(Equal(2))
+		uid := p.pods(p.namespace)[0].UID
+		record := &trellisv1alpha1.GraphPlacement{}
+		Expect(p.c.Get(ctx, client.ObjectKeyFromObject(dgd), record)).To(Succeed())
+		record.Spec.Gangs[0].Components[0].Places[0].Attempt = 7
+		Expect(p.c.Update(ctx, record)).To(Succeed())
+		p.until("its pods are of a later attempt", func() error { return p.ofAttempt(8, uid) })
 	})
 
 	DescribeTable("of several components is completed, or evicted as a unit, when another operator created one of them",

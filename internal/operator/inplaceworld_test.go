@@ -17,6 +17,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -33,6 +35,9 @@ type podWrites struct {
 	// log has "+name" where a create begins, "=name" where it has ended well, "!name" where not, "~name" for a patch, "-name" for a
 	// deletion, and "?name" for a GraphPlacement that was not written.
 	log []string
+	// refuse is the name of a pod whose first create is refused, after another pod was created.
+	refuse  string
+	refused sync.Once
 	// admit changes a pod that is created, or refuses it. trial: nothing is to be stored.
 	admit func(pod *corev1.Pod, trial bool) error
 	// stored is called with each pod that was created, before its operator has the answer, which is an error where it returns one.
@@ -82,7 +87,7 @@ type podWriter struct {
 func (w podWriter) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
 	pod, is := o.(*corev1.Pod)
 	if !is {
-		return w.refused(o, w.Client.Create(ctx, o, opts...))
+		return w.noteRecord(o, w.Client.Create(ctx, o, opts...))
 	}
 	trial := len((&client.CreateOptions{}).ApplyOptions(opts).DryRun) > 0
 	if !trial {
@@ -91,6 +96,13 @@ func (w podWriter) Create(ctx context.Context, o client.Object, opts ...client.C
 	var err error
 	if w.admit != nil {
 		err = w.admit(pod, trial)
+	}
+	if err == nil && !trial && pod.Name == w.refuse {
+		w.refused.Do(func() {
+			created := func(context.Context) (bool, error) { return len(w.all("=")) > 0, nil }
+			_ = wait.PollUntilContextCancel(ctx, betweenLooks, true, created)
+			err = forbidden(pod)
+		})
 	}
 	if err == nil {
 		err = w.Client.Create(ctx, pod, opts...)
@@ -112,15 +124,15 @@ func (w podWriter) Patch(ctx context.Context, o client.Object, patch client.Patc
 			w.patches()
 		}
 	}
-	err := w.refused(o, w.Client.Patch(ctx, o, patch, opts...))
+	err := w.noteRecord(o, w.Client.Patch(ctx, o, patch, opts...))
 	if err == nil && is && w.patched != nil {
 		w.patched(pod)
 	}
 	return err
 }
 
-// refused notes that a record was not written.
-func (w podWriter) refused(o client.Object, err error) error {
+// noteRecord notes that a record was not written.
+func (w podWriter) noteRecord(o client.Object, err error) error {
 	if _, is := o.(*trellisv1alpha1.GraphPlacement); is && err != nil {
 		w.note("?", o)
 	}
@@ -155,8 +167,14 @@ func newInPlaceWorld(ctx context.Context, admit func(pod *corev1.Pod, trial bool
 // newInPlaceWorldIn is the same with the zones of the two racks.
 func newInPlaceWorldIn(ctx context.Context, admit func(pod *corev1.Pod, trial bool) error, ofA, ofB string) *inPlaceWorld {
 	GinkgoHelper()
+	return newInPlaceWorldOn(ctx, shared, admit, ofA, ofB)
+}
+
+// newInPlaceWorldOn is the same on another API server.
+func newInPlaceWorldOn(ctx context.Context, config *rest.Config, admit func(pod *corev1.Pod, trial bool) error, ofA, ofB string) *inPlaceWorld {
+	GinkgoHelper()
 	p := &inPlaceWorld{podWrites: &podWrites{admit: admit}}
-	p.bare = newBareWith(ctx, p.podWrites.newClient, nil)
+	p.bare = newBareOn(ctx, config, p.podWrites.newClient, nil)
 	p.namespace = newNamespace(p.c)
 	a := &autoscaler{bare: p.bare, namespace: p.namespace}
 	a.install("", &grovev1alpha1.ClusterTopology{ObjectMeta: metav1.ObjectMeta{Name: p.namespace}, Spec: grovev1alpha1.ClusterTopologySpec{
@@ -204,10 +222,10 @@ func (p *inPlaceWorld) open(pods int) (created int) {
 			of := pod.Labels[render.LabelScalingGroup] + "-" + pod.Labels[render.LabelReplica]
 			rack := pod.Spec.NodeSelector["example.com/rack"]
 			if before, known := racks[of]; rack == "" || known && before != rack {
-				Expect(before).To(Equal(rack), "the racks of replica %s", of)
+				return fmt.Errorf("replica %s is in the racks %q and %q", of, before, rack)
 			}
 			racks[of] = rack
-			if pod.Annotations[render.AnnotationCreation] != "" {
+			if p.inPlace(pod) {
 				created++
 			}
 		}
@@ -244,20 +262,51 @@ func (p *inPlaceWorld) deleted() error {
 	if len(p.all("-")) == 0 {
 		return errors.New("none was deleted")
 	}
-	for _, pod := range p.pods(p.namespace) {
-		if pod.Annotations[render.AnnotationCreation] != "" {
-			return fmt.Errorf("pod %s is there", pod.Name)
+	all := p.pods(p.namespace)
+	for i := range all {
+		if p.inPlace(&all[i]) {
+			return fmt.Errorf("pod %s is there", all[i].Name)
 		}
 	}
 	return nil
 }
 
-// dying is an operator all of whose writes fail from the second pod on. first is the name of the pod that it creates.
+// inPlace reports whether a pod was created without the gate: it is open, and was not patched since its create.
+func (p *inPlaceWorld) inPlace(pod *corev1.Pod) bool {
+	patched := false
+	for _, one := range p.all("+~") {
+		switch one {
+		case "+" + pod.Name:
+			patched = false
+		case "~" + pod.Name:
+			patched = true
+		}
+	}
+	return !render.GateClosed(pod) && !patched
+}
+
+// ofAttempt is nil when both pods are open, of an attempt or a later one, and others than a former pod.
+func (p *inPlaceWorld) ofAttempt(attempt int32, former types.UID) error {
+	pods := p.pods(p.namespace)
+	for i := range pods {
+		if of := render.AttemptOf(&pods[i]); of < attempt || pods[i].UID == former || render.GateClosed(&pods[i]) {
+			return fmt.Errorf("pod %s is of attempt %d", pods[i].Name, of)
+		}
+	}
+	if len(pods) != 2 {
+		return fmt.Errorf("there are %d pods", len(pods))
+	}
+	return nil
+}
+
+// dying is an operator all of whose writes fail from the first pod on, except for the create of one pod. first is the name of that.
 type dying struct {
 	*podWrites
 	first string
-	mu    sync.Mutex
-	died  bool
+	// created is closed when that pod is created: the other creates fail after it.
+	created chan struct{}
+	mu      sync.Mutex
+	died    bool
 }
 
 func (d *dying) dead() bool {
@@ -271,10 +320,10 @@ func (d *dying) newClient(config *rest.Config, o client.Options) (client.Client,
 	return dyingWriter{podWriter{c, d.podWrites}, d}, err
 }
 
-// diesAfter runs an operator that dies after it has created the first pod of a gang, and returns that pod. The next one to start does not die.
+// diesAfter runs an operator that dies after it has created one pod of a gang, and returns that pod. The next one to start does not die.
 func (p *inPlaceWorld) diesAfter(first string) *corev1.Pod {
 	GinkgoHelper()
-	d := &dying{podWrites: p.podWrites, first: first}
+	d := &dying{podWrites: p.podWrites, first: first, created: make(chan struct{})}
 	p.bare.newClient = d.newClient
 	p.start()
 	p.until("the first pod is created", func() error {
@@ -302,7 +351,13 @@ type dyingWriter struct {
 
 func (w dyingWriter) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
 	trial := len((&client.CreateOptions{}).ApplyOptions(opts).DryRun) > 0
-	if _, is := o.(*corev1.Pod); is && !trial && o.GetName() != w.of.first {
+	_, is := o.(*corev1.Pod)
+	if is && !trial && !w.of.dead() {
+		if o.GetName() == w.of.first {
+			defer close(w.of.created)
+			return w.podWriter.Create(ctx, o, opts...)
+		}
+		<-w.of.created
 		w.of.mu.Lock()
 		w.of.died = true
 		w.of.mu.Unlock()
@@ -311,6 +366,13 @@ func (w dyingWriter) Create(ctx context.Context, o client.Object, opts ...client
 		return errors.New("the operator has died")
 	}
 	return w.podWriter.Create(ctx, o, opts...)
+}
+
+func (w dyingWriter) Patch(ctx context.Context, o client.Object, patch client.Patch, opts ...client.PatchOption) error {
+	if w.of.dead() {
+		return errors.New("the operator has died")
+	}
+	return w.podWriter.Patch(ctx, o, patch, opts...)
 }
 
 func (w dyingWriter) Delete(ctx context.Context, o client.Object, opts ...client.DeleteOption) error {
@@ -322,17 +384,6 @@ func (w dyingWriter) Delete(ctx context.Context, o client.Object, opts ...client
 
 func forbidden(pod *corev1.Pod) error {
 	return apierrors.NewForbidden(corev1.Resource("pods"), pod.Name, errors.New("exceeded quota"))
-}
-
-// refusing refuses the first create of a pod.
-func refusing(name string) func(*corev1.Pod, bool) error {
-	var once sync.Once
-	return func(pod *corev1.Pod, trial bool) (err error) {
-		if pod.Name == name && !trial {
-			once.Do(func() { err = forbidden(pod) })
-		}
-		return err
-	}
 }
 
 // hasQuota gives the namespace a quota that is far from used up.

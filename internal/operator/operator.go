@@ -41,6 +41,8 @@ import (
 	quotas "github.com/trellis-k8s/trellis/internal/quota"
 	"github.com/trellis-k8s/trellis/internal/record"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
+	"github.com/trellis-k8s/trellis/internal/topologybinding"
+	"github.com/trellis-k8s/trellis/internal/version"
 	"github.com/trellis-k8s/trellis/internal/webhook"
 )
 
@@ -58,6 +60,7 @@ func NewScheme() *runtime.Scheme {
 	for _, add := range []func(*runtime.Scheme) error{
 		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme,
 		nvidiav1alpha1.AddToScheme, nvidiav1beta1.AddToScheme, grovev1alpha1.AddToScheme, trellisv1alpha1.AddToScheme,
+		topologybinding.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			panic(err) // a kind registered twice: a fault of the program
@@ -107,11 +110,11 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 				Clock: clock.RealClock{}, MaxPods: o.MaxPodsPerGraph}).SetupWithManager(mgr)
 		}),
 		withOwnWrites(mgr, o, func(own client.Client) error {
-			return newScalingGroups(mgr, own, writer, providers, creations, placed, o).SetupWithManager(ctx, mgr)
+			return newScalingGroups(mgr, own, writer, providers, loop, creations, placed, o).SetupWithManager(ctx, mgr)
 		}),
 		withOwnWrites(mgr, o, func(own client.Client) error {
 			return (&clustertopology.Reconciler{Client: own, Recorder: record.Bounded(mgr.GetEventRecorder("trellis")), Providers: providers,
-				Topologies: topologies}).SetupWithManager(mgr)
+				Topologies: topologies, Bindings: bindingsOf(mgr)}).SetupWithManager(mgr)
 		}),
 		func() error { return quota.SetupWithManager(mgr, writer, providers, checks, o.retries) },
 		func() error { return asker.setUp(mgr, loop, providers, o) },
@@ -136,6 +139,7 @@ func newManager(ctx context.Context, restConfig *rest.Config, o Options, certifi
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the cluster: %w", err)
 	}
+	mgr.GetLogger().Info("starting Trellis", "version", version.Get().String())
 	if err := preflight.Check(ctx, mgr.GetAPIReader()); err != nil {
 		return nil, err
 	}
@@ -229,11 +233,10 @@ func withOwnWrites(mgr ctrl.Manager, o Options, setUp func(client.Client) error)
 
 // newScalingGroups returns the controller of scaling groups. own reads its own writes.
 func newScalingGroups(mgr ctrl.Manager, own client.Client, writer client.Writer, providers *provider.Registry,
-	creations *scheduler.Creations,
-	placed <-chan event.GenericEvent, o Options) *scalinggroup.Reconciler {
+	loop *scheduler.Scheduler, creations *scheduler.Creations, placed <-chan event.GenericEvent, o Options) *scalinggroup.Reconciler {
 	return &scalinggroup.Reconciler{
 		Client: own, Live: mgr.GetAPIReader(), Domains: writer, Providers: providers, MaxPods: o.MaxPodsPerGraph, HoldFor: o.HoldFor,
-		Retries: o.retries, Creations: creations, Placed: placed,
+		Retries: o.retries, Creations: creations, Placed: placed, AttemptsOf: loop.AttemptsOf,
 	}
 }
 
@@ -253,7 +256,7 @@ func managerOptions(o Options, certificate *webhook.Certificate) ctrl.Options {
 	return ctrl.Options{
 		Scheme:                        NewScheme(),
 		Cache:                         cacheOptions(o.WatchNamespaces),
-		NewCache:                      newCache,
+		NewCache:                      newCache(o.LookEvery),
 		Metrics:                       metricsOptions(o, certificate),
 		LeaderElection:                o.LeaderElect,
 		LeaderElectionID:              leaderElectionID,

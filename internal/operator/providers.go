@@ -45,8 +45,9 @@ func allProviders(
 	pods := gates.Placer{Client: writer, Live: live}
 	kai, grove := kaiplacer.New(writer, live), groveworkload.New(writer, live)
 	grove.TopologyKept = func(ctx context.Context) bool { return ready(ctx, kai.Name()) }
+	groups := podgroup.Placer{Placer: pods, Discovery: served, Composite: &podgroup.Composite{}, Namespace: namespace}
 	return provider.All{
-			Placers:   []provider.Placer{pods, podgroup.Placer{Placer: pods, Discovery: served, Namespace: namespace}, kai},
+			Placers:   []provider.Placer{pods, groups, kai},
 			Makers:    []provider.Maker{lwsmaker.New(writer, live)},
 			Workloads: []provider.Workload{grove},
 		}, []clustertopology.ProviderTopology{

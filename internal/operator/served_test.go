@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
@@ -135,6 +136,10 @@ func (s *served) throughProxy(raw []byte) client.Object {
 		secret := &corev1.Secret{}
 		Expect(yaml.Unmarshal(raw, secret)).To(Succeed())
 		return secret
+	case "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding":
+		policy := &unstructured.Unstructured{}
+		Expect(policy.UnmarshalJSON(raw)).To(Succeed())
+		return policy
 	}
 	Fail("config/webhook has a " + kind.Kind)
 	return nil

@@ -42,10 +42,18 @@ var _ = BeforeSuite(func() {
 // launch starts an API server with the definitions of a folder, and what converts their objects.
 func launch(definitions string, apis ...string) *rest.Config {
 	GinkgoHelper()
+	return launchWith(definitions, func(arguments *envtest.Arguments) {
+		if len(apis) > 0 {
+			arguments.Append("runtime-config", apis...)
+		}
+	})
+}
+
+// launchWith is the same with further arguments of the API server.
+func launchWith(definitions string, configure func(*envtest.Arguments)) *rest.Config {
+	GinkgoHelper()
 	env := &envtest.Environment{}
-	if len(apis) > 0 {
-		env.ControlPlane.GetAPIServer().Configure().Append("runtime-config", apis...)
-	}
+	configure(env.ControlPlane.GetAPIServer().Configure())
 	config, err := apiserver.Launch(env)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(env.Stop)

@@ -65,7 +65,10 @@ func (g Demand) avoiding() Demand {
 
 // refused are the places that a scheduler refused pods of a shape in, without those that are given up.
 func (g Demand) refused(s *topology.Shape, useLast bool) (places []topology.Refused) {
-	for _, one := range g.Refused[s.Key()] {
+	if len(g.Refused) == 0 {
+		return nil
+	}
+	for _, one := range g.Refused[s.Digest()] {
 		if !one.Last || !useLast {
 			places = append(places, one.Refused)
 		}
@@ -75,8 +78,8 @@ func (g Demand) refused(s *topology.Shape, useLast bool) (places []topology.Refu
 
 // keepsLast reports whether some pod of a replica is kept off a place that may be given up.
 func (g Demand) keepsLast(r *Replica) bool {
-	return !r.useLast && slices.ContainsFunc(r.Pods, func(pod Pod) bool {
-		return slices.ContainsFunc(g.Refused[pod.Shape.Key()], func(one RefusedPlace) bool { return one.Last })
+	return !r.useLast && len(g.Refused) > 0 && slices.ContainsFunc(r.Pods, func(pod Pod) bool {
+		return slices.ContainsFunc(g.Refused[pod.Shape.Digest()], func(one RefusedPlace) bool { return one.Last })
 	})
 }
 

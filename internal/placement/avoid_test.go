@@ -106,7 +106,7 @@ func TestRefusedPlaces(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := clusterWithGangs(ls, twoRacks...)
 			g := Demand{Levels: ls, Required: none, Preferred: none, Components: []Component{componentOf("w", tc.required, none, 1, tc.size, gpus(8))}}
-			g.Refused = map[string][]RefusedPlace{g.Components[0].Waiting[0].Pods[0].Shape.Key(): tc.refused}
+			g.Refused = map[string][]RefusedPlace{g.Components[0].Waiting[0].Pods[0].Shape.Digest(): tc.refused}
 			r := PlanGraph(c, g, Options{})
 			if diff := cmp.Diff(tc.want, summary(r)); diff != "" {
 				t.Errorf("placed (-want +got):\n%s", diff)

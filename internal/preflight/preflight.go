@@ -3,19 +3,24 @@
 
 // Package preflight looks, before the operator starts, whether the custom resources in the cluster are the ones it works with.
 // Other operators define kinds of the same names (the Dynamo operator, Grove up to v0.1.0-alpha.8); two owners of one definition
-// overwrite each other's schema, and fields would be dropped in silence.
+// overwrite each other's schema, and fields would be dropped in silence. Definitions of a later version of Trellis have fields that the
+// operator would ignore in silence.
 package preflight
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	utilversion "k8s.io/apimachinery/pkg/util/version"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/trellis-k8s/trellis/internal/version"
 )
 
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=dynamographdeployments.nvidia.com;dynamographdeploymentscalingadapters.nvidia.com;clustertopologies.grove.io;scalinggroups.trellis.dev;graphplacements.trellis.dev;dynamoworkermetadatas.nvidia.com,verbs=get
@@ -47,6 +52,7 @@ var versions = []string{"v1alpha1", "v1beta1"}
 // Check reads the definitions and explains what is in the way of each, all of them at once.
 func Check(ctx context.Context, reader client.Reader) error {
 	var problems []error
+	newer := map[string][]string{}
 	for _, want := range expected {
 		crd := &apiextensionsv1.CustomResourceDefinition{}
 		err := reader.Get(ctx, client.ObjectKey{Name: want.name}, crd)
@@ -56,11 +62,27 @@ func Check(ctx context.Context, reader client.Reader) error {
 				"(kubectl apply --server-side -k config/crd, or the chart with crds.install=true)", want.name))
 		case err != nil:
 			problems = append(problems, fmt.Errorf("preflight: reading custom resource definition %s: %w", want.name, err))
+		case isNewer(crd):
+			of := crd.Annotations[version.Annotation]
+			newer[of] = append(newer[of], crd.Name)
 		default:
 			problems = append(problems, judge(crd, want.field, want.owner))
 		}
 	}
+	for _, of := range slices.Sorted(maps.Keys(newer)) {
+		problems = append(problems, fmt.Errorf("preflight: custom resource definitions %s are those of Trellis %s, and this operator is %s: it "+
+			"would ignore fields that they have and it does not know. Upgrade the operator to %s, or apply the definitions of its own release "+
+			"(kubectl apply --server-side -k config/crd, or the chart with crds.install=true)",
+			strings.Join(newer[of], ", "), of, version.Source, of))
+	}
 	return errors.Join(problems...)
+}
+
+// isNewer reports whether a definition is of a later version of Trellis than the operator's source. An upgrade of Trellis applies the
+// definitions first, so a definition that is older is judged by its fields. One without a version is of v0.2.0 or earlier, or of others.
+func isNewer(crd *apiextensionsv1.CustomResourceDefinition) bool {
+	definition, err := utilversion.ParseSemantic(crd.Annotations[version.Annotation])
+	return err == nil && utilversion.MustParseSemantic(version.Source).LessThan(definition)
 }
 
 func judge(crd *apiextensionsv1.CustomResourceDefinition, field, owner string) error {

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/yaml"
 
+	"github.com/trellis-k8s/trellis/internal/version"
 	"github.com/trellis-k8s/trellis/test/testutil/stored"
 )
 
@@ -125,6 +126,46 @@ func TestWorkerMetadataMayBeOthers(t *testing.T) {
 			err := Check(t.Context(), builder.Build())
 			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+// An operator that is older than the definitions does not start; one that is newer does, or says which field is missing.
+func TestDefinitionsOfALaterVersion(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := apiextensionsv1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	for of, refused := range map[string]bool{
+		"v999.0.0": true, "v0.999.0-rc.1": true, version.Source: false, "v0.1.0": false, "": false, "edited by hand": false,
+	} {
+		t.Run(of, func(t *testing.T) {
+			builder := fake.NewClientBuilder().WithScheme(scheme)
+			for _, want := range expected {
+				plural, group, _ := strings.Cut(want.name, ".")
+				crd := readCRD(t, filepath.Join("..", "..", "config", "crd", "bases", group+"_"+plural+".yaml"))
+				if got := crd.Annotations[version.Annotation]; got != version.Source {
+					t.Errorf("%s is of %q, want %s: run make generate", crd.Name, got, version.Source)
+				}
+				crd.Annotations[version.Annotation] = of
+				builder.WithObjects(crd)
+			}
+			err := Check(t.Context(), builder.Build())
+			if refused != (err != nil) {
+				t.Fatalf("got %v", err)
+			}
+			if !refused {
+				return
+			}
+			says := "custom resource definitions dynamographdeployments.nvidia.com, dynamographdeploymentscalingadapters.nvidia.com, "
+			for _, want := range []string{says, "are those of Trellis " + of + ", and this operator is " + version.Source, "Upgrade the operator to " + of} {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("got %v, want %q", err, want)
+				}
+			}
+			if strings.Count(err.Error(), "preflight:") != 1 {
+				t.Errorf("it is said more than once: %v", err)
 			}
 		})
 	}

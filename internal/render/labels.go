@@ -41,15 +41,14 @@ const AnnotationKueueQueue = "trellis.dev/kueue-queue"
 // PlacementGate is the scheduling gate that holds a gang's pods until the whole gang is placed.
 const PlacementGate = "trellis.dev/placement"
 
-// AnnotationCreation names, on a pod that was created in its place, the operator that created it and the time that its replica was made:
-// it is the same on the pods of a replica that were made together, and differs for all others.
-const AnnotationCreation = "trellis.dev/creation"
-
-// AnnotationGang names the gang a pod belongs to, for people and for messages.
+// AnnotationGang names the gang with which a pod was released or created, as the GraphPlacement of its deployment has it.
 const AnnotationGang = "trellis.dev/gang"
 
-// AnnotationGangReplicas on a pod of a base gang identifies the replicas of the gang, where there are several. By it the base gang is
-// recognized. On pods that were created in place it shows what is missing of a gang that an operator has begun and not completed.
+// AnnotationAttempt is the number of placements of the replica, up to the one with which a pod was released or created. Pods of earlier
+// versions have none.
+const AnnotationAttempt = "trellis.dev/attempt"
+
+// AnnotationGangReplicas marks pods of the base gang that an earlier version released.
 const AnnotationGangReplicas = "trellis.dev/gang-replicas"
 
 // AnnotationRestart on a pod is the id of the restart it was made for, under the name users know.

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
@@ -163,7 +164,34 @@ func startWithLetter(name string) string {
 	return name
 }
 
-// podName is the name of one pod, and its hostname.
+// attemptInfix precedes the attempt in a host name.
+const attemptInfix = "-a"
+
+// hostName is the host name of a pod of a multinode replica. That of the first attempt is the pod's name.
+func hostName(pod string, attempt int32) string {
+	if attempt < 2 {
+		return pod
+	}
+	suffix := attemptInfix + strconv.Itoa(int(attempt))
+	return fit(pod, pod, maxName-len(suffix)) + suffix
+}
+
+// HostAttempt returns the attempt of the replica that the host name of a pod contains; 1 for a host name without one. DNS servers and
+// clients cache the address of a host name for its TTL, in which the replica may have been recreated: with another host name for each
+// attempt, no pod gets the address of a former one.
+func HostAttempt(pod *corev1.Pod) int32 {
+	at := strings.LastIndex(pod.Spec.Hostname, attemptInfix)
+	if at < 0 {
+		return 1
+	}
+	attempt, err := strconv.ParseInt(pod.Spec.Hostname[at+len(attemptInfix):], 10, 32)
+	if err != nil || hostName(pod.Name, int32(attempt)) != pod.Spec.Hostname {
+		return 1
+	}
+	return int32(attempt)
+}
+
+// podName is the name of one pod, and its host name at the first attempt of its replica.
 func podName(group string, multinode bool, ordinal, index int32) string {
 	suffix := "-" + strconv.Itoa(int(ordinal))
 	if multinode {

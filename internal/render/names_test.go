@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"pgregory.net/rapid"
 
@@ -86,6 +88,31 @@ func TestPodNamesAreUnique(t *testing.T) {
 				}
 				seen[pod.Name] = sg.Spec.Service
 			}
+		}
+	}
+}
+
+// TestHostNames: a host name differs for each attempt, is a DNS label, and its attempt can be read back.
+func TestHostNames(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		group := rapid.StringMatching(`[a-z]([-a-z0-9]{0,50}[a-z0-9])?`).Draw(t, "group")
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: podName(group, true, rapid.Int32Range(0, 99999).Draw(t, "ordinal"), 9999)}}
+		attempt := rapid.Int32Range(1, math.MaxInt32).Draw(t, "attempt")
+		pod.Spec.Hostname = hostName(pod.Name, attempt)
+		if errs := validation.IsDNS1123Label(pod.Spec.Hostname); len(errs) > 0 {
+			t.Errorf("host name %q: %v", pod.Spec.Hostname, errs)
+		}
+		if got := HostAttempt(pod); got != attempt {
+			t.Errorf("host name %q of pod %s: attempt %d, want %d", pod.Spec.Hostname, pod.Name, got, attempt)
+		}
+		if first := hostName(pod.Name, 1); first != pod.Name || HostAttempt(pod) > 1 == (pod.Spec.Hostname == first) {
+			t.Errorf("host names %q and %q", first, pod.Spec.Hostname)
+		}
+	})
+	for _, host := range []string{"", "x-a2", "llm-w-0-0-a1", "llm-w-0-0-a02", "llm-w-0-0-a-2", "llm-w-0-0-b2"} {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "llm-w-0-0"}, Spec: corev1.PodSpec{Hostname: host}}
+		if got := HostAttempt(pod); got != 1 {
+			t.Errorf("host name %q: attempt %d", host, got)
 		}
 	}
 }

@@ -44,8 +44,8 @@ func packed(multinode bool, t *trellisv1alpha1.ResolvedTopology) bool {
 	return multinode || packs(t)
 }
 
-// BuildPod makes pod index of replica ordinal; index 0 of a multinode replica is its leader. It returns nil when the replica has no such
-// pod. Owner references are the caller's.
+// BuildPod makes pod index of the first attempt of replica ordinal; index 0 of a multinode replica is its leader. It returns nil when the
+// replica has no such pod. Owner references are the caller's.
 func BuildPod(sg *trellisv1alpha1.ScalingGroup, ordinal, index int32) *corev1.Pod {
 	return NewBuilder(sg).Pod(ordinal, index)
 }
@@ -63,9 +63,16 @@ func NewBuilder(sg *trellisv1alpha1.ScalingGroup) *Builder {
 }
 
 // Pod is BuildPod.
-func (b *Builder) Pod(ordinal, index int32) *corev1.Pod {
-	return buildPod(b.sg, ordinal, index, &b.common)
+func (b *Builder) Pod(ordinal, index int32) *corev1.Pod { return b.PodOfAttempt(ordinal, index, 1) }
+
+// PodOfAttempt makes a pod as BuildPod does, with the host names of a later attempt of its replica: see [HostAttempt]. All pods of a
+// replica need those of one attempt, or they do not find each other.
+func (b *Builder) PodOfAttempt(ordinal, index, attempt int32) *corev1.Pod {
+	return buildPod(b.sg, replicaAt{ordinal, attempt}, index, &b.common)
 }
+
+// replicaAt names one attempt of a replica.
+type replicaAt struct{ ordinal, attempt int32 }
 
 // PodName is the name that pod index of replica ordinal has, or will have.
 func PodName(sg *trellisv1alpha1.ScalingGroup, ordinal, index int32) string {
@@ -78,7 +85,7 @@ type alike struct {
 	where  *whereabouts
 	// vars are the variables of pod 0 of the replica that was built last; nil before any.
 	vars   []corev1.EnvVar
-	varsOf int32
+	varsOf replicaAt
 }
 
 func alikeIn(sg *trellisv1alpha1.ScalingGroup) alike {
@@ -87,8 +94,8 @@ func alikeIn(sg *trellisv1alpha1.ScalingGroup) alike {
 	return alike{labels: labels, where: whereaboutsOf(sg.Spec.Topology)}
 }
 
-func buildPod(sg *trellisv1alpha1.ScalingGroup, ordinal, index int32, common *alike) *corev1.Pod {
-	role := RoleOf(sg, index)
+func buildPod(sg *trellisv1alpha1.ScalingGroup, at replicaAt, index int32, common *alike) *corev1.Pod {
+	role, ordinal := RoleOf(sg, index), at.ordinal
 	if role == nil {
 		return nil
 	}
@@ -110,7 +117,7 @@ func buildPod(sg *trellisv1alpha1.ScalingGroup, ordinal, index int32, common *al
 	}
 	pod.Spec.ServiceAccountName = AccountOf(template, sg.Spec.Graph)
 	if sg.Spec.Multinode {
-		introduce(pod, sg, ordinal, index, common)
+		introduce(pod, sg, at, index, common)
 	}
 	joinOwnDomain(&pod.Spec, ordinal)
 	locate(pod, common.where)
@@ -143,13 +150,13 @@ func labelPod(pod *corev1.Pod, common *alike, role string, ordinal, index int32)
 }
 
 // introduce tells the pods of one replica of each other: DNS names below the headless Service, and the variables launch commands use.
-func introduce(pod *corev1.Pod, sg *trellisv1alpha1.ScalingGroup, ordinal, index int32, common *alike) {
-	pod.Spec.Hostname = pod.Name
+func introduce(pod *corev1.Pod, sg *trellisv1alpha1.ScalingGroup, at replicaAt, index int32, common *alike) {
 	var vars []corev1.EnvVar
 	if InSets(sg) {
-		pod.Spec.Subdomain, vars = SetName(sg, ordinal), setVars(sg, ordinal)
+		pod.Spec.Hostname, pod.Spec.Subdomain, vars = pod.Name, SetName(sg, at.ordinal), setVars(sg, at.ordinal)
 	} else {
-		pod.Spec.Subdomain, vars = headlessName(sg.Name), common.podVars(sg, ordinal, index)
+		pod.Spec.Hostname, pod.Spec.Subdomain = hostName(pod.Name, at.attempt), headlessName(sg.Name)
+		vars = common.podVars(sg, at, index)
 	}
 	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range containers {
@@ -159,11 +166,11 @@ func introduce(pod *corev1.Pod, sg *trellisv1alpha1.ScalingGroup, ordinal, index
 }
 
 // podVars are the variables of one pod. Those of a replica differ in the index alone, and share the list of addresses.
-func (a *alike) podVars(sg *trellisv1alpha1.ScalingGroup, ordinal, index int32) []corev1.EnvVar {
-	if a.vars == nil || a.varsOf != ordinal {
+func (a *alike) podVars(sg *trellisv1alpha1.ScalingGroup, at replicaAt, index int32) []corev1.EnvVar {
+	if a.vars == nil || a.varsOf != at {
 		domain := headlessName(sg.Name)
-		a.varsOf, a.vars = ordinal, framework.PodVars(ordinal, 0, PodsPerReplica(sg), func(i int32) string {
-			return podName(sg.Name, true, ordinal, i) + "." + domain + "." + sg.Namespace + ".svc"
+		a.varsOf, a.vars = at, framework.PodVars(at.ordinal, 0, PodsPerReplica(sg), func(i int32) string {
+			return hostName(podName(sg.Name, true, at.ordinal, i), at.attempt) + "." + domain + "." + sg.Namespace + ".svc"
 		})
 	}
 	vars := slices.Clone(a.vars)
@@ -173,6 +180,15 @@ func (a *alike) podVars(sg *trellisv1alpha1.ScalingGroup, ordinal, index int32) 
 		}
 	}
 	return vars
+}
+
+// AttemptOf returns [AnnotationAttempt] of a pod; 0 for none.
+func AttemptOf(pod *corev1.Pod) int32 {
+	n, err := strconv.ParseInt(pod.Annotations[AnnotationAttempt], 10, 32)
+	if err != nil {
+		return 0
+	}
+	return int32(n)
 }
 
 // ReplicaOf reads from a pod's labels which pod of which replica it is.

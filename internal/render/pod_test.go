@@ -76,6 +76,20 @@ func TestPodsOfAGroupAreTheirOwn(t *testing.T) {
 	}
 }
 
+// TestAddressesOfALaterAttempt: all pods of a replica have the addresses of its attempt, and names without it.
+func TestAddressesOfALaterAttempt(t *testing.T) {
+	sg := group(t, graphOf("llm", map[string]int32{"Decode": 2}))
+	build := NewBuilder(sg)
+	for attempt, want := range map[int32]string{1: "llm-decode-3-0", 2: "llm-decode-3-0-a2"} {
+		leader, worker := build.PodOfAttempt(3, 0, attempt), build.PodOfAttempt(3, 1, attempt)
+		address := worker.Spec.Containers[0].Env[0].Value
+		if leader.Name != "llm-decode-3-0" || leader.Spec.Hostname != want || address != want+".llm-decode-pods.team.svc" {
+			t.Errorf("attempt %d: leader %s has the host name %s, and its worker the address %s", attempt, leader.Name, leader.Spec.Hostname,
+				address)
+		}
+	}
+}
+
 // TestAddresses: the list of all addresses is in the pods of a container that mentions it, and in no other.
 func TestAddresses(t *testing.T) {
 	sg := group(t, graphOf("llm", map[string]int32{"Decode": 2}))

@@ -90,7 +90,7 @@ func TestTopologyErrors(t *testing.T) {
 		"no profile": {constraints: constraints{decode: "rack"}, kind: constraint.ErrNoProfile,
 			want: "spec.topologyConstraint.topologyProfile: topologyProfile is required when any topology constraint is set (at spec or service level); name a ClusterTopology"},
 		"no topology": {constraints: constraints{profile: "hall-one", graph: "zone"}, noTopology: true, kind: constraint.ErrTopologyNotFound,
-			want: `spec.topologyConstraint.topologyProfile: ClusterTopology not found: topology-aware scheduling requires a ClusterTopology resource "hall-one" but it was not found; ask a cluster admin to create it, or name one that exists (kubectl get clustertopologies)`},
+			want: `spec.topologyConstraint.topologyProfile: ClusterTopology not found: topology-aware scheduling requires a ClusterTopology resource "hall-one" but it was not found, nor a ClusterTopologyBinding of that name; ask a cluster admin to create it, or name one that exists (kubectl get clustertopologies)`},
 		"another topology": {constraints: constraints{profile: "hall-two", graph: "zone"}, kind: constraint.ErrTopologyNotFound, want: `"hall-two" but it was not found`},
 		"unknown at the deployment": {constraints: constraints{profile: "hall-one", graph: "row"}, kind: constraint.ErrUnknownDomain,
 			want: `spec.topologyConstraint.packDomain: packDomain not found in cluster topology: domain "row" does not exist in ClusterTopology "hall-one"; available domains: [zone, block, rack, host]`},

@@ -72,8 +72,8 @@ type Group struct {
 type Removal struct {
 	Ordinal int
 	Why     string
-	// ScaleIn: nothing will follow it.
-	ScaleIn bool
+	// ScaleIn: nothing will follow it. Repair: it is Broken.
+	ScaleIn, Repair bool
 }
 
 // Plan is the next step.
@@ -91,6 +91,13 @@ type Plan struct {
 // OnlyScaleIn is the part of the plan after which nothing has to be made.
 func (p Plan) OnlyScaleIn() Plan {
 	p.Remove = slices.DeleteFunc(slices.Clone(p.Remove), func(r Removal) bool { return !r.ScaleIn })
+	p.Make = nil
+	return p
+}
+
+// OnlyRepair is the part of the plan that removes broken replicas.
+func (p Plan) OnlyRepair() Plan {
+	p.Remove = slices.DeleteFunc(slices.Clone(p.Remove), func(r Removal) bool { return !r.Repair })
 	p.Make = nil
 	return p
 }

@@ -51,6 +51,7 @@ func (s *step) remove(ordinal int, why string, args ...any) {
 func (s *step) repair() {
 	for _, r := range s.in(func(r Replica) bool { return r.State == Broken }) {
 		s.remove(r.Ordinal, "%s", r.Why)
+		s.plan.Remove[len(s.plan.Remove)-1].Repair = true
 	}
 }
 

@@ -16,9 +16,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/assignment"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/provider"
 	"github.com/trellis-k8s/trellis/internal/render"
+	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
 // ofTwoComponents is a graph in one rack, of which rack a has two hosts: alpha has two replicas and omega one, each of one pod.
@@ -58,6 +60,7 @@ func beginningOn(t *testing.T, hosts ...string) (*bench, *opening, gang.Observat
 	}
 	b.taken("b0", "b1")
 	p, o := &opening{b: b, failing: "g2-omega-0", err: errors.New("denied by a policy")}, ofTwoComponents()
+	newRecordStore(t, b)
 	b.s.objects.reader, b.s.providers = graphs{"g2": o}, provider.New(provider.Options{}, provider.All{Placers: []provider.Placer{p}})
 	b.s.queue.add(clientKey(o))
 	b.settle()
@@ -79,10 +82,8 @@ func TestABaseGangThatHasBegunComesFirst(t *testing.T) {
 		if render.GateClosed(o.Pods[2]) || !render.GateClosed(o.Pods[1]) {
 			t.Error("alpha-1 has the capacity of omega-0")
 		}
-		for _, key := range []string{render.AnnotationGang, render.AnnotationGangReplicas} {
-			if of := o.Pods[0].Annotations[key]; of == "" || of != o.Pods[2].Annotations[key] {
-				t.Errorf("the rest has another %s, and is evicted without the first part", key)
-			}
+		if of := o.Pods[0].Annotations[render.AnnotationGang]; of == "" || of != o.Pods[2].Annotations[render.AnnotationGang] {
+			t.Error("the rest is of another gang, and is evicted without the first part")
 		}
 	})
 }
@@ -139,13 +140,20 @@ func TestABaseGangThatStaysInPartIsEvicted(t *testing.T) {
 		}, 30 * time.Second, 1},
 		"no capacity, and a component is scaled from 0": {func(b *bench, _ *opening, o gang.Observation) {
 			b.host(b.nodeOf(o.Pods[2]), "elsewhere", 1)
-			o.Groups, o.Pods = withZeta(&o, func(sg *trellisv1alpha1.ScalingGroup) { sg.Status.Begun = true })
+			o.Groups, o.Pods = withZeta(&o, func(*trellisv1alpha1.ScalingGroup) {})
 			b.s.objects.reader = graphs{"g2": o}
 		}, 30 * time.Second, 1},
-		"a member was lost since": {func(b *bench, _ *opening, o gang.Observation) {
+		"no capacity, and its gated pod was recreated": {func(b *bench, _ *opening, o gang.Observation) {
 			b.host(b.nodeOf(o.Pods[2]), "elsewhere", 1)
+			b.s.podGone(o.Pods[2].DeepCopy())
 			o.Pods[2].UID = "successor"
-		}, time.Hour, 0},
+		}, 30 * time.Second, 1},
+		"never created": {func(b *bench, p *opening, o gang.Observation) {
+			p.failing = ""
+			b.s.podGone(o.Pods[2])
+			o.Pods = o.Pods[:2]
+			b.s.objects.reader = graphs{"g2": o}
+		}, (servedPatience + 1) * 30 * time.Second, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -155,7 +163,7 @@ func TestABaseGangThatStaysInPartIsEvicted(t *testing.T) {
 					b.pass(time.Second)
 					b.settle()
 				}
-				if waited := b.clock.Since(begin); len(p.taken) != tc.want || tc.want > 0 && p.taken[0] != "g2-alpha-0" || waited < tc.least ||
+				if waited := b.clock.Since(begin); len(p.taken) != tc.want || !slices.Contains(p.taken, "g2-alpha-0") || waited < tc.least ||
 					tc.want > 0 && waited > tc.least+lastRetry {
 					t.Errorf("evicted after %s: %v", waited, p.taken)
 				}
@@ -167,23 +175,23 @@ func TestABaseGangThatStaysInPartIsEvicted(t *testing.T) {
 	}
 }
 
-// The operator was started again in the middle of the release of a base gang: no one is planned onto the hosts of the rest.
+// The operator was started again in the middle of the release of a base gang: no one is planned onto the hosts of the rest, also when its
+// pods were recreated.
 func TestTheRestOfABaseGangIsRecovered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, _, o := beginning(t)
-		for _, lost := range []bool{false, true} {
+		former, _, o := beginning(t)
+		for _, recreated := range []bool{false, true} {
 			b := newBench(t, Options{})
 			b.taken("b0", "b1")
-			b.s.objects.reader = graphs{"g2": o}
+			b.s.objects.reader, b.s.placements = graphs{"g2": o}, former.s.placements
 			b.s.podSet(nil, o.Pods[0])
-			want := "holds 0 of 1"
-			if lost {
-				o.Pods[2].UID, want = "successor", "rack a"
+			if recreated {
+				o.Pods[2].UID = "successor"
 			}
 			if err := b.s.recoverAll(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			b.expect("an older graph", asking(1, 1, 0), want)
+			b.expect("an older graph", asking(1, 1, 0), "holds 0 of 1")
 		}
 	})
 }
@@ -212,87 +220,83 @@ func TestAComponentFromZeroIsNotOfTheBaseGang(t *testing.T) {
 	})
 }
 
-// identified are the replicas 0 of components, as pods that are created in place name them.
-func identified(components ...string) string {
-	var base gang.Base
-	for _, name := range components {
-		base.Replicas = append(base.Replicas, gang.Key{Component: name})
-	}
-	return base.Identity()
-}
-
-// inPart is a loop of a new operator, and the graph of ofTwoComponents, of which the former operator has created the first replica of alpha
-// in place, as one of a gang of both components. Rack a has no host for omega.
-func inPart(t *testing.T) (*bench, *opening, gang.Observation) {
+// inPart returns the loop of a new operator and the graph of ofTwoComponents. The former operator has created alpha-0, from a base gang of
+// both components. Rack a has no host for omega.
+func inPart(t *testing.T, change func(*assignment.Record)) (*bench, *opening, gang.Observation) {
 	b := newBench(t, Options{RequeueAfter: 30 * time.Second})
+	newRecordStore(t, b)
 	b.taken("b0", "b1", "a1")
 	o := ofTwoComponents()
 	o.Groups[0].Spec.Replicas = 1
 	o.Pods = []*corev1.Pod{o.Pods[0], o.Pods[2]}
 	first := o.Pods[0]
 	opened(first, "g2-gang", map[string]string{"z": "z", "r": "a"})
-	first.Annotations[render.AnnotationGangReplicas], first.Annotations[render.AnnotationCreation] = identified("alpha", "omega"), "former-1"
 	first.Spec.NodeName = "a0"
 	first.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Time{Time: begin}}}
 	p := &opening{b: b}
 	b.s.objects.reader, b.s.providers = graphs{"g2": o}, provider.New(provider.Options{}, provider.All{Placers: []provider.Placer{p}})
 	b.s.podSet(nil, first)
+	r := (&assignment.Record{}).Clone()
+	for _, component := range []string{"alpha", "omega"} {
+		r.Assign("g2-gang", gang.Key{Component: component}, topology.Path{"z", "a"}, nil, begin)
+	}
+	r.Begins("g2-gang")
+	change(r)
+	if err := b.s.placements.write(t.Context(), o.DGD, recorded{}, r); err != nil {
+		t.Fatal(err)
+	}
 	return b, p, o
 }
 
-// An operator that created a base gang in place is gone with a part of it. The rest is released with that part, or all of it is evicted.
+// bindsAll has all gangs of a record bound.
+func bindsAll(r *assignment.Record) {
+	shown := map[gang.Key]assignment.Shown{}
+	for _, g := range r.Gangs {
+		for key := range g.Places {
+			shown[key] = assignment.Shown{State: assignment.AllBound, Domain: topology.Path{"z", "a"}}
+		}
+	}
+	r.Follow(shown, func(gang.Key) bool { return true }, func(string) bool { return false }, begin)
+}
+
+// An operator that released or created a base gang is gone with a part of it. The rest is released with that part, or all of it is evicted.
 func TestABaseGangThatWasCreatedInPart(t *testing.T) {
+	unchanged := func(*assignment.Record) {}
 	for name, tc := range map[string]struct {
+		record   func(*assignment.Record)
 		change   func(b *bench, o *gang.Observation)
 		evicted  bool
 		released bool
 	}{
-		"no capacity":       {func(*bench, *gang.Observation) {}, true, false},
-		"there is capacity": {func(b *bench, _ *gang.Observation) { b.freed("a1") }, false, true},
-		"the rest had a place in a former gang, and was never bound": {func(_ *bench, o *gang.Observation) {
+		"no capacity":       {unchanged, func(*bench, *gang.Observation) {}, true, false},
+		"there is capacity": {unchanged, func(b *bench, _ *gang.Observation) { b.freed("a1") }, false, true},
+		"the rest had a place in a former gang, and was never bound": {unchanged, func(_ *bench, o *gang.Observation) {
 			o.Groups[1].Status.Placements = []trellisv1alpha1.ReplicaPlacement{{Replica: 0, Domain: "z/a"}}
 		}, true, false},
-		"a component is scaled from 0": {func(_ *bench, o *gang.Observation) {
-			o.Groups, o.Pods = withZeta(o, func(sg *trellisv1alpha1.ScalingGroup) { sg.Status.Begun = true })
-		}, true, false},
-		"a component that was added is released": {func(b *bench, o *gang.Observation) {
-			o.Groups, o.Pods = withZeta(o, func(sg *trellisv1alpha1.ScalingGroup) {
-				sg.CreationTimestamp = metav1.Time{Time: begin.Add(time.Minute)}
-			})
+		"a component that was added is released": {unchanged, func(b *bench, o *gang.Observation) {
+			o.Groups, o.Pods = withZeta(o, func(*trellisv1alpha1.ScalingGroup) {})
 			zeta := o.Pods[2]
 			opened(zeta, "g2-later", map[string]string{"z": "z", "r": "a"})
 			zeta.Spec.NodeName = "a1"
 			b.s.podSet(nil, zeta)
 		}, true, false},
-		"a component is added": {func(_ *bench, o *gang.Observation) {
-			o.Groups, o.Pods = withZeta(o, func(sg *trellisv1alpha1.ScalingGroup) {
-				sg.CreationTimestamp = metav1.Time{Time: begin.Add(time.Minute)}
-			})
+		"a component is added": {unchanged, func(_ *bench, o *gang.Observation) {
+			o.Groups, o.Pods = withZeta(o, func(*trellisv1alpha1.ScalingGroup) {})
 		}, true, false},
-		"the component has run, under another ordinal": {func(_ *bench, o *gang.Observation) {
-			o.Groups[1].Status.Begun = true
+		"all of it was bound": {bindsAll, func(*bench, *gang.Observation) {}, false, false},
+		"all of it was bound, and its pod is lost since": {unchanged, func(_ *bench, o *gang.Observation) {
+			lost := o.Pods[1].DeepCopy()
+			opened(lost, "g2-gang", map[string]string{"z": "z", "r": "a"})
+			lost.Spec.NodeName, lost.Status.Phase = "a1", corev1.PodFailed
+			o.Pods = append(slices.Clone(o.Pods[:1]), lost)
 		}, false, false},
-		"the group was recreated": {func(_ *bench, o *gang.Observation) {
-			o.Groups[1].CreationTimestamp = metav1.Time{Time: begin.Add(time.Minute)}
-		}, false, false},
-		"the gang is of other replicas": {func(_ *bench, o *gang.Observation) {
-			o.Pods[0].Annotations[render.AnnotationGangReplicas] = identified("alpha", "zeta")
-		}, false, false},
-		"another was recreated": {func(b *bench, o *gang.Observation) {
-			b.freed("a1")
-			more := newGroup("middle", 1, 1, frozen("rack", ""))
-			more.Name, more.UID, more.Spec.Graph = "g2-middle", "g2-middle", "g2"
-			pod := withGPU(newPod(more, 0, 0))
-			opened(pod, "g2-successor", map[string]string{"z": "z", "r": "a"})
-			pod.Spec.NodeName = "a1"
-			o.Groups, o.Pods = append(o.Groups, more), append(o.Pods, pod)
-			o.Pods[0].Annotations[render.AnnotationGangReplicas] = identified("alpha", "middle", "omega")
-			b.s.podSet(nil, pod)
-		}, false, false},
+		"the gang is of other replicas": {func(r *assignment.Record) {
+			delete(r.Gangs["g2-gang"].Places, gang.Key{Component: "omega"})
+		}, func(*bench, *gang.Observation) {}, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b, p, o := inPart(t)
+				b, p, o := inPart(t, tc.record)
 				tc.change(b, &o)
 				b.s.objects.reader = graphs{"g2": o}
 				if err := b.s.recoverAll(t.Context()); err != nil {
@@ -307,7 +311,7 @@ func TestABaseGangThatWasCreatedInPart(t *testing.T) {
 					t.Errorf("evicted: %v", p.taken)
 				}
 				rest := o.Pods[1]
-				if got := !render.GateClosed(rest); got != tc.released || got && rest.Annotations[render.AnnotationGang] != "g2-gang" {
+				if got := !render.GateClosed(rest) && !gang.Leaving(rest); got != tc.released || got && rest.Annotations[render.AnnotationGang] != "g2-gang" {
 					t.Errorf("released: %v, of gang %s", got, rest.Annotations[render.AnnotationGang])
 				}
 			})
@@ -315,25 +319,33 @@ func TestABaseGangThatWasCreatedInPart(t *testing.T) {
 	}
 }
 
-// The rest of a base gang that another operator has begun in place is created gated: that operator may continue.
-func TestTheRestOfABaseGangIsCreatedGated(t *testing.T) {
+// The rest of a base gang that another operator has begun in place is created in place, too, in its domain and at another attempt.
+func TestTheRestOfABaseGangIsCreatedWithIt(t *testing.T) {
 	w, o := newCreating(t), ofTwoComponents()
-	o.Groups[0].Spec.Replicas = 1
+	o.Groups[0].Spec.Replicas, o.Record = 1, &assignment.Record{}
 	w.s.objects.reader = withGroup{graphs{"g2": o}, o.Groups[0]}
 	o.Pods = nil
 	w.ask(o.Groups...)
-	w.look(o)
-	o.Pods = w.create(o.Groups[0], w.offerOf(o.Groups[0]))
-	rest := w.creations.Ask(o.Groups[1], wantsOf(o.Groups[1], 1, 0))[0].Offer.Releases[0].Pin.GangReplicas
-	if diff := cmp.Diff(identified("alpha", "omega"), rest); diff != "" {
-		t.Errorf("the replicas of its gang (-want +got):\n%s", diff)
+	d := w.look(o)
+	o.Record = d.record
+	base := o.Record.BaseGang()
+	if len(o.Record.Gangs[base].Places) != 2 {
+		t.Fatalf("recorded: %v", recordedAs(o.Record))
 	}
-	o.Pods[0].Annotations[render.AnnotationGangReplicas] = rest
+	o.Pods = w.create(o.Groups[0], w.offerOf(o.Groups[0]))
 	next := newCreating(t)
+	next.pass(othersCreate) // the former operator may create it until then
+	next.host("c0", "c", 1)
+	next.host("c1", "c", 1)
 	next.s.objects.reader = withGroup{graphs{"g2": o}, o.Groups[1]}
+	next.s.podSet(nil, o.Pods[0])
 	next.ask(o.Groups[1])
-	next.look(o)
-	if diff := cmp.Diff(map[string]string{"omega-0": "gated"}, next.ask(o.Groups[1])); diff != "" {
+	d = next.look(o)
+	if diff := cmp.Diff(map[string]string{"omega-0": "1 pods in a"}, next.ask(o.Groups[1])); diff != "" {
 		t.Errorf("answer (-want +got):\n%s", diff)
+	}
+	offer := next.creations.Ask(o.Groups[1], wantsOf(o.Groups[1], 1, 0))[0].Offer
+	if offer == nil || offer.Gang != base || offer.Attempt != 2 || d.record.AttemptOf(gang.Key{Component: "omega"}) != 2 {
+		t.Errorf("offer %+v of base gang %s, record %v", offer, base, recordedAs(d.record))
 	}
 }

@@ -49,7 +49,11 @@ func (w *writers) record(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDepl
 	if err := w.placements.noneReleased(ctx, dgd, d.again); err != nil {
 		return err
 	}
-	return w.placements.write(ctx, dgd, d.recorded, d.record)
+	err := w.placements.write(ctx, dgd, d.recorded, d.record)
+	if err == nil {
+		w.ledger.recordWritten(d)
+	}
+	return err
 }
 
 // start releases the gangs of a decision, and answers the groups that asked for places.
@@ -73,7 +77,7 @@ func (w *writers) notRecorded(ctx context.Context, dgd *nvidiav1beta1.DynamoGrap
 	logNotRecorded(ctx, dgd, err)
 	for _, g := range gangs {
 		for _, release := range g.pods {
-			w.ledger.notReleased(release.Pod, w.ledger.isBegun(topology.PodID(release.Pod)), err)
+			w.ledger.notReleased(release, w.ledger.isBegun(topology.PodID(release.Pod)), err)
 		}
 	}
 	if creations != nil {

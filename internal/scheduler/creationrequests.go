@@ -32,7 +32,7 @@ import (
 // The lock is held for what is here alone, and never while a plan is made. The reservations are the ledger's; it drops those of creations
 // that have ended.
 type Creations struct {
-	// operator is this process, as its creations name it.
+	// operator names this process in reservations.
 	operator string
 	// tell requeues a scaling group, and look requeues a graph. They are called without the lock.
 	tell, look func(types.NamespacedName)
@@ -53,15 +53,6 @@ func NewCreations(tell func(group types.NamespacedName)) *Creations {
 		groups: map[types.NamespacedName]*creationsOfGroup{}, byName: map[string]*creation{},
 		ended: map[types.NamespacedName][]endedReservation{},
 	}
-}
-
-// Ours reports whether this operator created a pod in place. One that makes none has none.
-func (b *Creations) Ours(pod *corev1.Pod) bool {
-	if b == nil {
-		return false
-	}
-	operator, _, _ := strings.Cut(pod.Annotations[render.AnnotationCreation], "-")
-	return operator == b.operator
 }
 
 // Ask reports which replicas of a group are to be created in place, and returns how each is created, by ordinal. What the group asked for
@@ -162,26 +153,20 @@ func (one *creation) answer() Answer {
 	case creationGated:
 		return Answer{Gated: true}
 	case creationOffered:
-		return Answer{Offer: &Offer{Creation: one.name, Gang: one.gang.name, First: one.gang.first, Releases: one.releases}}
+		return Answer{Offer: &Offer{Creation: one.name, Gang: one.gang.name, Attempt: one.attempt, Releases: one.releases}}
 	}
 	return Answer{}
 }
 
-// Gate has a replica created gated from now on.
-func (b *Creations) Gate(sg *trellisv1alpha1.ScalingGroup, ordinal int32) {
-	var tell []types.NamespacedName
-	look := false
-	b.mu.Lock()
-	of := b.groups[client.ObjectKeyFromObject(sg)]
-	if of == nil || of.uid != sg.UID {
-		look = of.concerns()
-		tell, of = b.renew(sg)
+// Ungate ends that a replica is created gated: all of it was.
+func (b *Creations) Ungate(sg *trellisv1alpha1.ScalingGroup, ordinal int32) {
+	if b == nil {
+		return
 	}
-	of.gated[ordinal] = true
-	b.mu.Unlock()
-	b.tellAll(tell)
-	if look {
-		b.look(types.NamespacedName{Namespace: sg.Namespace, Name: sg.Spec.Graph})
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if of := b.groups[client.ObjectKeyFromObject(sg)]; of != nil && of.uid == sg.UID {
+		delete(of.gated, ordinal)
 	}
 }
 
@@ -210,6 +195,21 @@ func (b *Creations) Forget(group types.NamespacedName) {
 	if look {
 		b.look(of.graph)
 	}
+}
+
+// ofPod returns the creation of a pod; nil for none. Called with the lock held.
+func (b *Creations) ofPod(pod *corev1.Pod) *creation {
+	group, uid, owned := render.GroupOf(pod)
+	of := b.groups[types.NamespacedName{Namespace: pod.Namespace, Name: group}]
+	if !owned || of == nil || of.uid != uid {
+		return nil
+	}
+	ordinal, _, _ := render.ReplicaOf(pod)
+	one := of.byOrdinal[ordinal]
+	if one == nil || one.gang == nil || one.gang.name != pod.Annotations[render.AnnotationGang] {
+		return nil
+	}
+	return one
 }
 
 func (b *Creations) tellAll(groups []types.NamespacedName) {
@@ -260,7 +260,7 @@ func (b *Creations) fail(of *createdGang) (tell []types.NamespacedName) {
 		b.remove(member)
 		if group := b.groups[member.group]; group != nil && group.uid == member.uid {
 			group.gated[int32(member.key.Ordinal)] = true
-			group.failed[member.name] = member.base
+			group.failed[of.name] = member.base
 		}
 		tell = append(tell, member.group)
 	}

@@ -29,7 +29,7 @@ func TestPlacesBeforePods(t *testing.T) {
 	for _, tc := range []struct {
 		o    gang.Observation
 		want string
-	}{{one, "2 pods in a, first g1-work-0-0"}, {two, "2 pods in b, first g2-work-0-0"}, {three, "gated"}} {
+	}{{one, "2 pods in a"}, {two, "2 pods in b"}, {three, "gated"}} {
 		d := w.look(tc.o)
 		if len(d.releases) > 0 {
 			t.Errorf("%d pods are released that do not exist", len(d.releases))
@@ -60,8 +60,8 @@ func TestPodsTakeOverTheirReservations(t *testing.T) {
 	pods := w.create(sg, w.offerOf(sg))
 	for name, spoil := range map[string]func(*corev1.Pod){
 		"of an earlier group":    func(pod *corev1.Pod) { pod.OwnerReferences[0].UID = "earlier" },
-		"of an earlier creation": func(pod *corev1.Pod) { pod.Annotations[render.AnnotationCreation] = "other-1" },
-		"created gated":          func(pod *corev1.Pod) { delete(pod.Annotations, render.AnnotationCreation) },
+		"of an earlier creation": func(pod *corev1.Pod) { pod.Annotations[render.AnnotationGang] = "g1-other" },
+		"created gated":          func(pod *corev1.Pod) { delete(pod.Annotations, render.AnnotationGang) },
 	} {
 		other := pods[0].DeepCopy()
 		other.UID = types.UID(name)
@@ -90,8 +90,7 @@ func TestPodsTakeOverTheirReservations(t *testing.T) {
 	}
 }
 
-// A base gang is placed when all of it is asked for, and begins with one pod of it. With one gated pod it is created gated as a
-// whole.
+// A base gang is placed after all of its replicas were requested. If one of its pods is gated, all of its pods are created gated.
 func TestBaseGangIsAskedForAsAWhole(t *testing.T) {
 	w, o := newCreating(t), plannedBase(1)
 	w.ask(o.Groups[1])
@@ -101,21 +100,13 @@ func TestBaseGangIsAskedForAsAWhole(t *testing.T) {
 	}
 	w.ask(o.Groups...)
 	w.look(o)
-	want := map[string]string{"decode-0": "1 pods in a, first g-decode-0", "prefill-0": "1 pods in a, first g-decode-0"}
+	want := map[string]string{"decode-0": "1 pods in a", "prefill-0": "1 pods in a"}
 	if diff := cmp.Diff(want, w.ask(o.Groups...)); diff != "" {
 		t.Errorf("both ask (-want +got):\n%s", diff)
 	}
 	first, other := w.offerOf(o.Groups[0]), w.offerOf(o.Groups[1])
 	if first.Gang != other.Gang {
 		t.Errorf("they are of two gangs: %s, %s", first.Gang, other.Gang)
-	}
-	if uid := w.creations.First(other); uid != "" {
-		t.Errorf("the first pod is %s before it is created", uid)
-	}
-	clear(w.told)
-	pods := w.create(o.Groups[0], first)
-	if uid := w.creations.First(other); uid != pods[0].UID || !w.told["g-prefill"] {
-		t.Errorf("the first pod is %q, want %q; told %v", uid, pods[0].UID, w.told)
 	}
 
 	w, o = newCreating(t), plannedBase(1)
@@ -141,7 +132,7 @@ func TestRestFollowsWhatIsBeingMade(t *testing.T) {
 	o.Groups[1].Spec.Replicas = 2
 	w.ask(o.Groups[1])
 	w.look(o)
-	want := map[string]string{"prefill-0": "1 pods in b, first g-decode-0", "prefill-1": "wait"}
+	want := map[string]string{"prefill-0": "1 pods in b", "prefill-1": "wait"}
 	if diff := cmp.Diff(want, w.ask(o.Groups[1])); diff != "" {
 		t.Errorf("answers while the base gang is created (-want +got):\n%s", diff)
 	}
@@ -155,7 +146,7 @@ func TestRestFollowsWhatIsBeingMade(t *testing.T) {
 	rest = append(rest, Want{Ordinal: 0, Unseen: true})
 	w.creations.Ask(o.Groups[1], rest)
 	w.look(o)
-	if got := inWords(w.creations.Ask(o.Groups[1], rest)[1]); got != "1 pods in b, first g-prefill-1" {
+	if got := inWords(w.creations.Ask(o.Groups[1], rest)[1]); got != "1 pods in b" {
 		t.Errorf("what follows: %s", got)
 	}
 }
@@ -185,16 +176,9 @@ func TestCreationsThatEnd(t *testing.T) {
 			},
 			want: map[string]string{"decode-0": "wait", "prefill-0": "wait"},
 		},
-		"the group is recreated, and a replica of it is to be gated": {
-			end: func(w *creating, o gang.Observation) {
-				o.Groups[0].UID = "next"
-				w.creations.Gate(o.Groups[0], 5)
-			},
+		"the group is recreated": {
+			end:  func(_ *creating, o gang.Observation) { o.Groups[0].UID = "next" },
 			want: map[string]string{"decode-0": "wait", "prefill-0": "wait"},
-		},
-		"a replica is to be gated": {
-			end:  func(w *creating, o gang.Observation) { w.creations.Gate(o.Groups[0], 0) },
-			want: map[string]string{"decode-0": "gated", "prefill-0": "wait"},
 		},
 		"the graph is gone": {
 			end:  func(w *creating, o gang.Observation) { w.s.ledger.graphGone(client.ObjectKeyFromObject(o.DGD)) },

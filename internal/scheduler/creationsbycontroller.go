@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
@@ -30,6 +29,9 @@ func (b *Creations) Begin(o *Offer) bool {
 
 // Begun are the replicas of a group whose pods this operator has begun to create in place and that the loop has not all seen, in order.
 func (b *Creations) Begun(sg *trellisv1alpha1.ScalingGroup) (ordinals []int32) {
+	if b == nil {
+		return nil
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	of := b.groups[client.ObjectKeyFromObject(sg)]
@@ -45,6 +47,26 @@ func (b *Creations) Begun(sg *trellisv1alpha1.ScalingGroup) (ordinals []int32) {
 	return ordinals
 }
 
+// Attempts returns the recorded attempts of the replicas of a group that have an offer, by ordinal.
+func (b *Creations) Attempts(sg *trellisv1alpha1.ScalingGroup) map[int32]int32 {
+	if b == nil {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	of := b.groups[client.ObjectKeyFromObject(sg)]
+	if of == nil || of.uid != sg.UID {
+		return nil
+	}
+	out := map[int32]int32{}
+	for ordinal, one := range of.byOrdinal {
+		if one.attempt > 0 {
+			out[ordinal] = one.attempt
+		}
+	}
+	return out
+}
+
 // Stands reports whether an offer, or what is being created of it, has not ended.
 func (b *Creations) Stands(o *Offer) bool {
 	b.mu.Lock()
@@ -52,37 +74,16 @@ func (b *Creations) Stands(o *Offer) bool {
 	return b.byName[o.Creation] != nil
 }
 
-// First returns the UID of the pod of an offer's gang that is created before all others; "" while it is not.
-func (b *Creations) First(o *Offer) types.UID {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if one := b.byName[o.Creation]; one != nil && one.gang != nil {
-		return one.gang.firstUID
-	}
-	return ""
-}
-
 // Created takes in a pod that was created, and returns whether its gang is still being created. Otherwise the pod is to be deleted again.
 func (b *Creations) Created(o *Offer, pod *corev1.Pod) (stands bool) {
 	b.mu.Lock()
+	defer b.mu.Unlock()
 	one := b.byName[o.Creation]
 	if one == nil || one.gang == nil {
-		b.mu.Unlock()
 		return false
 	}
 	of := one.gang
 	of.created = append(of.created, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}})
-	var tell []types.NamespacedName
-	if client.ObjectKeyFromObject(pod) == of.first {
-		of.firstUID = pod.UID
-		for _, member := range of.members {
-			if member.group != one.group {
-				tell = append(tell, member.group)
-			}
-		}
-	}
-	b.mu.Unlock()
-	b.tellAll(tell)
 	return true
 }
 
@@ -120,14 +121,17 @@ func (b *Creations) Fail(o *Offer) (created []*corev1.Pod) {
 	return created
 }
 
-// Failed reports whether a creation of a group is of a gang of which not all could be created. Its pods are to be deleted.
-func (b *Creations) Failed(sg *trellisv1alpha1.ScalingGroup, creation string) bool {
+// Failed reports whether not all of a gang of a group could be created. Its pods are to be deleted.
+func (b *Creations) Failed(sg *trellisv1alpha1.ScalingGroup, gangName string) bool {
+	if b == nil {
+		return false
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	of := b.groups[client.ObjectKeyFromObject(sg)]
 	if of == nil || of.uid != sg.UID {
 		return false
 	}
-	_, failed := of.failed[creation]
+	_, failed := of.failed[gangName]
 	return failed
 }

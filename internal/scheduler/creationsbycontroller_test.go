@@ -94,7 +94,7 @@ func inWords(answer Answer) string {
 		racks[release.Pin.Labels["r"]] = true
 	}
 	where := strings.Join(slices.Sorted(maps.Keys(racks)), "+")
-	return fmt.Sprintf("%d pods in %s, first %s", len(answer.Offer.Releases), where, answer.Offer.First.Name)
+	return fmt.Sprintf("%d pods in %s", len(answer.Offer.Releases), where)
 }
 
 func (w *creating) offerOf(sg *trellisv1alpha1.ScalingGroup) *Offer {
@@ -124,7 +124,7 @@ func (w *creating) create(sg *trellisv1alpha1.ScalingGroup, offer *Offer) (pods 
 		pod := release.Pod.DeepCopy()
 		pod.UID = types.UID("made-" + offer.Creation + "-" + pod.Name)
 		pod.OwnerReferences = []metav1.OwnerReference{{Kind: "ScalingGroup", Name: sg.Name, UID: sg.UID, Controller: ptr.To(true)}}
-		pod.Annotations = map[string]string{render.AnnotationCreation: offer.Creation, render.AnnotationGang: offer.Gang}
+		pod.Annotations = map[string]string{render.AnnotationGang: offer.Gang}
 		pod.Spec.NodeSelector = release.Pin.Labels
 		if !w.creations.Created(offer, pod) {
 			w.t.Fatalf("pod %s is not of its gang any more", pod.Name)

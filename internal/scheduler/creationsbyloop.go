@@ -4,7 +4,6 @@
 package scheduler
 
 import (
-	"cmp"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -79,19 +78,20 @@ func (b *Creations) of(graph types.NamespacedName) (out []*creation) {
 	return out
 }
 
-// takenOver notes that a pod has taken over its reservation. It returns false for a pod that is not of the creation that it names.
-func (b *Creations) takenOver(pod *corev1.Pod) bool {
-	name := pod.Annotations[render.AnnotationCreation]
-	_, uid, owned := render.GroupOf(pod)
+// takenOver notes that a pod has taken over its reservation, and returns the ID of that; false for a pod without one.
+func (b *Creations) takenOver(pod *corev1.Pod) (id string, is bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	one, id := b.byName[name], string(gang.PlannedUID(name, pod.Name))
-	if one == nil || !owned || one.uid != uid || !one.reserved[id] {
-		return false
+	one := b.ofPod(pod)
+	if one == nil {
+		return "", false
+	}
+	if id = string(gang.PlannedUID(one.name, pod.Name)); !one.reserved[id] {
+		return "", false
 	}
 	delete(one.reserved, id)
 	b.settleMade(one)
-	return true
+	return id, true
 }
 
 // endMade ends the creations of a graph whose pods are created and known to be gone or to have taken over their reservations.
@@ -139,12 +139,6 @@ func (b *Creations) settle(
 			answered = append(answered, one.group)
 		}
 	}
-	for _, of := range gangs {
-		slices.SortFunc(of.members, func(x, y *creation) int {
-			return cmp.Or(cmp.Compare(x.key.Component, y.key.Component), cmp.Compare(x.key.Ordinal, y.key.Ordinal))
-		})
-		of.first = client.ObjectKeyFromObject(of.members[0].releases[0].Pod)
-	}
 	return answered, kept, unused
 }
 
@@ -165,13 +159,14 @@ func (b *Creations) place(one *creation, p plannedCreation, gangs map[string]*cr
 	}
 }
 
-// offer makes the places of a gang known to its groups.
-func (b *Creations) offer(graph types.NamespacedName, gangName string) {
+// offer makes the recorded places of a gang known to its groups.
+func (b *Creations) offer(graph types.NamespacedName, placed []plannedCreation) {
 	b.mu.Lock()
 	var tell []types.NamespacedName
 	for _, one := range b.of(graph) {
-		if one.state == creationPlaced && one.gang.name == gangName {
-			one.state = creationOffered
+		at := slices.IndexFunc(placed, func(p plannedCreation) bool { return p.key == one.key })
+		if one.state == creationPlaced && at >= 0 && one.gang.name == placed[at].gang {
+			one.state, one.attempt = creationOffered, placed[at].releases[0].Pin.Attempt
 			tell = append(tell, one.group)
 		}
 	}
@@ -192,6 +187,7 @@ func (l *ledger) takeCreations(o *gang.Observation, d *decision) {
 	creations.endMade(d.graph)
 	l.forgetEnded(d.graph, false)
 	o.Creations, o.Unfinished = creations.ofGraph(d.graph), creations.unfinished(d.graph, o.Pods)
+	o.Uncreatable = creations.uncreatable(d.graph, o.Record)
 	l.endPredecessors(o)
 }
 
@@ -243,12 +239,11 @@ func (l *ledger) endPredecessors(o *gang.Observation) {
 
 // takeOver gives a pod that was created in place the reservation that was created for it.
 func (l *ledger) takeOver(pod *corev1.Pod) {
-	name := pod.Annotations[render.AnnotationCreation]
-	if name == "" || l.options.Creations == nil {
+	if l.options.Creations == nil || pod.Annotations[render.AnnotationGang] == "" {
 		return
 	}
-	id := string(gang.PlannedUID(name, pod.Name))
-	if _, reserved := l.cluster.Reserved(id); !reserved || !l.options.Creations.takenOver(pod) {
+	id, is := l.options.Creations.takenOver(pod)
+	if !is {
 		return
 	}
 	own := topology.PodID(pod)

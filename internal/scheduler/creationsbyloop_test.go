@@ -59,7 +59,6 @@ func TestGangsThatAreNotCompleted(t *testing.T) {
 		"its creates pause":                 {"seen", withdraw},
 		"the first create has no answer":    {"underway", withdraw},
 		"it is of another revision":         {"seen", func(w *creating, o gang.Observation) { o.Groups[1].Spec.Revision = "2"; w.ask(o.Groups[1]) }},
-		"it is created gated":               {"seen", func(w *creating, o gang.Observation) { w.creations.Gate(o.Groups[1], 0); w.ask(o.Groups[1]) }},
 		"its group is gone":                 {"seen", func(w *creating, o gang.Observation) { w.creations.Forget(client.ObjectKeyFromObject(o.Groups[1])) }},
 		"the first pod is gone again":       {"created", func(w *creating, o gang.Observation) { w.ask(o.Groups[0]) }},
 		"its create failed, and is written": {"seen", func(w *creating, o gang.Observation) { w.creations.Fail(w.offerOf(o.Groups[1])) }},
@@ -80,8 +79,8 @@ func TestGangsThatAreNotCompleted(t *testing.T) {
 			}
 			clear(w.told)
 			tc.end(w, o)
-			if !w.creations.Failed(o.Groups[0], offer.Creation) || !w.told[o.Groups[0].Name] {
-				t.Errorf("the pods of the first group are to be deleted: %v, told: %v", w.creations.Failed(o.Groups[0], offer.Creation), w.told)
+			if !w.creations.Failed(o.Groups[0], offer.Gang) || !w.told[o.Groups[0].Name] {
+				t.Errorf("the pods of the first group are to be deleted: %v, told: %v", w.creations.Failed(o.Groups[0], offer.Gang), w.told)
 			}
 			if tc.first == "underway" && w.creations.Created(offer, &corev1.Pod{}) {
 				t.Error("a pod that is created meanwhile stays")
@@ -136,7 +135,7 @@ func TestNothingFollowsABaseGangThatIsNotWhole(t *testing.T) {
 	w.ask(o.Groups[0])
 	w.creations.Ask(o.Groups[1], wants)
 	w.look(o)
-	want := map[string]string{"decode-0": "1 pods in a, first g-decode-0", "prefill-0": "1 pods in a, first g-decode-0", "prefill-1": "wait"}
+	want := map[string]string{"decode-0": "1 pods in a", "prefill-0": "1 pods in a", "prefill-1": "wait"}
 	if diff := cmp.Diff(want, w.ask(o.Groups...)); diff != "" {
 		t.Errorf("answers (-want +got):\n%s", diff)
 	}
@@ -174,7 +173,7 @@ func TestWhatFollowsABaseGangKeepsItsPlace(t *testing.T) {
 	w.ask(y.Groups...)
 	w.look(x)
 	w.look(y)
-	if diff := cmp.Diff(map[string]string{"work-0": "1 pods in b, first g2-work-0"}, w.ask(y.Groups...)); diff != "" {
+	if diff := cmp.Diff(map[string]string{"work-0": "1 pods in b"}, w.ask(y.Groups...)); diff != "" {
 		t.Errorf("another graph (-want +got):\n%s", diff)
 	}
 	offers := w.creations.Ask(x.Groups[1], wantsOf(x.Groups[1], 2, 0))
@@ -195,7 +194,7 @@ func TestWhatFollowsABaseGangKeepsItsPlace(t *testing.T) {
 	w.create(x.Groups[1], offers[0].Offer)
 	w.look(x)
 	rest := append(wantsOf(x.Groups[1], 2, 0)[1:], Want{Ordinal: 0, Unseen: true})
-	if got := inWords(w.creations.Ask(x.Groups[1], rest)[1]); got != "1 pods in a, first g-prefill-1" {
+	if got := inWords(w.creations.Ask(x.Groups[1], rest)[1]); got != "1 pods in a" {
 		t.Errorf("what follows: %s", got)
 	}
 	if len(w.s.ledger.holds.byPod) > 0 {

@@ -20,8 +20,8 @@ type creationsOfGroup struct {
 	// byOrdinal are the replicas that are to be created, gated those that are created gated from now on.
 	byOrdinal map[int32]*creation
 	gated     map[int32]bool
-	// failed are the creations, by name, of gangs of which not all could be created: their pods are deleted, and recreated gated. The value
-	// is whether it was one that others wait for; see creation.base.
+	// failed lists the gangs, by name, with pods that could not be created. Their other pods are deleted, and all of them are recreated
+	// gated. The value is creation.base.
 	failed map[string]bool
 }
 
@@ -42,7 +42,7 @@ const (
 
 // creation is one replica that is to be created in place.
 type creation struct {
-	// name differs for each creation of each operator. The pods of the replica carry it.
+	// name differs for each creation of each operator.
 	name         string
 	group, graph types.NamespacedName
 	uid          types.UID
@@ -58,7 +58,9 @@ type creation struct {
 	// pods stand for those that are to be created.
 	pods   []*corev1.Pod
 	domain topology.Path
-	gang   *createdGang
+	// attempt is the recorded one; see [gang.Pin].
+	attempt int32
+	gang    *createdGang
 	// releases are where the pods go, by index.
 	releases map[int32]gang.Release
 	// reserved are the reservations that no pod has taken over yet, as the cluster cache knows them.
@@ -67,11 +69,8 @@ type creation struct {
 
 // createdGang is what is created together.
 type createdGang struct {
-	name string
-	// first is the pod that is created before all others, and firstUID its UID once it is.
-	first    types.NamespacedName
-	firstUID types.UID
-	members  []*creation
+	name    string
+	members []*creation
 	// created are the pods that exist by the API server's answers.
 	created []*corev1.Pod
 }
@@ -115,10 +114,10 @@ type Answer struct {
 
 // Offer is the place of a replica that is to be created.
 type Offer struct {
-	// Creation is what its pods carry in the annotation render.AnnotationCreation, Gang the gang they are of.
+	// Creation names the offer, Gang the gang of the pods.
 	Creation, Gang string
-	// First is the pod of the gang that is created before all others.
-	First types.NamespacedName
+	// Attempt of the replica; see [gang.Pin].
+	Attempt int32
 	// Releases are where its pods go, by index.
 	Releases map[int32]gang.Release
 }

@@ -24,6 +24,9 @@ import (
 func (l *ledger) decide(ctx context.Context, o gang.Observation) decision {
 	d := decision{graph: client.ObjectKeyFromObject(o.DGD)}
 	l.takeCreations(&o, &d)
+	l.takeOthersCreations(&o, &d)
+	l.takeRecordedRefusals(d.graph, o.Record)
+	l.endOutdatedReleases(o)
 	l.awaitConstraint(&o, d.graph)
 	l.releaseRecorded(&o, &d)
 	l.decideAbout(ctx, &o, &d)
@@ -37,6 +40,7 @@ func (l *ledger) decideAbout(ctx context.Context, of *gang.Observation, d *decis
 	o := *of
 	d.promised = l.promise(&o, d.graph)
 	r, failed := l.request(&o, d)
+	l.findOverdue(r, d)
 	gang.Reserve(l.cluster, o)
 	l.holds.endFollowing(l.cluster, d.graph, r.Graph.Components)
 	d.result = gang.Result{
@@ -150,7 +154,7 @@ func (l *ledger) plan(ctx context.Context, o gang.Observation, r *gang.Request, 
 	l.holds.endFollowing(l.cluster, d.graph, nil)
 	l.holdFollowing(r, answer.Following, d)
 	d.undecided = undecided(r, &planned, answer.Unmade)
-	d.parted = r.Parted(answer)
+	maps.Copy(d.parted, r.Parted(answer))
 	l.place(ctx, o, r, &planned, d.promised.split(answer.Placed), d)
 	l.noteRefusals(r, trial, answer.Waiting, d)
 	d.result.Waiting, d.result.Surplus = append(d.result.Waiting, answer.Waiting...), append(d.result.Surplus, answer.Surplus...)
@@ -222,6 +226,16 @@ func (l *ledger) endRefused(r *gang.Request, failed backoff, d *decision) {
 	}
 	for _, half := range r.Halves(now.Add(-servedPatience * l.options.RequeueAfter)) {
 		d.evict(half, eviction{reason: gang.CodeReleaseRefused, why: failed.message})
+	}
+}
+
+// findOverdue adds the released pods of a base gang that is not complete in time, for an eviction after --requeue-after: its other replicas
+// may never be created, and the released ones would keep their capacity.
+func (l *ledger) findOverdue(r *gang.Request, d *decision) {
+	patience := servedPatience * l.options.RequeueAfter
+	overdue, since := r.Overdue(l.clock.Now().Add(-patience))
+	if d.parted = overdue; len(overdue) == 0 && !since.IsZero() {
+		d.lookAt(since.Add(patience))
 	}
 }
 

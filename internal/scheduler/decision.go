@@ -46,8 +46,10 @@ type decision struct {
 	// change.
 	recorded recorded
 	record   *assignment.Record
-	// again are the replicas, by [gang.Of], that move from an assigned gang to another one.
-	again map[string]bool
+	// assigned are the attempts of the placed replicas. again are the replicas, by [gang.Of], that lose a recorded place; another operator may
+	// have released their pods there.
+	assigned map[gang.Key]int32
+	again    map[string]bool
 	// stands are the recorded gangs that keep their places, for a release now or later.
 	stands map[string]bool
 	// byRecord: recorded gangs are released now.
@@ -84,13 +86,10 @@ type eviction struct {
 	follows bool
 }
 
-// baseEviction is a base gang that is evicted with all that is released of its graph: what is left would keep the graph in a domain in
-// which the base gang may have no place.
-type baseEviction struct {
-	gang string
-	why  eviction
-	// begun is when the first pod of the base gang was evicted; zero before. The rest does not stay without it.
-	begun time.Time
+// keptGang is a gang whose recorded eviction has ended before a pod was deleted. since is the time of its assignment.
+type keptGang struct {
+	graph types.NamespacedName
+	since time.Time
 }
 
 // wake is the graphs that an event or a decision concerns: they are evaluated again.

@@ -35,35 +35,37 @@ func (s *Scheduler) requeue(ctx context.Context, o gang.Observation, gangs map[s
 	if len(evict) > 0 && !s.recordEviction(ctx, o, gangs, evict) {
 		return true
 	}
-	stale := map[string]bool{}
+	stale, begun := map[string]bool{}, map[string]bool{}
 	for _, pod := range evict {
 		of := pod.Annotations[render.AnnotationGang]
 		if stale[of] && gangs[of].reason == ReasonPlaceLost {
 			s.ledger.notEvicted(pod)
 			continue
 		}
-		stale[of] = s.evict(ctx, o, pod) || stale[of]
+		err := s.evict(ctx, o, pod)
+		stale[of] = stale[of] || errors.Is(err, provider.ErrPodChanged)
+		begun[of] = begun[of] || err == nil
 	}
+	s.ledger.keepUnbegun(o, gangs, begun)
 	s.ledger.restGivenBack(o.Pods, gangs)
 	return len(gangs) > 0
 }
 
-// evict has one pod of a requeued gang deleted. What fails is tried again. stale: the pod has changed since it was read, and may be bound;
-// its event has the graph evaluated again.
-func (s *Scheduler) evict(ctx context.Context, o gang.Observation, pod *corev1.Pod) (stale bool) {
+// evict has one pod of a requeued gang deleted. What fails is tried again. [provider.ErrPodChanged] means that the pod has changed since it
+// was read, and may be bound; its event has the graph evaluated again.
+func (s *Scheduler) evict(ctx context.Context, o gang.Observation, pod *corev1.Pod) error {
 	err := placerOf(s.providers, o).Evict(ctx, pod)
 	switch {
 	case errors.Is(err, provider.ErrPodChanged):
 		s.ledger.notEvicted(pod)
 		s.queue.retry(client.ObjectKeyFromObject(o.DGD), s.options.Clock.Now())
-		return true
 	case err != nil:
 		logger(ctx, o.DGD).Error(err, "evicting a pod")
 		s.queue.retry(client.ObjectKeyFromObject(o.DGD), s.options.Clock.Now())
 	default:
 		s.ledger.evicted(o, pod)
 	}
-	return false
+	return err
 }
 
 // recordEviction records the eviction of gangs, before their pods are deleted. If that fails, it returns false, and the graph is evaluated

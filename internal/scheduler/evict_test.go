@@ -214,7 +214,7 @@ func TestCapacityFreedForAGangIsKeptWhenItIsRequeued(t *testing.T) {
 			}
 			b.expect("the important one breaks it up", high, "goes to z/a once pods of lower priority have left: 2 of ns/g1-work-0")
 			for _, pod := range high.Pods {
-				b.s.ledger.notReleased(pod, false, nil)
+				b.s.ledger.notReleased(gang.Release{Pod: pod}, false, nil)
 			}
 			if b.preempts() > 0 {
 				t.Errorf("what could not be released is still remembered: %+v", b.s.ledger.pods.byID)

@@ -7,69 +7,62 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// withFollowers adds all other gangs of a graph to those that are evicted, if its base gang is one of these and the graph does not run
-// without it. A base gang is evicted only before all of it was bound. For one that finds capacity elsewhere nothing else leaves.
-func (l *ledger) withFollowers(o gang.Observation, gangs map[string]eviction) {
-	name, base := client.ObjectKeyFromObject(o.DGD), gang.BaseGang(o.Pods)
+// withFollowers adds all other released gangs of a graph to those that are evicted, if its base gang is one of these and the graph does not
+// run without it: they would keep the graph in a domain in which the base gang may have no place. A base gang is evicted only before all of
+// it was bound. For one that finds capacity elsewhere nothing else leaves.
+func withFollowers(o gang.Observation, gangs map[string]eviction) {
+	base := gang.BaseGang(o)
 	why, evicted := gangs[base]
-	if base == "" || !evicted {
+	if base == "" || !evicted || why.reason == ReasonElsewhere || gang.RunsWithout(o, func(of string) bool { return gangs[of].why != "" }) {
 		return
 	}
-	if why.reason == ReasonElsewhere || gang.RunsWithout(o, func(of string) bool { return gangs[of].why != "" }) {
-		delete(l.baseEvictions, name)
-		return
-	}
-	if before := l.baseEvictions[name]; before.gang != base || before.begun.IsZero() {
-		l.baseEvictions[name] = baseEviction{gang: base, why: why}
-	}
-	addFollowers(o, gangs, l.baseEvictions[name])
-}
-
-// addFollowers adds the gangs of a graph of which something is released.
-func addFollowers(o gang.Observation, gangs map[string]eviction, base baseEviction) {
-	for _, pod := range o.Pods {
-		of := pod.Annotations[render.AnnotationGang]
-		if _, ours := gangs[of]; ours || of == "" || render.GateClosed(pod) || gang.Leaving(pod) {
-			continue
+	for _, pod := range evictable(o.Pods) {
+		if of := pod.Annotations[render.AnnotationGang]; gangs[of].why == "" {
+			gangs[of] = eviction{reason: why.reason, why: "the base gang of its graph is evicted: " + why.why, follows: true}
 		}
-		why := base.why
-		if of != base.gang {
-			why = eviction{reason: why.reason, why: "the base gang of its graph is evicted: " + why.why, follows: true}
-		}
-		gangs[of] = why
 	}
 }
 
-// continued are the remaining gangs of a graph whose base gang is evicted, including what was being released meanwhile; none when nothing
-// is left, the graph runs with what is left, or the eviction has been tried for a long time.
+// evictable returns the released pods of gangs that are not leaving.
+func evictable(pods []*corev1.Pod) (out []*corev1.Pod) {
+	for _, pod := range pods {
+		if pod.Annotations[render.AnnotationGang] != "" && !render.GateClosed(pod) && !gang.Leaving(pod) {
+			out = append(out, pod)
+		}
+	}
+	return out
+}
+
+// continued returns the gangs whose eviction is recorded and not complete, for ten times --requeue-after: an eviction has failed, or an
+// earlier leader began it. It includes gangs that were released meanwhile and follow an evicted base gang.
 func (l *ledger) continued(o gang.Observation) map[string]eviction {
-	name, gangs := client.ObjectKeyFromObject(o.DGD), map[string]eviction{}
-	base, is := l.baseEvictions[name]
-	if !is || base.begun.IsZero() {
+	if o.Record == nil || !o.Record.Evicts() {
 		return nil
 	}
-	addFollowers(o, gangs, base)
-	if len(gangs) == 0 || l.clock.Since(base.begun) > servedPatience*l.options.RequeueAfter ||
-		gang.RunsWithout(o, func(of string) bool { return of == base.gang }) {
-		delete(l.baseEvictions, name)
-		return nil
+	gangs := map[string]eviction{}
+	next, _ := l.followRecord(o, client.ObjectKeyFromObject(o.DGD), func(string) bool { return false }, l.clock.Now())
+	for name, g := range next.Gangs {
+		if g.State == trellisv1alpha1.GangEvicting && l.clock.Since(g.Since) < servedPatience*l.options.RequeueAfter {
+			gangs[name] = eviction{reason: ReasonUnschedulable, why: g.Message}
+		}
 	}
-	return gangs
-}
-
-// notBegun ends what is decided of a base gang of which no pod could be evicted: nothing stands against it any more.
-func (l *ledger) notBegun(name types.NamespacedName) {
-	if l.baseEvictions[name].begun.IsZero() {
-		delete(l.baseEvictions, name)
+	o.Record = next
+	withFollowers(o, gangs)
+	left := map[string]eviction{}
+	for _, pod := range evictable(o.Pods) {
+		if of := pod.Annotations[render.AnnotationGang]; gangs[of].why != "" {
+			left[of] = gangs[of]
+		}
 	}
+	return left
 }
 
 // releases reports whether something of a graph is being released, or created in place, that the observation does not show yet.
@@ -78,13 +71,4 @@ func (l *ledger) releases(o gang.Observation) bool {
 		record := l.pods.of(topology.PodID(pod))
 		return record.releasing && !record.failed && render.GateClosed(pod)
 	})
-}
-
-// baseEvicted notes that a pod of a gang is evicted.
-func (l *ledger) baseEvicted(o gang.Observation, of string) {
-	name := client.ObjectKeyFromObject(o.DGD)
-	if base, is := l.baseEvictions[name]; is && base.gang == of && base.begun.IsZero() {
-		base.begun = l.clock.Now()
-		l.baseEvictions[name] = base
-	}
 }

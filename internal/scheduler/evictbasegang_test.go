@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/trellis-k8s/trellis/internal/assignment"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/render"
 )
@@ -103,7 +104,7 @@ func TestReplicasAlongsideABaseGangThatIsNotBound(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b, p, o := beginningOn(t, "a2")
-				p.failing = ""
+				p.failing, p.unbound = "", "g2-omega-0"
 				b.pass(retryAfter)
 				b.settle()
 				pod := o.Pods[2]
@@ -137,7 +138,7 @@ func TestReplicasAlongsideABaseGangThatIsNotBound(t *testing.T) {
 				if diff := cmp.Diff(tc.want, p.taken); diff != "" {
 					t.Errorf("evicted (-want +got):\n%s", diff)
 				}
-				if left := b.s.ledger.continued(o); left != nil {
+				if left := b.s.ledger.continued(o); len(left) > 0 {
 					t.Errorf("still to be evicted: %v", left)
 				}
 			})
@@ -150,9 +151,14 @@ func TestReplicasAlongsideABaseGangThatIsNotBound(t *testing.T) {
 func TestReplicasAlongsideAHalfOfABaseGang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, p, o := beginningOn(t, "a2")
-		p.failing = ""
+		p.failing, p.unbound = "", "g2-omega-0"
 		b.pass(retryAfter)
 		b.settle()
+		was, err := b.s.placements.of(t.Context(), o.DGD)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Record = was.record
 		b.s.ledger.pods.setParted(string(o.Pods[2].UID), "no capacity for its other pod", begin)
 		b.pass(time.Minute)
 		gangs, _ := b.s.ledger.stuckGangs(o)
@@ -163,65 +169,62 @@ func TestReplicasAlongsideAHalfOfABaseGang(t *testing.T) {
 	})
 }
 
-// What could not be evicted is evicted later only when a pod of the base gang was. A gang that followed and is stuck itself later is
-// announced.
+// A failed eviction is repeated for ten times --requeue-after, also by the next leader.
 func TestEvictionsThatContinue(t *testing.T) {
 	for name, tc := range map[string]struct {
-		base    bool
-		evicted int
-		after   time.Duration
-		runs    bool
-		before  func(b *bench, o gang.Observation)
-		want    []string
+		base   bool
+		after  time.Duration
+		change func(*bench, *gang.Observation)
+		want   []string
 	}{
-		"gangs of their own":         {want: nil},
-		"the base gang is evicted":   {base: true, want: []string{"g2-alpha-1", "g2-base"}},
-		"for long":                   {base: true, after: 2 * servedPatience * time.Minute},
-		"and the graph runs by then": {base: true, runs: true},
-		"a follower is evicted":      {base: true, evicted: 1},
-		"for capacity elsewhere": {base: true, before: func(b *bench, o gang.Observation) {
-			b.s.ledger.requeued(o, map[string]eviction{"g2-base": {reason: ReasonElsewhere, why: "no"}})
+		"gangs of their own":       {want: []string{"g2-alpha-0", "g2-alpha-1", "g2-omega-0"}},
+		"the base gang is evicted": {base: true, want: []string{"g2-alpha-1", "g2-base"}},
+		"for long":                 {base: true, after: 2 * servedPatience * time.Minute},
+		"and a gang that was released meanwhile": {base: true, change: func(_ *bench, o *gang.Observation) {
+			more := newPod(o.Groups[0], 2, 0)
+			opened(more, "g2-alpha-2", nil)
+			o.Pods = append(o.Pods, more)
+		}, want: []string{"g2-alpha-1", "g2-alpha-2", "g2-base"}},
+		"but not one that is left": {base: true, change: func(_ *bench, o *gang.Observation) { o.Pods = o.Pods[1:2] }, want: []string{"g2-alpha-1"}},
+		"and no pod of it could be deleted": {base: true, change: func(b *bench, o *gang.Observation) {
+			was := *o
+			was.Record = o.Record.Clone()
+			was.Record.Keep("g2-base", begin)
+			was.Record.Keep("g2-alpha-1", begin)
+			b.s.ledger.keepUnbegun(was, map[string]eviction{"g2-base": {why: "no"}, "g2-alpha-1": {why: "no", follows: true}}, nil)
 		}},
-		"when nothing stood against it any more": {base: true, before: func(b *bench, o gang.Observation) { b.s.ledger.stuckGangs(o) }},
 	} {
 		b, o := newBench(t, Options{RequeueAfter: time.Minute}), ofTwoComponents()
 		gangs := map[string]eviction{}
+		o.Record = (&assignment.Record{}).Clone()
 		for i, pod := range o.Pods {
-			of := "g2-base"
+			of, key := "g2-base", []gang.Key{{Component: "alpha"}, {Component: "alpha", Ordinal: 1}, {Component: "omega"}}[i]
 			if i == 1 || !tc.base {
 				of = pod.Name
 			}
 			opened(pod, of, nil)
-			if of == "g2-base" {
-				pod.Annotations[render.AnnotationGangReplicas] = identified("alpha", "omega")
-			}
+			o.Record.Assign(of, key, nil, nil, begin)
 			b.track(pod)
 			if i != 1 || !tc.base {
 				gangs[of] = eviction{reason: ReasonUnschedulable, why: "no"}
 			}
 		}
-		if announced, evict := b.s.ledger.requeued(o, gangs); len(announced) != 2 && tc.base || len(evict) != 3 {
+		o.Record.Begins("g2-base")
+		announced, evict := b.s.ledger.requeued(o, gangs)
+		if len(announced) != 2 && tc.base || len(evict) != 3 {
 			t.Errorf("%s: %v are announced, %d pods evicted", name, announced, len(evict))
 		}
-		if tc.before != nil {
-			tc.before(b, o)
+		for of := range gangs {
+			o.Record.Evict(of, nil, "no", b.clock.Now())
 		}
-		b.s.ledger.evicted(o, o.Pods[tc.evicted])
+		if tc.change != nil {
+			tc.change(b, &o)
+		}
 		b.pass(tc.after)
-		if tc.runs {
-			o.Groups[1].Spec.Replicas = 0
-			o.Pods[1].Spec.NodeName = "a0"
-		}
-		left := b.s.ledger.continued(o)
-		if diff := cmp.Diff(tc.want, slices.Sorted(maps.Keys(left))); diff != "" {
+		if diff := cmp.Diff(tc.want, slices.Sorted(maps.Keys(b.s.ledger.continued(o)))); diff != "" {
 			t.Errorf("%s: evicted later (-want +got):\n%s", name, diff)
 		}
-		announced, _ := b.s.ledger.requeued(o, map[string]eviction{"g2-alpha-1": {reason: ReasonUnschedulable, why: "no"}})
-		if tc.base && tc.evicted == 0 && len(announced) != 1 {
-			t.Errorf("%s: announced %v", name, announced)
-		}
-		b.s.ledger.requeued(o, map[string]eviction{"g2-alpha-1": {reason: ReasonUnschedulable, why: "no", follows: true}})
-		if announced, _ := b.s.ledger.requeued(o, map[string]eviction{"g2-alpha-1": {reason: ReasonUnschedulable, why: "no"}}); len(announced) > 0 {
+		if announced, _ := b.s.ledger.requeued(o, gangs); slices.Contains(announced, "g2-base") || slices.Contains(announced, "g2-alpha-1") {
 			t.Errorf("%s: announced twice: %v", name, announced)
 		}
 	}

@@ -24,11 +24,11 @@ func (l *ledger) requeued(o gang.Observation, gangs map[string]eviction) (announ
 	fresh := map[string]bool{}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.withFollowers(o, gangs)
+	withFollowers(o, gangs)
 	for _, pod := range o.Pods {
 		of, before := pod.Annotations[render.AnnotationGang], l.pods.of(topology.PodID(pod))
 		why, again := gangs[of], before.evicted || before.requeued && (!before.follows || gangs[of].follows)
-		if why.why != "" && pod.DeletionTimestamp == nil && !again {
+		if why.why != "" && pod.DeletionTimestamp == nil && !again && !o.Record.Evicting(of) {
 			fresh[of] = true
 		}
 	}
@@ -38,7 +38,7 @@ func (l *ledger) requeued(o gang.Observation, gangs map[string]eviction) (announ
 	if stuck >= 0 { // one pause, however many gangs are stuck
 		l.backoffs.begin(client.ObjectKeyFromObject(o.DGD), gangs[announced[stuck]].why, l.clock.Now())
 	}
-	return announced, l.toEvict(o.Pods, gangs)
+	return announced, l.toEvict(o, gangs)
 }
 
 // evicted: a pod of a requeued gang is evicted. It may be gone by now.
@@ -52,7 +52,6 @@ func (l *ledger) evicted(o gang.Observation, pod *corev1.Pod) {
 		f.since = l.clock.Now() // for what is left
 		l.failures[client.ObjectKeyFromObject(o.DGD)] = f
 	}
-	l.baseEvicted(o, pod.Annotations[render.AnnotationGang])
 }
 
 // notEvicted: a pod of a requeued gang has changed since it was read, and was not deleted. Its gang is judged again by what it is now.
@@ -61,6 +60,22 @@ func (l *ledger) notEvicted(pod *corev1.Pod) {
 	defer l.mu.Unlock()
 	if id := topology.PodID(pod); l.pods.byID[id] != nil {
 		l.pods.change(id, func(r *released) { r.requeued, r.follows = false, false })
+	}
+}
+
+// keepUnbegun ends the eviction of gangs of which no pod was deleted: they are judged again by what they are then. In the record that is
+// corrected with the next write. Gangs that follow a base gang go with it.
+func (l *ledger) keepUnbegun(o gang.Observation, gangs map[string]eviction, begun map[string]bool) {
+	if o.Record == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	base := begun[gang.BaseGang(o)]
+	for of, why := range gangs {
+		if goes := begun[of] || why.follows && base; !goes && !o.Record.Evicting(of) {
+			l.kept[of] = keptGang{graph: client.ObjectKeyFromObject(o.DGD), since: o.Record.Gangs[of].Since}
+		}
 	}
 }
 
@@ -95,8 +110,9 @@ func (l *ledger) evictedRecord(o gang.Observation, gangs map[string]eviction) *a
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now, members := l.clock.Now(), map[string][]gang.Key{}
-	next, changed := l.followRecord(o, client.ObjectKeyFromObject(o.DGD), func(string) bool { return false }, now), false
-	for key, one := range gang.Shown(o) {
+	next, shown := l.followRecord(o, client.ObjectKeyFromObject(o.DGD), func(string) bool { return false }, now)
+	changed := false
+	for key, one := range shown {
 		members[one.Gang] = append(members[one.Gang], key)
 	}
 	for of, why := range gangs {

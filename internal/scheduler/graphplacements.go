@@ -6,6 +6,7 @@ package scheduler
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -95,6 +96,17 @@ func isNewer(object, than *trellisv1alpha1.GraphPlacement) bool {
 	return err != nil || order > 0
 }
 
+// attemptsOf returns the recorded attempts of the replicas of a group.
+func (g *graphPlacements) attemptsOf(ctx context.Context, sg *trellisv1alpha1.ScalingGroup) (assignment.Attempts, error) {
+	owner := metav1.GetControllerOfNoCopy(sg)
+	if owner == nil {
+		return assignment.Attempts{}, nil
+	}
+	dgd := &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: sg.Namespace, Name: sg.Spec.Graph, UID: owner.UID}}
+	now, err := g.of(ctx, dgd)
+	return now.record.Attempts(sg.Spec.Service), err
+}
+
 // changed reports whether an event of an object, or of its deletion, is from a write of another client.
 func (g *graphPlacements) changed(object *trellisv1alpha1.GraphPlacement, gone bool) bool {
 	g.mu.Lock()
@@ -132,7 +144,7 @@ func (g *graphPlacements) write(ctx context.Context, dgd *nvidiav1beta1.DynamoGr
 		err = g.replace(ctx, was.object, object)
 	}
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) {
-		g.readAgain(ctx, name)
+		err = errors.Join(err, g.readAgain(ctx, name))
 	}
 	if err != nil {
 		return fmt.Errorf("writing the GraphPlacement: %w", err)
@@ -162,23 +174,24 @@ func (g *graphPlacements) replace(ctx context.Context, was, object *trellisv1alp
 }
 
 // readAgain reads an object past the cache.
-func (g *graphPlacements) readAgain(ctx context.Context, name types.NamespacedName) {
+func (g *graphPlacements) readAgain(ctx context.Context, name types.NamespacedName) error {
 	list := &trellisv1alpha1.GraphPlacementList{}
-	err := g.live.List(ctx, list, client.InNamespace(name.Namespace), client.MatchingFields{"metadata.name": name.Name})
+	if err := g.live.List(ctx, list, client.InNamespace(name.Namespace), client.MatchingFields{"metadata.name": name.Name}); err != nil {
+		return fmt.Errorf("reading the GraphPlacement past the cache: %w", err)
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	switch {
-	case err != nil:
-	case len(list.Items) == 0:
-		delete(g.last, name)
-	default:
+	if delete(g.last, name); len(list.Items) > 0 {
 		g.last[name] = decoded(&list.Items[0])
 	}
+	return nil
 }
 
-// isNewest returns an error if an object was changed since it was read.
+// isNewest returns an error if an object was changed since it was read, or cannot be read past the cache.
 func (g *graphPlacements) isNewest(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, was recorded) error {
-	g.readAgain(ctx, client.ObjectKeyFromObject(dgd))
+	if err := g.readAgain(ctx, client.ObjectKeyFromObject(dgd)); err != nil {
+		return err
+	}
 	now, err := g.of(ctx, dgd)
 	if err != nil {
 		return err

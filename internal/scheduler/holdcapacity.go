@@ -4,7 +4,10 @@
 package scheduler
 
 import (
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/trellis-k8s/trellis/internal/gang"
@@ -38,4 +41,27 @@ func (l *ledger) holdCapacityOf(pod *corev1.Pod) {
 // kube-scheduler.
 func (l *ledger) promised(pod *corev1.Pod) bool {
 	return l.pods.of(topology.PodID(pod)).preempting || pod.Status.NominatedNodeName != ""
+}
+
+// holdRecordedPod holds the recorded host of a pod, if that is in its domain and has capacity.
+func (l *ledger) holdRecordedPod(graph types.NamespacedName, one gang.RecordedPod, until time.Time) {
+	if !one.Domain.Contains(gang.LevelsOf(one.Group.Spec.Topology).PathOf(l.cluster.NodeLabels(one.Host))) {
+		return
+	}
+	if _, excluded := l.cluster.Why(one.Host, one.Shape); !excluded {
+		l.holds.add(l.cluster, one.Name, hold{node: one.Host, shape: one.Shape, graph: graph, until: until})
+	}
+}
+
+// reservePinned replaces the hold of a pod by a reservation of its host, when another operator has released or created the pod.
+func (l *ledger) reservePinned(pod *corev1.Pod, id string) {
+	host, name := gang.PinnedHost(pod), client.ObjectKeyFromObject(pod)
+	if _, has := l.cluster.Reserved(id); has || l.pods.of(id).unreserved != "" || l.cluster.NodeLabels(host) == nil {
+		return
+	}
+	if _, held := l.holds.byPod[name]; held {
+		l.cluster.Forget(holdID(name))
+		delete(l.holds.byPod, name)
+	}
+	l.cluster.AssumePinned(id, host, topology.ShapeOf(pod), pod.Spec.NodeSelector)
 }

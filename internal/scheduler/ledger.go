@@ -53,11 +53,10 @@ type ledger struct {
 	avoided avoided
 	// refusals are the places that a scheduler refused pods in. refusalsEnded are the graphs for which some ended since the loop asked.
 	refusals      refusals
+	known         knownRefusals
 	refusalsEnded map[types.NamespacedName]bool
 	// reserver reserves hosts of a domain for a gang that has been waiting for long.
 	reserver domainReserver
-	// baseEvictions are the graphs whose base gang is evicted with all that is released of them.
-	baseEvictions map[types.NamespacedName]baseEviction
 	// backoffs are the pauses of graphs whose gangs were requeued.
 	backoffs backoffs
 	// failures are the graphs of which a release failed.
@@ -70,6 +69,10 @@ type ledger struct {
 	waits waits
 	// unrecorded are the graphs whose record is to be changed, and since when.
 	unrecorded map[types.NamespacedName]time.Time
+	// kept are gangs by name whose recorded eviction has ended.
+	kept map[string]keptGang
+	// assigned are the attempts of replicas in gangs that this operator has recorded.
+	assigned map[types.NamespacedName]map[gang.Key]int32
 }
 
 func newLedger(o Options, wakeLoop func(), followed func(*corev1.Pod) (types.NamespacedName, bool)) *ledger {
@@ -78,8 +81,9 @@ func newLedger(o Options, wakeLoop func(), followed func(*corev1.Pod) (types.Nam
 		options: o, clock: o.Clock, wakeLoop: wakeLoop, followed: followed, binders: b,
 		cluster: gang.NewCluster(b.all()...), pods: newReleasedPods(), served: newServedSchedulers(), holds: newHolds(o.HoldFor),
 		own: map[types.NamespacedName]*corev1.Pod{}, past: map[string]bool{}, avoided: avoided{},
-		backoffs: backoffs{}, failures: failures{}, waits: waits{}, refusals: refusals{}, refusalsEnded: map[types.NamespacedName]bool{},
-		baseEvictions: map[types.NamespacedName]baseEviction{}, deciding: map[types.NamespacedName]*deciding{},
+		backoffs: backoffs{}, failures: failures{}, waits: waits{}, refusals: refusals{}, known: knownRefusals{},
+		refusalsEnded: map[types.NamespacedName]bool{},
+		deciding:      map[types.NamespacedName]*deciding{}, kept: map[string]keptGang{}, assigned: map[types.NamespacedName]map[gang.Key]int32{},
 		refreshing: map[types.NamespacedName]*trellisv1alpha1.ResolvedTopology{}, unrecorded: map[types.NamespacedName]time.Time{},
 	}
 	l.reserver = newDomainReserver(o, l.cluster)

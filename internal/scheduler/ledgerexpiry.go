@@ -4,6 +4,7 @@
 package scheduler
 
 import (
+	"maps"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -18,9 +19,11 @@ func (l *ledger) graphGone(name types.NamespacedName) wake {
 	delete(l.failures, name)
 	delete(l.avoided, name)
 	delete(l.refusals, name)
+	delete(l.known, name)
 	delete(l.refreshing, name)
-	delete(l.baseEvictions, name)
 	delete(l.unrecorded, name)
+	delete(l.assigned, name)
+	maps.DeleteFunc(l.kept, func(_ string, kept keptGang) bool { return kept.graph == name })
 	l.forgetEnded(name, true)
 	l.holds.drop(l.cluster, name)
 	return wake{waiting: l.reserver.leave(name, false, l.clock.Now())}

@@ -57,10 +57,10 @@ func (l *ledger) stuckGangs(o gang.Observation) (gangs map[string]eviction, w wa
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	gangs, name, now := map[string]eviction{}, client.ObjectKeyFromObject(o.DGD), l.clock.Now()
-	if left := l.continued(o); left != nil {
+	if left := l.continued(o); len(left) > 0 {
 		return left, w
 	}
-	base, baseDue := gang.BaseGang(o.Pods), time.Time{}
+	base, baseDue := gang.BaseGang(o), time.Time{}
 	for _, pod := range o.Pods {
 		if gang.Leaving(pod) {
 			continue // it may end late, and others of the graph wait
@@ -80,9 +80,6 @@ func (l *ledger) stuckGangs(o gang.Observation) (gangs map[string]eviction, w wa
 				l.avoided.add(name, gang.Of(pod), node)
 			}
 		}
-	}
-	if _, ours := gangs[base]; !ours {
-		l.notBegun(name)
 	}
 	if now.Before(baseDue.Add(l.options.RequeueAfter)) && l.releases(o) { // what is being released goes with the base gang
 		w.at(name, now.Add(time.Second))

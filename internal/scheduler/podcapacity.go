@@ -50,6 +50,20 @@ func (l *ledger) giveBack(id string) {
 	l.cluster.Forget(id)
 }
 
+// endOutdatedReleases ends the reservations of releases at an earlier attempt than the recorded one: another operator has placed their
+// replica again.
+func (l *ledger) endOutdatedReleases(o gang.Observation) {
+	if o.Record == nil {
+		return
+	}
+	for _, pod := range o.Pods {
+		id := topology.PodID(pod)
+		if r := l.pods.of(id); r.releasing && r.attempt > 0 && r.attempt < o.Record.LowestAttempt(o.KeyOf(pod)) {
+			l.giveBack(id)
+		}
+	}
+}
+
 // forsakenGivenBack ends the reservations of gated pods whose gang has lost what was released of it: it does not continue, and its pods are
 // planned like others. While a release of the graph is under way the cache does not show what is released.
 func (l *ledger) forsakenGivenBack(pods []*corev1.Pod) {
@@ -86,11 +100,11 @@ func (l *ledger) uncount(pod *corev1.Pod, id string) {
 	l.podLeft(pod)
 }
 
-// isUnfinished reports whether a pod that was created in place and never bound goes because its gang could not be created. Others of
-// its name follow, which get the capacity that was held for them.
+// isUnfinished reports whether a pod that was released or created in place, and never bound, goes because its gang could not be completed.
+// Others of its name follow, which get the capacity that was held for them.
 func (l *ledger) isUnfinished(pod *corev1.Pod, id string) bool {
 	_, held := l.holds.byPod[client.ObjectKeyFromObject(pod)]
-	if held || pod.Annotations[render.AnnotationCreation] == "" || pod.Spec.NodeName != "" || l.pods.of(id).requeued {
+	if held || pod.Annotations[render.AnnotationGang] == "" || render.GateClosed(pod) || pod.Spec.NodeName != "" || l.pods.of(id).requeued {
 		return false
 	}
 	_, followed := l.followed(pod)

@@ -33,6 +33,8 @@ func (l *ledger) podChanged(pod *corev1.Pod) (displaced []*corev1.Pod) {
 		}
 	case gang.WaitsForScheduler(pod) && gang.PinnedHost(pod) == "":
 		l.cluster.Loosen(id)
+	case gang.WaitsForScheduler(pod):
+		l.reservePinned(pod, id)
 	}
 	l.served.see(pod)
 	l.pods.follow(pod, id, now)

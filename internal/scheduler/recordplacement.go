@@ -8,14 +8,19 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/assignment"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/render"
+	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
 // recordAfter is the time for which observed changes of gangs are collected, while other gangs of the graph are unbound. Decisions are
 // recorded immediately.
 const recordAfter = time.Second
+
+// uncreatable is the message of the eviction of a gang that was to be created in place.
+const uncreatable = "not all of its pods could be created"
 
 // record determines the new record of a graph, from its pods and the decision.
 func (l *ledger) record(o gang.Observation, d *decision) {
@@ -23,8 +28,12 @@ func (l *ledger) record(o gang.Observation, d *decision) {
 		return
 	}
 	now := l.clock.Now()
-	next := l.followRecord(o, d.graph, func(gang string) bool { return d.stands[gang] }, now)
+	next, _ := l.followRecord(o, d.graph, func(gang string) bool { return d.stands[gang] }, now)
+	d.again = unassigned(o, next)
 	assign(next, o, d, now)
+	for i := range d.releases {
+		l.pods.change(topology.PodID(d.releases[i].Pod), func(r *released) { r.attempt = d.releases[i].Pin.Attempt })
+	}
 	if len(next.Gangs)+len(next.Bound) > 0 {
 		next.Domain = d.result.Domain
 	}
@@ -47,45 +56,86 @@ func (l *ledger) record(o gang.Observation, d *decision) {
 	d.record = next
 }
 
-// followRecord returns the record of a graph, updated by its pods.
+// followRecord returns the record of a graph, updated by its pods, and the states of its replicas.
 func (l *ledger) followRecord(o gang.Observation, graph types.NamespacedName, stands func(gang string) bool, now time.Time,
-) *assignment.Record {
+) (*assignment.Record, map[gang.Key]assignment.Shown) {
 	o.Releasing, _ = l.pods.observed(o.Pods)
 	o.Creations = l.options.Creations.ofGraph(graph)
+	l.takeOthersCreations(&o, &decision{graph: graph})
 	next := o.Record.Clone()
-	next.Follow(gang.Shown(o), gang.WantsReplica(o), stands, now)
-	return next
+	for of, kept := range l.kept {
+		switch {
+		case kept.graph != graph:
+		case next.Evicting(of):
+			next.Keep(of, kept.since)
+		default:
+			delete(l.kept, of)
+		}
+	}
+	for of := range l.options.Creations.uncreatable(graph, next) {
+		next.Evict(of, nil, uncreatable, now)
+	}
+	shown := gang.Shown(o)
+	next.Follow(shown, gang.WantsReplica(o), stands, now)
+	next.SetRefused(l.recordedRefusals(graph))
+	return next, shown
 }
 
-// assign adds the new places of a decision.
-func assign(next *assignment.Record, o gang.Observation, d *decision, now time.Time) {
-	components := map[string]string{}
-	for _, sg := range o.Groups {
-		components[sg.Name] = sg.Spec.Service
+// unassigned returns the replicas with gated pods, by [gang.Of], that lose the place of an assigned gang.
+func unassigned(o gang.Observation, next *assignment.Record) map[string]bool {
+	lost := map[string]bool{}
+	for _, pod := range o.Pods {
+		key, of := o.KeyOf(pod), ""
+		if render.GateClosed(pod) {
+			of = o.Record.GangOf(key)
+		}
+		if of != "" && next.GangOf(key) != of && o.Record.Gangs[of].State == trellisv1alpha1.GangAssigned {
+			lost[gang.Of(pod)] = true
+		}
 	}
-	d.again = map[string]bool{}
-	byReplica := map[gang.Key][]gang.Release{}
-	for _, release := range d.releases {
-		ordinal, _, _ := render.ReplicaOf(release.Pod)
-		key := gang.Key{Component: components[release.Pod.Labels[render.LabelScalingGroup]], Ordinal: int(ordinal)}
+	return lost
+}
+
+// assign adds the new places of a decision, and their attempts to the pins. In the same gang, a replica of which no pod is released has
+// another attempt, unless it is released as recorded. The attempt is at least that of the host names of its pods: pods that are created
+// later have other ones.
+func assign(next *assignment.Record, o gang.Observation, d *decision, now time.Time) {
+	d.assigned = map[gang.Key]int32{}
+	begun := gang.ReleasedReplicas(o)
+	byReplica := map[gang.Key][]*gang.Release{}
+	for i := range d.releases {
+		release := &d.releases[i]
+		key := o.KeyOf(release.Pod)
 		byReplica[key] = append(byReplica[key], release)
 	}
-	for _, one := range d.creations {
-		byReplica[one.key] = one.releases
+	for i := range d.creations {
+		for j := range d.creations[i].releases {
+			byReplica[d.creations[i].key] = append(byReplica[d.creations[i].key], &d.creations[i].releases[j])
+		}
 	}
 	for key, releases := range byReplica {
-		if was := o.Record.GangOf(key); was != "" && was != releases[0].Pin.Gang {
+		of := releases[0].Pin.Gang
+		if was := o.Record.GangOf(key); was != "" && was != of {
 			d.again[gang.Of(releases[0].Pod)] = true
 		}
-		next.Assign(releases[0].Pin.Gang, key, releases[0].Domain, hostsByIndex(releases), now)
+		if next.GangOf(key) == of && !d.stands[of] && !begun[gang.Of(releases[0].Pod)] {
+			d.again[gang.Of(releases[0].Pod)] = true
+			next.Restart(key, now)
+		}
+		next.Assign(of, key, releases[0].Domain, hostsByIndex(releases), now)
+		next.Raise(key, render.HostAttempt(releases[0].Pod))
 		if releases[0].Base {
-			next.Begins(releases[0].Pin.Gang)
+			next.Begins(of)
+		}
+		d.assigned[key] = next.AttemptOf(key)
+		for _, release := range releases {
+			release.Pin.Attempt = d.assigned[key]
 		}
 	}
 }
 
 // hostsByIndex returns the planned hosts of pods, by their index in the replica.
-func hostsByIndex(releases []gang.Release) (hosts []string) {
+func hostsByIndex(releases []*gang.Release) (hosts []string) {
 	for _, release := range releases {
 		_, index, _ := render.ReplicaOf(release.Pod)
 		for len(hosts) <= int(index) {

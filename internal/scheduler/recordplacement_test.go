@@ -128,7 +128,9 @@ func newRecordStore(t *testing.T, b *bench) *recordStore {
 		}
 	}
 	r := &recordStore{}
-	r.Client = interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).Build(), interceptor.Funcs{
+	byName := func(o client.Object) []string { return []string{o.GetName()} } // as the API server serves it
+	served := fake.NewClientBuilder().WithScheme(scheme).WithIndex(&trellisv1alpha1.GraphPlacement{}, "metadata.name", byName).Build()
+	r.Client = interceptor.NewClient(served, interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, object client.Object, opts ...client.CreateOption) error {
 			if r.writes++; r.err != nil {
 				return r.err
@@ -364,4 +366,26 @@ func recordIn(t *testing.T, r *recordStore, o gang.Observation) *assignment.Reco
 		t.Fatal(err)
 	}
 	return assignment.Decode(&object.Spec)
+}
+
+// Without a read past the cache it is not known whether a record is the newest one.
+func TestTheNewestRecordIsRead(t *testing.T) {
+	b, o := newBench(t, Options{}), asking(2, 1, 0)
+	r := newRecordStore(t, b)
+	placements := b.s.placements
+	if err := placements.write(t.Context(), o.DGD, recorded{}, (&assignment.Record{}).Clone()); err != nil {
+		t.Fatal(err)
+	}
+	was, err := placements.of(t.Context(), o.DGD)
+	if err != nil {
+		t.Fatal(err)
+	}
+	placements.live = interceptor.NewClient(fake.NewClientBuilder().WithScheme(r.Scheme()).Build(), interceptor.Funcs{
+		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+			return errors.New("no answer")
+		},
+	})
+	if err := placements.isNewest(t.Context(), o.DGD, was); err == nil || !strings.Contains(err.Error(), "no answer") {
+		t.Errorf("got %v, want the error of the read", err)
+	}
 }

@@ -50,15 +50,8 @@ func (l *ledger) reserveRest(o gang.Observation) {
 func (l *ledger) holdRecorded(o gang.Observation) {
 	until := l.clock.Now().Add(l.options.HoldFor)
 	for _, one := range gang.RecordedPods(o) {
-		levels := gang.LevelsOf(one.Group.Spec.Topology)
-		if !one.Domain.Contains(levels.PathOf(l.cluster.NodeLabels(one.Host))) {
-			continue
-		}
-		if _, reserved := l.cluster.Reserved(string(one.UID)); reserved && one.UID != "" {
-			continue
-		}
-		if _, excluded := l.cluster.Why(one.Host, one.Shape); !excluded {
-			l.holds.add(l.cluster, one.Name, hold{node: one.Host, shape: one.Shape, graph: client.ObjectKeyFromObject(o.DGD), until: until})
+		if _, reserved := l.cluster.Reserved(string(one.UID)); !reserved || one.UID == "" {
+			l.holdRecordedPod(client.ObjectKeyFromObject(o.DGD), one, until)
 		}
 	}
 }

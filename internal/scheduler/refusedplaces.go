@@ -26,13 +26,11 @@ const (
 	// wholeFrom and wholeShare decide when a whole domain is left out: a scheduler has refused so many of its hosts, or all of fewer, and
 	// they are one of wholeShare of its hosts, or were refused in wholeFrom evictions.
 	wholeFrom, wholeShare = 3, 4
-	// maxRefusalText bounds what is kept of a scheduler's message, in bytes.
-	maxRefusalText = 256
 	// maxNames bounds how many places a message names.
 	maxNames = 5
 )
 
-// refusals are the places that a scheduler refused pods in, by graph and by the key of the pods' shape before their release
+// refusals are the places that a scheduler refused pods in, by graph and by the digest of the pods' shape before their release
 // (docs/placement.md#places-that-a-scheduler-refused). The planner does not place such pods there for a while, and then only for want of
 // others.
 type refusals map[types.NamespacedName]map[string][]refusal
@@ -153,4 +151,25 @@ func (r refusals) said(graph types.NamespacedName, shapes map[string]bool, now t
 	slices.Sort(lines)
 	names = slices.Compact(names)
 	return ", in " + limit.Join(names, len(names), maxNames, ", ") + ": " + strings.Join(slices.Compact(lines), "; ")
+}
+
+// knownRefusals are the times of the last refusals that are or were in [refusals], by graph and by shape and place. A recorded refusal is
+// taken over once.
+type knownRefusals map[types.NamespacedName]map[string]time.Time
+
+// maxKnownRefusals bounds what is known of one graph: of more, those that every record has forgotten are dropped.
+const maxKnownRefusals = 1024
+
+func (k knownRefusals) add(graph types.NamespacedName, shape string, one *refusal) {
+	if k[graph] == nil {
+		k[graph] = map[string]time.Time{}
+	}
+	if len(k[graph]) >= maxKnownRefusals {
+		for key, at := range k[graph] {
+			if one.at.Sub(at) > 2*lastRefusal {
+				delete(k[graph], key)
+			}
+		}
+	}
+	k[graph][shape+" "+one.name] = one.at.Truncate(time.Second)
 }

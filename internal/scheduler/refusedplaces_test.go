@@ -13,7 +13,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/trellis-k8s/trellis/internal/gang"
@@ -111,11 +110,7 @@ func pinned(r gang.Release) *corev1.Pod {
 	pod.Spec.SchedulingGates, pod.Spec.NodeSelector = nil, r.Pin.Labels
 	pod.Annotations = map[string]string{render.AnnotationGang: r.Pin.Gang}
 	if r.Pin.Node != "" {
-		pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
-			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{{
-				Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{r.Pin.Node},
-			}}}},
-		}}}
+		pod.Spec.Affinity = onlyOn(r.Pin.Node)
 	}
 	return pod
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/trellis-k8s/trellis/internal/assignment"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/limit"
 	"github.com/trellis-k8s/trellis/internal/placement"
@@ -41,7 +42,7 @@ func (l *ledger) learnRefusals(o gang.Observation, gangs map[string]eviction, ev
 		said := l.refusalOf(o, pod)
 		if tried, somewhere := gang.TriedFor(o.Groups, pod); said != "" && somewhere {
 			tried.Hosts = without(tried.Hosts, bound[of])
-			l.learn(&round, tried, limit.Text(said, maxRefusalText))
+			l.learn(&round, tried, limit.Text(said, assignment.MaxRefusedMessage))
 		}
 	}
 	for of := range evicted {
@@ -202,6 +203,7 @@ func (l *ledger) refused(graph types.NamespacedName, shape string, now refusal) 
 		list = slices.DeleteFunc(list, func(one refusal) bool { return one.place.Equal(least.place) })
 	}
 	l.refusals[graph][shape] = append(list, now)
+	l.known.add(graph, shape, &now)
 }
 
 // untilTheNext is about how long it takes until the next place of a graph is refused, too, and its pause after that is over: a place that

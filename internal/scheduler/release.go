@@ -154,7 +154,7 @@ var errNotFollowed = errors.New("the pod that it was to follow is gone")
 
 // abandon notes that a pod, and those that were to follow it, are not released.
 func (w *writers) abandon(s *releaseStep, err error) {
-	w.ledger.notReleased(s.release.Pod, s.gang.begun, err)
+	w.ledger.notReleased(s.release, s.gang.begun, err)
 	if errors.Is(err, provider.ErrPodGone) {
 		err = errNotFollowed
 	}
@@ -216,14 +216,18 @@ func (w *writers) offer(
 	ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, creations *Creations, placed []plannedCreation,
 ) {
 	graph := client.ObjectKeyFromObject(dgd)
-	byGang := map[string][]gang.Release{}
+	byGang := map[string][]plannedCreation{}
 	for _, one := range placed {
-		byGang[one.gang] = append(byGang[one.gang], one.releases...)
+		byGang[one.gang] = append(byGang[one.gang], one)
 	}
-	for name, releases := range byGang {
+	for _, of := range byGang {
 		if w.clear == nil {
-			creations.offer(graph, name)
+			creations.offer(graph, of)
 			continue
+		}
+		var releases []gang.Release
+		for _, one := range of {
+			releases = append(releases, one.releases...)
 		}
 		hosts := w.ledger.hostsOf(releases)
 		if !w.slot(ctx) {
@@ -232,7 +236,7 @@ func (w *writers) offer(
 		go func() {
 			defer func() { <-w.slots }()
 			w.clear(ctx, dgd.UID, hosts)
-			creations.offer(graph, name)
+			creations.offer(graph, of)
 		}()
 	}
 }

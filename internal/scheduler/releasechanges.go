@@ -5,6 +5,7 @@ package scheduler
 
 import (
 	"errors"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -86,11 +87,14 @@ func (l *ledger) isBegun(id string) bool {
 }
 
 // notReleased ends a release that failed. In a gang that has begun the pod keeps its capacity until the gang is planned again, unless it
-// has no use for it.
-func (l *ledger) notReleased(pod *corev1.Pod, begun bool, err error) {
-	id := topology.PodID(pod)
+// has no use for it. A pod that is visible as released, or is released at a later attempt by now, is not concerned.
+func (l *ledger) notReleased(release gang.Release, begun bool, err error) {
+	id := topology.PodID(release.Pod)
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.pods.of(id).attempt != release.Pin.Attempt {
+		return
+	}
 	if !begun || overtaken(err) {
 		l.giveBack(id)
 	} else if l.pods.of(id).begun { // else its release is visible, or it is gone
@@ -123,6 +127,19 @@ func (l *ledger) gangReleased(name types.NamespacedName) (w wake) {
 	}
 	delete(l.failures, name)
 	return w
+}
+
+// recordWritten notes the attempts that this operator has recorded, and forgets those of replicas in no gang.
+func (l *ledger) recordWritten(d *decision) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	of := l.assigned[d.graph]
+	if of == nil {
+		of = map[gang.Key]int32{}
+		l.assigned[d.graph] = of
+	}
+	maps.Copy(of, d.assigned)
+	maps.DeleteFunc(of, func(key gang.Key, _ int32) bool { return d.record.GangOf(key) == "" })
 }
 
 // recovered reserves what a graph has of an earlier leader, which is read under the lock.

@@ -18,9 +18,11 @@ import (
 // released is what is remembered of one pod from the decision to release it until it is bound, and of pods of a gang that is evicted until
 // they are gone. Of a pod with the zero value nothing is remembered.
 type released struct {
-	// releasing: the release is under way, and the pod may still look gated in the cache. domain is where it goes.
+	// releasing: the release is under way, and the pod may still look gated in the cache. domain is where it goes, attempt that of its
+	// replica.
 	releasing bool
 	domain    topology.Path
+	attempt   int32
 	// at is when it was released, for the metrics.
 	at time.Time
 	// preempting: others have to free capacity for it.
@@ -83,7 +85,7 @@ func (a *against) set(said, node string, now time.Time) {
 
 // visible ends what is followed of a release that the API shows by now.
 func (r *released) visible() {
-	r.releasing, r.domain, r.begun, r.gang, r.failed = false, nil, false, "", false
+	r.releasing, r.domain, r.attempt, r.begun, r.gang, r.failed = false, nil, 0, false, "", false
 }
 
 // bound ends what is followed until the pod is bound.

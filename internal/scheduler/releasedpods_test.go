@@ -101,7 +101,7 @@ func TestNothingIsRememberedOfAPodThatIsGone(t *testing.T) {
 			"again":    func(rt *rapid.T) { _, r := draw(rt); l.gangContinues([]gang.Release{r}) },
 			"failed": func(rt *rapid.T) {
 				_, r := draw(rt)
-				l.notReleased(r.Pod, rapid.Bool().Draw(rt, "begun"), rapid.SampledFrom([]error{errors.New("no"), provider.ErrElsewhere}).Draw(rt, "why"))
+				l.notReleased(r, rapid.Bool().Draw(rt, "begun"), rapid.SampledFrom([]error{errors.New("no"), provider.ErrElsewhere}).Draw(rt, "why"))
 			},
 			"given back": func(*rapid.T) { l.restGivenBack(seen.Pods, gangs) },
 			"later":      func(*rapid.T) { b.pass(40 * time.Second) },

@@ -75,7 +75,7 @@ func (s *releaseStep) ofGang() string { return "gang " + s.release.Pin.Gang }
 // recreated alongside it. Among pods of the same second the name decides, since two leaders have to begin with the same pod.
 func compareSteps(a, b *releaseStep) int {
 	rank := func(s *releaseStep) int32 {
-		if s.gang.gang.Base || s.release.Pin.GangReplicas != "" {
+		if s.gang.gang.Base || s.release.Rest {
 			return -1
 		}
 		ordinal, _, _ := render.ReplicaOf(s.release.Pod)

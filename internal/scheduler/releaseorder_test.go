@@ -42,7 +42,7 @@ func gangReleases(pods ...string) (out []*gangRelease) {
 		}}}
 		r := gang.Release{Pod: pod, Pin: gang.Pin{Gang: name}}
 		if name == "base*" {
-			r.Pin.GangReplicas = "replicas"
+			r.Rest = true
 		}
 		for _, field := range fields[2:] {
 			if at, is := strings.CutPrefix(field, "at="); is {

@@ -13,7 +13,7 @@ import (
 // place decides the releases of replicas that the planner has found capacity for, and reports preemptions and moves.
 func (l *ledger) place(ctx context.Context, o gang.Observation, r *gang.Request, planned *placement.Result,
 	placed []placement.ReplicaResult, d *decision) {
-	base, baseReported := r.Base(planned), false
+	base, baseReported := r.BaseName(planned), false
 	_, again := l.failures[d.graph] // what is tried again was reported and measured before
 	for _, replica := range placed {
 		d.countPlaced(o, r, replica)

@@ -18,6 +18,7 @@ func (l *ledger) releaseRecorded(o *gang.Observation, d *decision) {
 	}
 	now := l.clock.Now()
 	l.pods.resume(o.Pods)
+	l.forsakenGivenBack(o.Pods)
 	o.Releasing, _ = l.pods.observed(o.Pods)
 	waiting := gang.RecordedReleases(*o)
 	if len(waiting) == 0 {

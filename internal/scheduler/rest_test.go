@@ -26,6 +26,8 @@ type opening struct {
 	b       *bench
 	failing string
 	err     error
+	// unbound is the name of a pod that is released and not bound.
+	unbound string
 	// form is why no gang can be formed.
 	form error
 }
@@ -44,11 +46,10 @@ func (p *opening) Release(_ context.Context, pod *corev1.Pod, pin gang.Pin) erro
 		for _, own := range o.Pods {
 			if own.UID == pod.UID {
 				opened(own, pin.Gang, pin.Labels)
-				if pin.GangReplicas != "" {
-					own.Annotations[render.AnnotationGangReplicas] = pin.GangReplicas
-				}
 				p.b.s.ledger.mu.Lock()
-				own.Spec.NodeName = p.b.nodeOf(own)
+				if own.Name != p.unbound {
+					own.Spec.NodeName = p.b.nodeOf(own)
+				}
 				p.b.s.ledger.mu.Unlock()
 				p.b.s.podSet(nil, own)
 			}

@@ -85,6 +85,9 @@ func (l *ledger) bindersKnown(known func() bool) {
 func (l *ledger) versionIs(version string) wake {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	ignored := !kubescheduler.Of(version).HasPlugin(kubescheduler.NodeDeclaredFeatures)
-	return wake{waiting: l.cluster.IgnoreDeclaredFeatures(ignored)}
+	changed := l.cluster.IgnoreDeclaredFeatures(!kubescheduler.Of(version).HasPlugin(kubescheduler.NodeDeclaredFeatures))
+	if all := kubescheduler.SpreadCountsAll(version); l.binders.affinity.CountsAll != all {
+		l.binders.affinity.CountsAll, changed = all, true
+	}
+	return wake{waiting: changed}
 }

@@ -21,7 +21,7 @@ func (s *Scheduler) schedule(ctx context.Context, dgd *nvidiav1beta1.DynamoGraph
 	if s.ledger.isDeciding(name) {
 		return // the end of that brings us back
 	}
-	o, err := s.objects.observe(ctx, dgd)
+	o, _, err := s.observe(ctx, dgd)
 	if err != nil {
 		s.notRead(ctx, name, err)
 		return

@@ -25,6 +25,7 @@ package scheduler
 
 import (
 	"cmp"
+	"context"
 	"sync/atomic"
 	"time"
 
@@ -33,6 +34,8 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/assignment"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/provider"
 	"github.com/trellis-k8s/trellis/internal/topology"
@@ -95,6 +98,11 @@ func New(c cache.Cache, providers *provider.Registry, recorder events.EventRecor
 
 // running is the loop that leads, if any. There is one in a process; tests that start another one see the last.
 var running atomic.Pointer[Scheduler]
+
+// AttemptsOf returns the recorded attempts of the replicas of a group. Pods of attempts that do not count are deleted.
+func (s *Scheduler) AttemptsOf(ctx context.Context, sg *trellisv1alpha1.ScalingGroup) (assignment.Attempts, error) {
+	return s.placements.attemptsOf(ctx, sg)
+}
 
 // HostsFor lists hosts, by their label kubernetes.io/hostname, that have room for a pod of a shape now: at most so many, the first ones by
 // name.

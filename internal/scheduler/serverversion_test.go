@@ -83,3 +83,16 @@ func TestDeclaredFeaturesAreCapacity(t *testing.T) {
 		t.Errorf("the features that a node declares are stripped: %v, %v", stripped, err)
 	}
 }
+
+// Empty selectors of spread constraints count existing pods by the release. After a change of the release, waiting graphs are planned again.
+func TestVersionDecidesEmptySelectors(t *testing.T) {
+	l := newBench(t, Options{}).s.ledger
+	for _, tc := range []struct {
+		version        string
+		waiting, count bool
+	}{{"v1.37.2", false, false}, {"v1.38.0-rc.0", true, true}, {"v1.38.1", false, true}, {"v1.37.2", true, false}} {
+		if got := l.versionIs(tc.version).waiting; got != tc.waiting || l.binders.affinity.CountsAll != tc.count {
+			t.Errorf("%s: %t, wakes %t; want %t, %t", tc.version, l.binders.affinity.CountsAll, got, tc.count, tc.waiting)
+		}
+	}
+}

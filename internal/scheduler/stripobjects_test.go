@@ -184,9 +184,7 @@ func TestStrippedPodsShareTheirTemplate(t *testing.T) {
 		}
 		onHost := func(host string) *corev1.Pod {
 			p := pod(host, "7", labels)
-			p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
-				NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name", Values: []string{host}}}}},
-			}}}
+			p.Spec.Affinity = onlyOn(host)
 			return strippedPod(t, p)
 		}
 		d, e := onHost("h0"), onHost("h1")

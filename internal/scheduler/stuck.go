@@ -111,9 +111,9 @@ func (l *ledger) evictionReason(pod *corev1.Pod) string {
 // toEvict notes that the pods of gangs are requeued, and returns those that are not evicted yet. Those of a base gang and those that show
 // the reason come last, so that the next leader still knows the reason; those that lost their host come first. A pod that is gone meanwhile
 // takes no capacity and has no record, and none is made for it.
-func (l *ledger) toEvict(pods []*corev1.Pod, gangs map[string]eviction) (evict []*corev1.Pod) {
-	base, turn := gang.BaseGang(pods), map[*corev1.Pod]int{}
-	for _, pod := range pods {
+func (l *ledger) toEvict(o gang.Observation, gangs map[string]eviction) (evict []*corev1.Pod) {
+	base, turn := gang.BaseGang(o), map[*corev1.Pod]int{}
+	for _, pod := range o.Pods {
 		id, of := topology.PodID(pod), pod.Annotations[render.AnnotationGang]
 		record := l.pods.of(id)
 		if gangs[of].why == "" || pod.DeletionTimestamp != nil || record.evicted {

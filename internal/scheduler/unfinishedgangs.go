@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/trellis-k8s/trellis/internal/assignment"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/render"
 )
@@ -25,9 +26,27 @@ func (b *Creations) unfinished(graph types.NamespacedName, pods []*corev1.Pod) s
 	for _, pod := range pods {
 		group, uid, owned := render.GroupOf(pod)
 		of := b.groups[types.NamespacedName{Namespace: pod.Namespace, Name: group}]
-		if owned && of != nil && of.uid == uid && pod.DeletionTimestamp == nil && of.failed[pod.Annotations[render.AnnotationCreation]] {
+		if owned && of != nil && of.uid == uid && pod.DeletionTimestamp == nil && of.failed[pod.Annotations[render.AnnotationGang]] {
 			return gang.AfterDeletion
 		}
 	}
 	return ""
+}
+
+// uncreatable returns the recorded gangs with pods that could not be created.
+func (b *Creations) uncreatable(graph types.NamespacedName, r *assignment.Record) map[string]bool {
+	if b == nil || r == nil {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	out := map[string]bool{}
+	for _, of := range b.groups {
+		for name := range of.failed {
+			if _, recorded := r.Gangs[name]; recorded && of.graph == graph {
+				out[name] = true
+			}
+		}
+	}
+	return out
 }

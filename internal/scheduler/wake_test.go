@@ -209,7 +209,7 @@ func TestFreedCapacityWakesTheLoop(t *testing.T) {
 	}{
 		"a pod ends":         {func(b *bench) { b.gone("a0") }, true},
 		"a pod needs less":   {func(b *bench) { b.s.podSet(nil, smaller) }, true},
-		"a release fails":    {func(b *bench) { b.s.ledger.notReleased(asking(1, 1, 0).Pods[0], false, nil) }, true},
+		"a release fails":    {func(b *bench) { b.s.ledger.notReleased(gang.Release{Pod: asking(1, 1, 0).Pods[0]}, false, nil) }, true},
 		"a hold ends":        {func(b *bench) { b.pass(time.Hour) }, true},
 		"a node is deleted":  {func(b *bench) { b.s.ledger.nodeGone(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a0"}}) }, true},
 		"a pod is added":     {func(b *bench) { b.s.podSet(nil, onNode("new", "b1", begin, 0)) }, false},

@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -148,9 +149,10 @@ func (s *Scheduler) touchGraphsOf(pods []*corev1.Pod) {
 	}
 }
 
-// topologySet concerns the graphs that wait: a level may be back. The status says nothing new to them.
+// topologySet concerns the graphs that wait: a level may be back. The status says nothing new to them. The generation does not tell
+// whether the spec has changed: that of a Binding does not count its annotations.
 func (s *Scheduler) topologySet(old, now *grovev1alpha1.ClusterTopology) {
-	if old == nil || old.Generation != now.Generation {
+	if old == nil || !equality.Semantic.DeepEqual(old.Spec, now.Spec) {
 		s.queue.wakeWaiting()
 	}
 }

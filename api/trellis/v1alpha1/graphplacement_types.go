@@ -33,10 +33,16 @@ type GraphPlacementSpec struct {
 	// +optional
 	// +listType=atomic
 	Bound []ComponentPlaces `json:"bound,omitempty"`
-	// former are the last places of replicas without a place.
+	// former are the last places of replicas without a place. Pods of these attempts do not count, and are deleted.
 	// +optional
 	// +listType=atomic
 	Former []ComponentPlaces `json:"former,omitempty"`
+	// refused are the hosts and domains in which a scheduler did not bind pods of the deployment. The deployment is not placed there for a
+	// time.
+	// +kubebuilder:validation:MaxItems=64
+	// +optional
+	// +listType=atomic
+	Refused []RefusedPlace `json:"refused,omitempty"`
 	// domains of the places, which refer to them by index, from 0. A broader domain comes before the domains in it.
 	// +optional
 	// +listType=atomic
@@ -118,6 +124,40 @@ type ReplicaPlaces struct {
 	// +optional
 	// +listType=atomic
 	Hosts []int32 `json:"hosts,omitempty"`
+}
+
+// RefusedPlace is a host or a domain in which a scheduler did not bind pods.
+type RefusedPlace struct {
+	// host is the name of a node. Absent for a domain.
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	Host string `json:"host,omitempty"`
+	// domain as a path of label values from the broadest level down; of a host, its narrowest domain.
+	// +kubebuilder:validation:MaxLength=1023
+	// +optional
+	Domain string `json:"domain,omitempty"`
+	// nodeLabels are the labels of the nodes of a domain. Absent for a host.
+	// +kubebuilder:validation:MaxProperties=16
+	// +optional
+	NodeLabels map[string]string `json:"nodeLabels,omitempty"`
+	// shape identifies the requests and rules of the pods.
+	// +kubebuilder:validation:MaxLength=63
+	// +required
+	Shape string `json:"shape"`
+	// times counts the refusals in succession.
+	// +kubebuilder:validation:Minimum=1
+	// +required
+	Times int32 `json:"times"`
+	// last is the time of the last refusal.
+	// +required
+	Last metav1.Time `json:"last"`
+	// until is the end of the time for which the place is left out. For as long again it comes last.
+	// +required
+	Until metav1.Time `json:"until"`
+	// message of the scheduler.
+	// +kubebuilder:validation:MaxLength=256
+	// +optional
+	Message string `json:"message,omitempty"`
 }
 
 // PlacedDomain is one domain.

@@ -54,7 +54,9 @@ type ScalingGroupStatus struct {
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	Revision string `json:"revision,omitempty"`
-	// begun is set when as many replicas as the component does not run without are bound, or none is wanted, and stays set.
+	// begun was set by earlier releases when the first replicas were bound. Nothing reads it.
+	//
+	// Deprecated: the GraphPlacement records which gangs are bound.
 	// +optional
 	Begun bool `json:"begun,omitempty"`
 	// restart that was last rolled out completely, by a provider that makes the pods itself. Pods of Trellis' own carry it themselves.

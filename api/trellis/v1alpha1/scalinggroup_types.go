@@ -297,6 +297,8 @@ const (
 	ReasonReplicaFailed = "ReplicaFailed"
 	// ReasonPodsNotStarting: pods are on nodes, and their kubelets cannot get their containers to run.
 	ReasonPodsNotStarting = "PodsNotStarting"
+	// ReasonPodsNotReady: the containers of pods run, and their probes fail or their nodes are not ready.
+	ReasonPodsNotReady = "PodsNotReady"
 	// ReasonPodsNotEnding: pods were deleted, and do not end although their grace period is over.
 	ReasonPodsNotEnding = "PodsNotEnding"
 

@@ -51,6 +51,8 @@ type Want struct {
 	Ready bool
 	// Succeeds: it is the successor of replicas that served.
 	Succeeds bool
+	// Others: another controller creates its pods. A quota may count them before they are seen.
+	Others bool
 }
 
 // Part is the wants of one scaling group.
@@ -132,6 +134,9 @@ func (l *line) evaluate() (map[Key]Decision, owner) {
 	for _, g := range l.gangs {
 		d := Decision{}
 		lack, never := left.lack(g)
+		if g.Others && g.Exists && g.owner() == l.holder {
+			lack = nil // if it does lack quota, its turn ends
+		}
 		d.Lack = lack
 		switch {
 		case g.overdue || g.resting || never:

@@ -55,6 +55,7 @@ func gangOf(graph string, ordinal int32, missing, gpus int64, more ...func(*gang
 func exists(g *gang)   { g.Exists = true }
 func succeeds(g *gang) { g.Succeeds = true }
 func rests(g *gang)    { g.resting = true }
+func others(g *gang)   { g.Exists, g.Others = true, true }
 func notReady(g *gang) { g.Ready = false }
 func urgent(g *gang)   { g.priority = 10 }
 func high(g *gang)     { g.Missing[0].Charge = ChargeOf(podOf(8, "high")) }
@@ -140,6 +141,14 @@ func TestEvaluate(t *testing.T) {
 		"the turn is kept": {
 			gangs: []*gang{gangOf("g1", 0, 2, 8), gangOf("g2", 0, 1, 8, exists)}, quotas: gpus(64, 0), holder: owner{"g2", "g2"},
 			want: []string{"g1-0: ", "g2-0: create"},
+		},
+		"pods that another controller creates may be counted before they are seen": {
+			gangs: []*gang{gangOf("g1", 0, 2, 8, others), gangOf("g1", 1, 2, 8)}, quotas: gpus(16, 8), holder: owner{"g1", "g1"},
+			want: []string{"g1-0: create", "g1-1: lacks q behind g1-0"},
+		},
+		"they give back without the turn": {
+			gangs: []*gang{gangOf("g1", 0, 2, 8, others), gangOf("g1", 1, 2, 8)}, quotas: gpus(16, 8),
+			want: []string{"g1-0: give back, lacks q", "g1-1: lacks q behind g1-0"},
 		},
 		"a quota of another class does not count": {
 			gangs: []*gang{gangOf("g1", 0, 2, 8, high), gangOf("g2", 0, 2, 8)},

@@ -279,7 +279,7 @@ func (g *gang) add(one *part, want *Want) {
 	for i := range want.Missing {
 		g.missing += want.Missing[i].Count
 	}
-	g.Exists, g.Succeeds = g.Exists || want.Exists, g.Succeeds || want.Succeeds
+	g.Exists, g.Succeeds, g.Others = g.Exists || want.Exists, g.Succeeds || want.Succeeds, g.Others || want.Others
 	g.Ready = g.Ready && (want.Ready || len(want.Missing) == 0)
 	g.resting, g.overdue = g.resting || one.Resting, g.overdue || one.overdue[want.owner()]
 	g.priority = max(g.priority, one.Priority)

@@ -83,7 +83,8 @@ func (o observed) profileName() string {
 }
 
 func notFound(profile string) string {
-	return fmt.Sprintf("ClusterTopology %q not found; nothing new is placed until it is created", profile)
+	return fmt.Sprintf("ClusterTopology %q not found, nor a ClusterTopologyBinding of that name; nothing new is placed until it is "+
+		"created", profile)
 }
 
 // guard checks an object against the topology only before it was first turned into scaling groups, as admission does on create only. From

@@ -155,7 +155,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	o.orphans = orphans
-	o.settled, o.overLimit = settle(o, r.MaxPods)
+	if o.settled, o.overLimit, err = r.settle(ctx, o); err != nil {
+		return ctrl.Result{}, err
+	}
 	wanted, problem := decide(o, r.Platform)
 	var failure, noted error
 	if problem == nil {

@@ -47,7 +47,7 @@ func TestLevelsOfAWorkload(t *testing.T) {
 		},
 		"the topology is gone, which the provider does not know yet": {
 			workload: provider.Observation{Levels: there}, withoutItself: true,
-			want: says{"False", "TopologyDefinitionNotFound", `ClusterTopology "p" not found; nothing new is placed until it is created`},
+			want: says{"False", "TopologyDefinitionNotFound", `ClusterTopology "p" not found, nor a ClusterTopologyBinding of that name; nothing new is placed until it is created`},
 		},
 	}
 	for name, c := range cases {

@@ -121,6 +121,9 @@ func providerCondition(o observed) *condition {
 				"recreate it",
 				chosen, o.provider.asked.Name, o.provider.asked.Why))
 	}
+	if o.provider.state.Message != "" {
+		chosen += "; " + o.provider.state.Message
+	}
 	return yes(kind, nvidiav1beta1.ReasonProviderAvailable, chosen)
 }
 

@@ -49,6 +49,10 @@ func TestProviderCondition(t *testing.T) {
 			annotation: "PodGroup", podGroup: picky{state: provider.Ready()},
 			provider: "PodGroup", want: condition{is: true, reason: "ProviderAvailable", message: "PodGroup, chosen by the annotation trellis.dev/provider"},
 		},
+		"there, with a limit": {
+			annotation: "PodGroup", podGroup: picky{state: provider.State{Ready: true, Reason: nvidiav1beta1.ReasonProviderAvailable, Message: "mind the gap"}},
+			provider: "PodGroup", want: condition{is: true, reason: "ProviderAvailable", message: "PodGroup, chosen by the annotation trellis.dev/provider; mind the gap"},
+		},
 		"the API is not served": {
 			preset: "PodGroup", podGroup: picky{state: notServed},
 			provider: "PodGroup", want: condition{reason: "APINotServed", message: "PodGroup, chosen by the operator's flag --provider, cannot be used: " +

@@ -4,23 +4,86 @@
 package dynamographdeployment
 
 import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/podlimit"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/replicas"
 	"github.com/trellis-k8s/trellis/internal/validation"
 )
 
-// settle is the deployment with the replicas it may be given now, and why these are fewer than it asks for, or "". A component whose
-// adapter and deployment disagree keeps the replicas it has until they agree; then all of them keep the bound on the pods of one graph.
-func settle(o observed, maxPods int64) (settled *nvidiav1beta1.DynamoGraphDeployment, overLimit string) {
+// settle returns the deployment with its allowed replicas, and the message about its pod limit, or "". It counts the pods of the groups
+// before the limit reduces a group.
+func (r *Reconciler) settle(ctx context.Context, o observed) (settled *nvidiav1beta1.DynamoGraphDeployment, overLimit string, err error) {
+	settled, overLimit = settleBy(o, o.groups, r.MaxPods)
+	if overLimit == "" || !reduces(settled, o.groups) {
+		return settled, overLimit, nil
+	}
+	counted, err := r.counted(ctx, o.groups)
+	if err != nil {
+		return nil, "", err
+	}
+	settled, overLimit = settleBy(o, counted, r.MaxPods)
+	return settled, overLimit, nil
+}
+
+// settleBy is [Reconciler.settle] by the counts of groups. A component whose adapter and deployment disagree keeps the replicas it has
+// until they agree; then all of them keep the limit on the pods of one graph.
+func settleBy(
+	o observed, groups map[string]*trellisv1alpha1.ScalingGroup, maxPods int64,
+) (settled *nvidiav1beta1.DynamoGraphDeployment, overLimit string) {
 	has := map[string]int32{}
-	for component, sg := range o.groups {
+	for component, sg := range groups {
 		has[component] = sg.Spec.Replicas
 	}
 	wanted := replicas.Settled(o.dgd, o.adapters, has)
-	settled, short := podlimit.Bound(wanted, o.groups, maxPods)
+	settled, short := podlimit.Bound(wanted, groups, maxPods)
 	if settled == wanted {
 		return settled, ""
 	}
 	return settled, validation.Exceeded(wanted, short, maxPods)
+}
+
+// reduces reports whether a group gets fewer replicas than its spec has.
+func reduces(settled *nvidiav1beta1.DynamoGraphDeployment, groups map[string]*trellisv1alpha1.ScalingGroup) bool {
+	for component, sg := range groups {
+		if c := settled.Component(component); c != nil && c.Replicas != nil && *c.Replicas < sg.Spec.Replicas {
+			return true
+		}
+	}
+	return false
+}
+
+// counted returns copies of the groups, with at least the replicas of their pods in the API server as status.replicas. The status lags
+// behind the pods, for example after the end of the operator that created them.
+func (r *Reconciler) counted(
+	ctx context.Context, groups map[string]*trellisv1alpha1.ScalingGroup,
+) (map[string]*trellisv1alpha1.ScalingGroup, error) {
+	out := make(map[string]*trellisv1alpha1.ScalingGroup, len(groups))
+	for component, sg := range groups {
+		pods := &metav1.PartialObjectMetadataList{}
+		pods.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
+		of := client.MatchingLabels(render.Selector(sg.Spec.Graph, sg.Name))
+		if err := r.Live.List(ctx, pods, client.InNamespace(sg.Namespace), of); err != nil {
+			return nil, fmt.Errorf("listing the pods of ScalingGroup %s: %w", sg.Name, err)
+		}
+		existing := map[string]bool{}
+		for i := range pods.Items {
+			pod := &corev1.Pod{ObjectMeta: pods.Items[i].ObjectMeta}
+			if _, uid, owned := render.GroupOf(pod); owned && uid == sg.UID && pod.DeletionTimestamp == nil {
+				existing[pod.Labels[render.LabelReplica]] = true
+			}
+		}
+		sg = sg.DeepCopy()
+		sg.Status.Replicas = max(sg.Status.Replicas, int32(min(len(existing), nvidiav1beta1.MaxReplicas)))
+		out[component] = sg
+	}
+	return out, nil
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // A component whose adapter says another number keeps what it has, and then the bound holds for all of them.
-func TestSettle(t *testing.T) {
+func TestSettleBy(t *testing.T) {
 	dgd := &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Name: "g", UID: "1"}}
 	dgd.Spec.Components = []nvidiav1beta1.ComponentSpec{
 		{Name: "scaled", Replicas: ptr.To[int32](2), ScalingAdapter: &nvidiav1beta1.ScalingAdapter{}},
@@ -40,7 +40,7 @@ func TestSettle(t *testing.T) {
 		"within the bound": {12, 4, 8, ""},
 		"beyond it":        {10, 4, 6, "more than the 10 that one graph may have (--max-pods-per-graph); work has 6 of 8 replicas; pods that exist are kept"},
 	} {
-		settled, overLimit := settle(o, c.maxPods)
+		settled, overLimit := settleBy(o, o.groups, c.maxPods)
 		if got := [2]int32{*settled.Component("scaled").Replicas, *settled.Component("work").Replicas}; got != [2]int32{c.scaled, c.work} {
 			t.Errorf("%s: %v replicas, want %d and %d", name, got, c.scaled, c.work)
 		}

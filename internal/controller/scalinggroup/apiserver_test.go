@@ -25,7 +25,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/assignment"
 	"github.com/trellis-k8s/trellis/internal/controller/pace"
 	"github.com/trellis-k8s/trellis/internal/provider"
 	gates "github.com/trellis-k8s/trellis/internal/provider/gates/placer"
@@ -46,7 +48,7 @@ type server struct {
 func newServer(ctx context.Context) *server {
 	GinkgoHelper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, trellisv1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, nvidiav1beta1.AddToScheme, trellisv1alpha1.AddToScheme} {
 		Expect(add(scheme)).To(Succeed())
 	}
 	direct, err := client.New(shared, client.Options{Scheme: scheme})
@@ -67,6 +69,9 @@ func newServer(ctx context.Context) *server {
 		Client: c, Live: cl.GetAPIReader(), Domains: direct, Providers: provider.New(provider.Options{}, provider.All{
 			Placers: []provider.Placer{gates.Placer{Client: c, Live: cl.GetAPIReader()}},
 		}),
+		AttemptsOf: func(context.Context, *trellisv1alpha1.ScalingGroup) (assignment.Attempts, error) {
+			return assignment.Attempts{}, nil
+		},
 	}}
 	at := time.Now()
 	s.r.written.Now = func() time.Time { // what can wait has waited when the next reconcile comes

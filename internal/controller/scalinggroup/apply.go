@@ -36,15 +36,14 @@ func (r *Reconciler) apply(ctx context.Context, sg *trellisv1alpha1.ScalingGroup
 	if len(s.make)+len(s.create)+len(s.inPlace) == 0 && s.taken == nil {
 		return down
 	}
-	lost, unread := r.createInPlace(ctx, sg, s.inPlace)
-	up := errors.Join(lost, r.makeAll(ctx, sg, s))
+	up := errors.Join(r.createInPlace(ctx, sg, s.inPlace), r.makeAll(ctx, sg, s))
 	if up != nil || len(s.make) == 0 || !s.inTurn { // the pods of sets are created by another controller, which may be refused
 		r.refusals.note(sg, up)
 	}
 	if !s.inTurn && refused(up) {
 		r.noteTurn(ctx, sg, nil, up)
 	}
-	return errors.Join(down, up, unread)
+	return errors.Join(down, up)
 }
 
 // makeAll makes a batch in rounds. The first round has one create when the last batch was refused, and all that go in parallel otherwise;

@@ -166,7 +166,7 @@ func (r *replica) whyNotAvailable() string {
 			continue
 		}
 		text := fmt.Sprintf("pod %s is not Ready%s", pod.Name, since(pod))
-		if why := whyNotStarting(pod); why != "" {
+		if why := r.whyNotReady(pod); why != "" {
 			text += ": " + why
 		}
 		return text

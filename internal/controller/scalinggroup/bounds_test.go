@@ -27,12 +27,12 @@ func TestBatches(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			sg := group(c.replicas, c.size)
-			got := stepsOf(sg, nil, plan(sg, nil))
+			got := stepsOf(sg, nil, attempts{}, plan(sg, nil))
 			if len(got.create) != c.want || got.more != c.more {
 				t.Errorf("%d pods and more %v, want %d and %v", len(got.create), got.more, c.want, c.more)
 			}
 			sg.Spec.Workload = "LeaderWorkerSet"
-			if got := stepsOf(sg, nil, plan(sg, nil)); len(got.make) > batch || len(got.create) > 0 {
+			if got := stepsOf(sg, nil, attempts{}, plan(sg, nil)); len(got.make) > batch || len(got.create) > 0 {
 				t.Errorf("%d sets and %d pods", len(got.make), len(got.create))
 			}
 		})

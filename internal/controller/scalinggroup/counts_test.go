@@ -10,9 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/render"
@@ -44,7 +41,6 @@ func TestStatus(t *testing.T) {
 	want := trellisv1alpha1.ScalingGroupStatus{
 		ObservedGeneration: 7, OutdatedReplicas: 0, Revision: "new", Replicas: 4, UpdatedReplicas: 3, ScheduledReplicas: 1, ReadyReplicas: 1, AvailableReplicas: 1,
 		UpdatedAvailableReplicas: 1,
-		Begun:                    true,
 		Pods:                     7, Selector: render.LabelGraph + "=g," + render.LabelScalingGroup + "=g-worker",
 		Placements: []trellisv1alpha1.ReplicaPlacement{
 			{Replica: 0, Domain: "a/r1", Bound: true},
@@ -60,68 +56,6 @@ func TestStatus(t *testing.T) {
 	got = statusOf(sg, replicasOf(sg, pods, func(*corev1.Pod) bool { return false }), rollout.Plan{}, func(n string) map[string]string { return labels[n] }, nil)
 	if diff := cmp.Diff(trellisv1alpha1.ReplicaPlacement{Replica: 0, Domain: "a", Bound: true}, got.Placements[0]); diff != "" {
 		t.Errorf("relabelled (-want +got):\n%s", diff)
-	}
-}
-
-// A group has begun when its first replicas were bound, and stays so when they are lost.
-func TestBegun(t *testing.T) {
-	sg := group(3, 1)
-	minimum := int32(2)
-	sg.Spec.MinAvailable = &minimum
-	stopped := group(0, 1)
-	none := func(*corev1.Pod) bool { return false }
-	if !statusOf(stopped, nil, rollout.Plan{}, func(string) map[string]string { return nil }, nil).Begun {
-		t.Error("a component that is stopped starts by itself later")
-	}
-	for name, tc := range map[string]struct {
-		first state
-		want  bool
-	}{"failed": {failed, true}, "terminating": {terminating, true}, "its node is gone": {nodeless, true}, "never bound": {gated, false}} {
-		pods := append(podsOf(sg, 0, tc.first), podsOf(sg, 1, running)...)
-		status := statusOf(sg, replicasOf(sg, pods, func(pod *corev1.Pod) bool { return pod.Spec.NodeName == "gone" }), rollout.Plan{},
-			func(string) map[string]string { return nil }, nil)
-		if status.Begun != tc.want {
-			t.Errorf("the first replica %s before it was reported: begun %v", name, status.Begun)
-		}
-	}
-	for i, step := range []struct {
-		states []state
-		want   bool
-	}{{[]state{running}, false}, {[]state{running, gated}, false}, {[]state{running, running}, true}, {nil, true}} {
-		var pods []*corev1.Pod
-		for ordinal, s := range step.states {
-			pods = append(pods, podsOf(sg, int32(ordinal), s)...)
-		}
-		sg.Status = statusOf(sg, replicasOf(sg, pods, none), rollout.Plan{}, func(string) map[string]string { return nil }, nil)
-		if sg.Status.Begun != step.want {
-			t.Errorf("step %d: begun %v", i, sg.Status.Begun)
-		}
-	}
-}
-
-// TestBegunIsStoredBeforeItIsLost: the pods that show that a group had begun are deleted next.
-func TestBegunIsStoredBeforeItIsLost(t *testing.T) {
-	for name, tc := range map[string]struct {
-		first state
-		want  bool
-	}{"failed": {failed, true}, "runs": {running, false}, "never bound": {gated, false}} {
-		sg := group(1, 1)
-		scheme := runtime.NewScheme()
-		if err := trellisv1alpha1.AddToScheme(scheme); err != nil {
-			t.Fatal(err)
-		}
-		c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(sg).WithStatusSubresource(sg).Build()
-		if err := c.Get(t.Context(), client.ObjectKeyFromObject(sg), sg); err != nil {
-			t.Fatal(err)
-		}
-		o := observed{sg: sg, replicas: replicasOf(sg, podsOf(sg, 0, tc.first), func(*corev1.Pod) bool { return false })}
-		if err := (&Reconciler{Client: c}).remember(t.Context(), o, backOff{}); err != nil {
-			t.Fatal(err)
-		}
-		stored := &trellisv1alpha1.ScalingGroup{}
-		if err := c.Get(t.Context(), client.ObjectKeyFromObject(sg), stored); err != nil || stored.Status.Begun != tc.want {
-			t.Errorf("%s: stored %v, %v", name, stored.Status.Begun, err)
-		}
 	}
 }
 

@@ -24,60 +24,25 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// createInPlace creates replicas in place. One pod of each gang is created first and alone: its creator decides where the
-// gang goes. Another leader with a plan of its own finds it there and leaves the gang alone. A group without that pod creates its own only
-// after a read past the cache has shown it. When one create of a gang fails, or the API server stores something else than was planned,
-// all of the gang is deleted, and it is created gated. A failed read is not a refusal: it does not delay further creates, since a replica
-// that has to wait is not asked for, and loses its place.
-func (r *Reconciler) createInPlace(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, all []*planned) (refused, unread error) {
-	var first, rest []func() error
+// createInPlace creates replicas in place. When one create of a gang fails, or the API server stores something else than was planned, all
+// of the gang is deleted, and it is created gated.
+func (r *Reconciler) createInPlace(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, all []*planned) error {
+	var todo []func() error
 	var begun []*planned
 	for _, one := range all {
-		if index, has := one.first(); has && r.Creations.Begin(one.offer) {
-			begun = append(begun, one)
-			first = append(first, func() error { return r.createReplicaInPlace(ctx, sg, one, index) })
+		if !r.Creations.Begin(one.offer) {
+			continue
 		}
-	}
-	refused = inParallel(first)
-	for _, one := range all {
-		leads, has := one.first()
-		if !has {
-			follows, err := r.follows(ctx, one.offer)
-			unread = errors.Join(unread, err)
-			if !follows || !r.Creations.Begin(one.offer) {
-				continue
-			}
-			begun = append(begun, one)
-		}
+		begun = append(begun, one)
 		for _, index := range slices.Sorted(maps.Keys(one.pods)) {
-			if !has || index != leads {
-				rest = append(rest, func() error { return r.createReplicaInPlace(ctx, sg, one, index) })
-			}
+			todo = append(todo, func() error { return r.createReplicaInPlace(ctx, sg, one, index) })
 		}
 	}
-	refused = errors.Join(refused, inParallel(rest))
+	refused := inParallel(todo)
 	for _, one := range begun {
 		r.Creations.Made(one.offer)
 	}
-	return refused, unread
-}
-
-// follows reads past the cache whether the pod that is created before all others of a gang is there as this operator has created it.
-func (r *Reconciler) follows(ctx context.Context, offer *scheduler.Offer) (bool, error) {
-	uid := r.Creations.First(offer)
-	if uid == "" {
-		return false, nil // its creation brings the next reconcile
-	}
-	live := &corev1.Pod{}
-	err := r.Live.Get(ctx, offer.First, live)
-	if client.IgnoreNotFound(err) != nil {
-		return false, fmt.Errorf("reading pod %s, which the rest of its gang follows: %w", offer.First.Name, err)
-	}
-	if err == nil && live.UID == uid && live.DeletionTimestamp == nil && live.Annotations[render.AnnotationGang] == offer.Gang {
-		return true, nil
-	}
-	log.FromContext(ctx).Info("the first pod of a gang is gone; the gang is recreated", "pod", offer.First.Name, "gang", offer.Gang)
-	return false, r.endGang(ctx, offer)
+	return refused
 }
 
 // createReplicaInPlace creates one pod in place, unless its gang has ended meanwhile. When that fails, the gang ends.
@@ -101,7 +66,7 @@ func (r *Reconciler) createPodInPlace(ctx context.Context, sg *trellisv1alpha1.S
 		return fmt.Errorf("creating pod %s in place: provider %s cannot", pod.Name, sg.Spec.Provider)
 	}
 	pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(sg, trellisv1alpha1.GroupVersion.WithKind("ScalingGroup"))}
-	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, render.AnnotationCreation, one.offer.Creation)
+	release.Pin.Attempt = one.offer.Attempt
 	pinner.Pin(pod, release.Pin)
 	expected := expectedOf(pinner, release)
 	err := r.Client.Create(ctx, pod)
@@ -128,13 +93,13 @@ func (r *Reconciler) createPodInPlace(ctx context.Context, sg *trellisv1alpha1.S
 	return nil
 }
 
-// takeOwn reads the pod that has the name of one that was to be created: it is the same when the answer to an earlier create was lost.
+// takeOwn reads the pod that has the name of one that was to be created. It is the same pod when the answer to an earlier create was lost.
 func (r *Reconciler) takeOwn(ctx context.Context, pod *corev1.Pod) error {
 	live := &corev1.Pod{}
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(pod), live); err != nil {
 		return wrapped(err, "reading pod %s", pod.Name)
 	}
-	if live.DeletionTimestamp != nil || live.Annotations[render.AnnotationCreation] != pod.Annotations[render.AnnotationCreation] ||
+	if live.DeletionTimestamp != nil || live.Annotations[render.AnnotationGang] != pod.Annotations[render.AnnotationGang] ||
 		metav1.GetControllerOfNoCopy(live) == nil || metav1.GetControllerOfNoCopy(live).UID != metav1.GetControllerOfNoCopy(pod).UID {
 		return errTaken
 	}

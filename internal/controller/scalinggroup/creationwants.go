@@ -160,7 +160,9 @@ func (v *view) addWant(ordinal int32, creatable, removed bool) {
 
 // wantOf is what a replica wants, without the pods that it lacks.
 func (v *view) wantOf(ordinal int32, creatable, removed bool) creationturns.Want {
-	want := creationturns.Want{Key: v.keyOf(ordinal), Name: v.nameOf(ordinal), Ready: creatable, Succeeds: v.remembered[ordinal]}
+	want := creationturns.Want{
+		Key: v.keyOf(ordinal), Name: v.nameOf(ordinal), Ready: creatable, Succeeds: v.remembered[ordinal], Others: render.InSets(v.o.sg),
+	}
 	if one := v.o.replicas[ordinal]; one != nil {
 		want.Succeeds = want.Succeeds || one.wasPlaced()
 		want.Exists = !removed && one.there() && !one.released()
@@ -178,7 +180,7 @@ func (v *view) join(want creationturns.Want, together bool) {
 	}
 	of := &v.wants[at]
 	of.Missing, of.Exists = append(of.Missing, want.Missing...), of.Exists || want.Exists
-	of.Ready, of.Succeeds = of.Ready && want.Ready, of.Succeeds || want.Succeeds
+	of.Ready, of.Succeeds, of.Others = of.Ready && want.Ready, of.Succeeds || want.Succeeds, of.Others || want.Others
 }
 
 // missing are the pods that a replica lacks, by role.

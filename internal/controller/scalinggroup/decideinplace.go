@@ -10,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
@@ -33,14 +32,15 @@ type planned struct {
 	kinds map[int32]string
 }
 
-// first is the index of the pod that is created before all others of the gang; false when that is of another replica.
-func (u *planned) first() (index int32, has bool) {
-	for index, pod := range u.pods {
-		if client.ObjectKeyFromObject(pod) == u.offer.First {
-			return index, true
+// namedFor reports whether the host names of the pods are those of an attempt. They are not when the offer has come after they were built;
+// then the group is reconciled again.
+func (p *planned) namedFor(attempt int32) bool {
+	for _, pod := range p.pods {
+		if pod.Spec.Hostname != "" && render.HostAttempt(pod) != attempt {
+			return false
 		}
 	}
-	return 0, false
+	return true
 }
 
 // place takes the pods out of what is created gated whose replicas are created in place, or wait for the answer.
@@ -66,23 +66,17 @@ func (r *Reconciler) place(ctx context.Context, o observed, s *steps) error {
 	if err != nil {
 		return err
 	}
-	names, more := map[types.NamespacedName]bool{}, s.more && len(o.replicas)+len(fresh) < int(render.MinAvailable(o.sg))
+	more := s.more && len(o.replicas)+len(fresh) < int(render.MinAvailable(o.sg))
 	for _, ordinal := range slices.Sorted(maps.Keys(fresh)) {
 		one := fresh[ordinal]
-		for _, pod := range one.pods {
-			names[client.ObjectKeyFromObject(pod)] = true
-		}
 		wants = append(wants, scheduler.Want{Ordinal: ordinal, More: more, Pods: func() []*corev1.Pod { return r.asStored(one) }})
 	}
-	r.takeAnswers(r.Creations.Ask(o.sg, wants), fresh, names, s)
+	takeAnswers(r.Creations.Ask(o.sg, wants), fresh, s)
 	return nil
 }
 
-// takeAnswers sorts the replicas that were asked for into what is created in place now, and what waits for an answer or for the first pod
-// of its gang. names are the pods of all of them.
-func (r *Reconciler) takeAnswers(
-	answers map[int32]scheduler.Answer, fresh map[int32]*planned, names map[types.NamespacedName]bool, s *steps,
-) {
+// takeAnswers sorts the replicas that were asked for into what is created in place now, and what waits for an answer.
+func takeAnswers(answers map[int32]scheduler.Answer, fresh map[int32]*planned, s *steps) {
 	for ordinal, answer := range answers {
 		if answer.Gated {
 			continue
@@ -90,10 +84,7 @@ func (r *Reconciler) takeAnswers(
 		one := fresh[ordinal]
 		s.leaveOut(ordinal)
 		s.asked = s.asked || answer.New
-		if one.offer = answer.Offer; one.offer == nil {
-			continue
-		}
-		if _, leads := one.first(); leads || r.Creations.First(one.offer) != "" || names[one.offer.First] {
+		if one.offer = answer.Offer; one.offer != nil && one.namedFor(one.offer.Attempt) {
 			s.inPlace = append(s.inPlace, one)
 		}
 	}

@@ -19,9 +19,10 @@ import (
 
 // fit turns a plan into steps that the group's provider can follow: pods get what only new pods can be given, pods of another provider are
 // recreated, and while the provider is not ready nothing is made or replaced, since what is taken down then would not return.
-func (r *Reconciler) fit(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, next rollout.Plan) steps {
+func (r *Reconciler) fit(ctx context.Context, o observed, next rollout.Plan) steps {
+	sg, replicas := o.sg, o.replicas
 	if !render.Gated(sg) {
-		s := stepsOf(sg, replicas, next)
+		s := stepsOf(sg, replicas, o.attempts, next)
 		if router, ok := r.Providers.Get(sg.Spec.Provider).(provider.Router); ok {
 			router.Route(sg, s.create)
 		}
@@ -32,9 +33,9 @@ func (r *Reconciler) fit(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, 
 	}
 	placer := r.Providers.Placer(sg.Spec.Provider)
 	if placer == nil || !r.Providers.State(ctx, sg.Spec.Provider).Ready {
-		return stepsOf(sg, replicas, next.OnlyScaleIn())
+		return stepsOf(sg, replicas, o.attempts, next.OnlyScaleIn())
 	}
-	s := stepsOf(sg, replicas, next)
+	s := stepsOf(sg, replicas, o.attempts, next)
 	s.replaceForeign(sg, placer, replicas)
 	fresh := map[int32][]*corev1.Pod{}
 	for _, pod := range s.create {

@@ -29,20 +29,23 @@ const (
 // healthCondition reports which replicas failed and which pods do not start; nil when there is nothing to say.
 func healthCondition(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, b backOff) *metav1.Condition {
 	c := &metav1.Condition{Type: trellisv1alpha1.ConditionPodsHealthy, Status: metav1.ConditionFalse, ObservedGeneration: sg.Generation}
-	failed, stuck, ending := b.messages(sg, replicas), stuckPods(replicas), notEnding(replicas)
+	failed, ending := b.messages(sg, replicas), notEnding(replicas)
+	stuck, unready := stuckPods(replicas)
 	switch {
 	case len(failed) > 0:
 		c.Reason = trellisv1alpha1.ReasonReplicaFailed
 	case len(stuck) > 0:
 		c.Reason = trellisv1alpha1.ReasonPodsNotStarting
+	case len(unready) > 0:
+		c.Reason = trellisv1alpha1.ReasonPodsNotReady
 	case len(ending) > 0:
 		c.Reason = trellisv1alpha1.ReasonPodsNotEnding
 	default:
 		return nil
 	}
 	parts := slices.Concat(
-		limit.First(failed, maxNamed, "replicas failed"), limit.First(stuck, maxNamed, "pods do not start"), limit.First(ending, maxNamed,
-			"pods do not end"))
+		limit.First(failed, maxNamed, "replicas failed"), limit.First(stuck, maxNamed, "pods do not start"),
+		limit.First(unready, maxNamed, "pods are not Ready"), limit.First(ending, maxNamed, "pods do not end"))
 	c.Message = limit.Text(strings.Join(parts, "; "), limit.Condition)
 	return c
 }
@@ -67,17 +70,30 @@ func (b *backOff) messages(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]
 	return out
 }
 
-// stuckPods say of the first container of each pod that does not start, or not for long, what keeps it from doing so.
-func stuckPods(replicas map[int32]*replica) []string {
-	var out []string
+// stuckPods say of each pod that is not Ready what keeps it from that: stuck are those with a container that does not start, or not for
+// long, and unready those whose containers run.
+func stuckPods(replicas map[int32]*replica) (stuck, unready []string) {
 	for _, ordinal := range sortedOrdinals(replicas) {
-		for _, pod := range replicas[ordinal].active() {
-			if why := whyNotStarting(pod); why != "" && !render.PodReady(pod) {
-				out = append(out, "pod "+pod.Name+": "+why)
+		one := replicas[ordinal]
+		for _, pod := range one.active() {
+			switch why := one.whyNotReady(pod); {
+			case why == "":
+			case one.causes[pod.UID].starts:
+				unready = append(unready, "pod "+pod.Name+": "+why)
+			default:
+				stuck = append(stuck, "pod "+pod.Name+": "+why)
 			}
 		}
 	}
-	return out
+	return stuck, unready
+}
+
+// whyNotReady is what keeps a pod of the replica from being Ready, by its status or, where that names no cause, by its node and its events.
+func (r *replica) whyNotReady(pod *corev1.Pod) string {
+	if render.PodReady(pod) {
+		return ""
+	}
+	return cmp.Or(whyNotStarting(pod), r.causes[pod.UID].text)
 }
 
 // notEnding says of each pod that does not end where that is, and since when.

@@ -4,6 +4,7 @@
 package scalinggroup
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -14,69 +15,90 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/assignment"
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// Why a replica that was created in place is recreated.
+// Why a replica is recreated although its pods run, or may run.
 const (
-	mixed       = "two operators have created pods of the replica, each in a different place"
+	superseded  = "it has a place of a later attempt in its GraphPlacement"
 	withoutRest = "the rest of its gang could not be created"
+	mixedHosts  = "the host names of its pods are of different attempts"
 )
 
-// lookForCreations finds replicas that were created in place and are not whole, whose gang is not, or whose pods were created in two
-// places. What another operator has begun, and not finished, is recreated gated, for that operator may continue. It may have finished
-// since the cache was read, so the API server is asked.
-func (r *Reconciler) lookForCreations(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica) error {
-	var live map[int32]map[int32]types.UID
+// attempts are those of the replicas of a group.
+type attempts struct {
+	recorded assignment.Attempts
+	// offered are the attempts of replicas that are to be created in place.
+	offered map[int32]int32
+}
+
+func (r *Reconciler) attemptsOf(ctx context.Context, sg *trellisv1alpha1.ScalingGroup) (a attempts, err error) {
+	a.offered = r.Creations.Attempts(sg)
+	a.recorded, err = r.AttemptsOf(ctx, sg)
+	return a, err
+}
+
+// next is the attempt of a replica without pods that is to be created.
+func (a attempts) next(ordinal int32) int32 {
+	return cmp.Or(a.offered[ordinal], a.recorded.Last(ordinal)+1)
+}
+
+// lookForCreations finds replicas that cannot stay: those with pods of an attempt that does not count any more, which another operator
+// released or created, and those of gangs that could not be completed. It also finds those whose pods are being created.
+func (r *Reconciler) lookForCreations(ctx context.Context, o observed) error {
+	sg, replicas := o.sg, o.replicas
+	begun := r.Creations.Begun(sg)
 	for _, ordinal := range sortedOrdinals(replicas) {
 		one := replicas[ordinal]
-		creations, foreign := creationsAmong(one, r.Creations.Ours)
-		if len(creations) > 1 {
-			one.misplaced = mixed
-			r.gate(sg, ordinal)
-			continue
-		}
-		if r.failed(sg, creations) {
+		switch {
+		case one.earlierThan(o.attempts.recorded.Lowest(ordinal)):
+			one.misplaced = superseded
+		case one.mixesHosts():
+			one.misplaced = mixedHosts
+		case slices.ContainsFunc(one.active(), func(pod *corev1.Pod) bool {
+			return r.Creations.Failed(sg, pod.Annotations[render.AnnotationGang])
+		}):
 			one.misplaced = withoutRest
-			continue
-		}
-		if len(creations) == 0 || len(one.pods) == one.size || len(one.leaving)+len(one.lost) > 0 {
-			continue
-		}
-		if live == nil {
-			var err error
-			if live, err = r.livePods(ctx, sg); err != nil {
+		case one.whole() && !one.released():
+			r.Creations.Ungate(sg, ordinal)
+		case slices.Contains(begun, ordinal) && len(one.pods) < one.size && len(one.leaving)+len(one.lost) == 0:
+			live, err := r.livePods(ctx, sg)
+			if err != nil {
 				return err
 			}
-		}
-		if one.beingMade = showsMore(live[ordinal], one); !one.beingMade && foreign {
-			r.gate(sg, ordinal)
+			one.beingMade = showsMore(live[ordinal], one)
 		}
 	}
 	return nil
 }
 
-// failed reports whether a creation is of a gang of which not all could be created. The create of a pod may have failed and been written,
-// and so may the deletion of one.
-func (r *Reconciler) failed(sg *trellisv1alpha1.ScalingGroup, creations map[string]bool) bool {
-	for creation := range creations {
-		if r.Creations != nil && r.Creations.Failed(sg, creation) {
-			return true
-		}
-	}
-	return false
+// earlierThan reports whether a released pod of the replica is of an earlier attempt.
+func (r *replica) earlierThan(attempt int32) bool {
+	return slices.ContainsFunc(r.active(), func(pod *corev1.Pod) bool {
+		of := render.AttemptOf(pod)
+		return of > 0 && of < attempt && podReleased(pod)
+	})
 }
 
-// creationsAmong are the creations that active pods of a replica are of. foreign: another operator created some.
-func creationsAmong(one *replica, ours func(*corev1.Pod) bool) (creations map[string]bool, foreign bool) {
-	creations = map[string]bool{}
-	for _, pod := range one.pods {
-		if creation := pod.Annotations[render.AnnotationCreation]; creation != "" {
-			creations[creation] = true
-			foreign = foreign || !ours(pod)
+// hostAttempt is the attempt in the host names of pods that are to be created: that of the pods that exist, so that they find each other,
+// else the next one.
+func (r *replica) hostAttempt(next int32) int32 {
+	if r != nil {
+		for _, pod := range r.pods {
+			return render.HostAttempt(pod)
 		}
 	}
-	return creations, foreign
+	return next
+}
+
+// mixesHosts reports whether the host names of the pods are of different attempts, as a stale read of the record can cause it.
+func (r *replica) mixesHosts() bool {
+	seen := map[int32]bool{}
+	for _, pod := range r.pods {
+		seen[render.HostAttempt(pod)] = true
+	}
+	return len(seen) > 1
 }
 
 // unseenCreations are the replicas that this operator has begun to create in place and of which the API server has pods that the cache does
@@ -144,13 +166,6 @@ func showsMore(live map[int32]types.UID, one *replica) bool {
 		}
 	}
 	return len(live) > len(one.pods)
-}
-
-// gate has a replica created gated from now on.
-func (r *Reconciler) gate(sg *trellisv1alpha1.ScalingGroup, ordinal int32) {
-	if r.Creations != nil {
-		r.Creations.Gate(sg, ordinal)
-	}
 }
 
 func (r *Reconciler) forgetCreations(group types.NamespacedName) {

@@ -13,51 +13,91 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	"github.com/trellis-k8s/trellis/internal/assignment"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	gates "github.com/trellis-k8s/trellis/internal/provider/gates/placer"
 	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/rollout"
 )
 
-// A replica whose pods were created in two places is recreated, and one of which a read past the cache shows more is left alone.
-func TestStatesOfCreations(t *testing.T) {
-	created := func(creation string, uid types.UID) *corev1.Pod {
-		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid, Annotations: map[string]string{render.AnnotationCreation: creation}}}
+// A released pod of an earlier attempt than the recorded one makes its replica be recreated. Pods of earlier versions have no attempt.
+func TestEarlierAttempts(t *testing.T) {
+	pod := func(attempt string, gated bool) *corev1.Pod {
+		p := &corev1.Pod{}
+		if attempt != "" {
+			p.Annotations = map[string]string{render.AnnotationAttempt: attempt}
+		}
+		if gated {
+			p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: render.PlacementGate}}
+		}
+		return p
 	}
-	ours := func(pod *corev1.Pod) bool { return pod.Annotations[render.AnnotationCreation] == "our-1" }
 	for name, tc := range map[string]struct {
-		pods  []*corev1.Pod
-		live  map[int32]types.UID
-		state rollout.State
-		// foreign: another operator created some of them.
-		foreign bool
+		pods     []*corev1.Pod
+		recorded int32
+		want     rollout.State
 	}{
-		"all of it":             {[]*corev1.Pod{created("our-1", "a"), created("our-1", "b")}, nil, rollout.Starting, false},
-		"in two places":         {[]*corev1.Pod{created("our-1", "a"), created("its-1", "b")}, nil, rollout.Broken, true},
-		"a member is lost":      {[]*corev1.Pod{created("our-1", "a")}, map[int32]types.UID{0: "a"}, rollout.Broken, false},
-		"begun by another":      {[]*corev1.Pod{created("its-1", "a")}, map[int32]types.UID{0: "a"}, rollout.Broken, true},
-		"ended by another":      {[]*corev1.Pod{created("its-1", "a")}, map[int32]types.UID{0: "a", 1: "b"}, rollout.Starting, true},
-		"another one meanwhile": {[]*corev1.Pod{created("its-1", "a")}, map[int32]types.UID{0: "c", 1: "b"}, rollout.Broken, true},
-		"the rest of its gang":  {[]*corev1.Pod{created("our-2", "a"), created("our-2", "b")}, nil, rollout.Broken, true},
-		"one is gated":          {[]*corev1.Pod{created("our-1", "a"), {}}, nil, rollout.Starting, false},
+		"as recorded":             {[]*corev1.Pod{pod("2", false), pod("2", false)}, 2, rollout.Starting},
+		"not recorded":            {[]*corev1.Pod{pod("2", false), pod("2", false)}, 0, rollout.Starting},
+		"later":                   {[]*corev1.Pod{pod("3", false), pod("3", false)}, 2, rollout.Starting},
+		"earlier":                 {[]*corev1.Pod{pod("1", false), pod("1", false)}, 2, rollout.Broken},
+		"one of them":             {[]*corev1.Pod{pod("2", false), pod("1", false)}, 2, rollout.Broken},
+		"gated":                   {[]*corev1.Pod{pod("1", true), pod("1", true)}, 2, rollout.Waiting},
+		"of an earlier version":   {[]*corev1.Pod{pod("", false), pod("", false)}, 2, rollout.Starting},
+		"with another annotation": {[]*corev1.Pod{pod("x", false), pod("-1", false)}, 2, rollout.Starting},
 	} {
 		t.Run(name, func(t *testing.T) {
-			one := &replica{size: 2, pods: map[int32]*corev1.Pod{}}
-			for i, pod := range tc.pods {
-				one.pods[int32(i)] = pod
+			sg := group(1, 2)
+			replicas := map[int32]*replica{0: {size: 2, pods: map[int32]*corev1.Pod{0: tc.pods[0], 1: tc.pods[1]}}}
+			o := observed{sg: sg, replicas: replicas, attempts: attempts{recorded: recordedAttempt(tc.recorded)}}
+			if err := (&Reconciler{}).lookForCreations(t.Context(), o); err != nil {
+				t.Fatal(err)
 			}
-			creations, foreign := creationsAmong(one, ours)
-			one.beingMade = showsMore(tc.live, one)
-			switch {
-			case len(creations) > 1:
-				one.misplaced = mixed
-			case creations["our-2"]:
-				one.misplaced = withoutRest
-			}
-			if state, why := one.state(); state != tc.state || foreign != tc.foreign {
-				t.Errorf("state %v (%s), foreign %v; want %v, %v", state, why, foreign, tc.state, tc.foreign)
+			if state, why := replicas[0].state(); state != tc.want || state == rollout.Broken && why != superseded {
+				t.Errorf("state %v (%s), want %v", state, why, tc.want)
 			}
 		})
+	}
+}
+
+// recordedAttempt returns the attempts of a record in which the first replica is bound at an attempt; of an empty one for 0.
+func recordedAttempt(n int32) assignment.Attempts {
+	record := &assignment.Record{}
+	if n > 0 {
+		record.Bound = map[assignment.Key]assignment.Place{{Component: group(1, 2).Spec.Service}: {Attempt: n}}
+	}
+	return record.Attempts(group(1, 2).Spec.Service)
+}
+
+// New pods have host names of the next attempt, or those of the replica's other pods. A replica with host names of several attempts is
+// recreated: its pods do not find each other.
+func TestHostNamesOfAReplica(t *testing.T) {
+	sg := group(1, 2)
+	build := render.NewBuilder(sg)
+	none := map[int32]*replica{}
+	first := stepsOf(sg, none, attempts{}, plan(sg, none)).create
+	two := attempts{recorded: recordedAttempt(2)}
+	third := stepsOf(sg, none, two, plan(sg, none)).create
+	two.offered = map[int32]int32{0: 2}
+	if second := stepsOf(sg, none, two, plan(sg, none)).create; render.HostAttempt(second[1]) != 2 {
+		t.Errorf("the pods of an offer have the host names %v", second)
+	}
+	for index, pod := range first {
+		if pod.Spec.Hostname != pod.Name || render.HostAttempt(third[index]) != 3 {
+			t.Errorf("host names %s and %s of pod %s", pod.Spec.Hostname, third[index].Spec.Hostname, pod.Name)
+		}
+	}
+	rest := map[int32]*replica{0: {size: 2, pods: map[int32]*corev1.Pod{0: build.PodOfAttempt(0, 0, 3)}}}
+	created := stepsOf(sg, rest, attempts{recorded: recordedAttempt(7)}, plan(sg, rest)).create
+	if len(created) != 1 || render.HostAttempt(created[0]) != 3 {
+		t.Errorf("the rest of a replica has the host names %v", created)
+	}
+	mixed := map[int32]*replica{0: {size: 2, pods: map[int32]*corev1.Pod{0: build.Pod(0, 0), 1: build.PodOfAttempt(0, 1, 2)}}}
+	if err := (&Reconciler{}).lookForCreations(t.Context(), observed{sg: sg, replicas: mixed}); err != nil {
+		t.Fatal(err)
+	}
+	if state, why := mixed[0].state(); state != rollout.Broken || why != mixedHosts {
+		t.Errorf("state %v (%s)", state, why)
 	}
 }
 

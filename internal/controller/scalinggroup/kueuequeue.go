@@ -34,7 +34,7 @@ func (r *Reconciler) stepsFor(ctx context.Context, o observed, next rollout.Plan
 	if o.queue.closed {
 		next = next.OnlyScaleIn()
 	}
-	s := r.fit(ctx, o.sg, o.replicas, next)
+	s := r.fit(ctx, o, next)
 	if o.queue.named || slices.ContainsFunc(o.pods.own, func(pod *corev1.Pod) bool { return quota.WorkloadOf(pod) != "" }) {
 		s.replaceUnqueued(o.sg, o.replicas)
 	}

@@ -91,7 +91,7 @@ func remembered(sg *trellisv1alpha1.ScalingGroup) []int {
 }
 
 // stepsOf turns the plan into pods to create, at most a batch of them, and to delete.
-func stepsOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, p rollout.Plan) steps {
+func stepsOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, attempts attempts, p rollout.Plan) steps {
 	var s steps
 	for _, gone := range p.Remove {
 		s.remove(sg, replicas[int32(gone.Ordinal)], gone.Why)
@@ -119,7 +119,7 @@ func stepsOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, p ro
 			if s.more = len(s.create) == batch; s.more {
 				return s
 			}
-			s.create = append(s.create, build.Pod(int32(ordinal), index))
+			s.create = append(s.create, build.PodOfAttempt(int32(ordinal), index, r.hostAttempt(attempts.next(int32(ordinal)))))
 		}
 	}
 	return s

@@ -237,7 +237,7 @@ func TestPlan(t *testing.T) {
 				pods = append(pods, podsOf(c.sg, int32(ordinal), states...)...)
 			}
 			replicas := replicasOf(c.sg, pods, func(pod *corev1.Pod) bool { return pod.Spec.NodeName == "gone" })
-			got := stepsOf(c.sg, replicas, plan(c.sg, replicas))
+			got := stepsOf(c.sg, replicas, attempts{}, plan(c.sg, replicas))
 			var create, remove []string
 			for _, pod := range got.create {
 				create = append(create, pod.Name)

@@ -33,6 +33,8 @@ type replica struct {
 	// for long.
 	notEnding []string
 	lostNode  bool
+	// causes are why pods are not Ready whose status does not say it, by UID.
+	causes map[types.UID]podCause
 	// noQuota: it waits for quota that its queue does not have. keepsQuota: a successor of the current revision gets the quota that it has.
 	noQuota, keepsQuota bool
 	// beingMade: a read past the cache shows further pods of the replica, which was made in its place.
@@ -163,20 +165,6 @@ func (r *replica) all(is func(*corev1.Pod) bool) bool {
 	}
 	return true
 }
-
-// wasBound reports whether all pods of the replica were bound, also those that are leaving or lost by now.
-func (r *replica) wasBound() bool {
-	bound := map[string]bool{} // by name: a pod may be there with its predecessor
-	for _, pod := range slices.Concat(slices.Collect(maps.Values(r.pods)), r.leaving, r.lost) {
-		if podBound(pod) {
-			bound[pod.Name] = true
-		}
-	}
-	return len(bound) > 0 && len(bound) >= r.size
-}
-
-// isLost: pods of the replica are leaving or lost.
-func (r *replica) isLost() bool { return len(r.leaving)+len(r.lost) > 0 }
 
 // created is when the youngest pod was made.
 func (r *replica) created() int64 {

@@ -10,8 +10,6 @@ package scalinggroup
 import (
 	"context"
 	"errors"
-	"maps"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/assignment"
 	"github.com/trellis-k8s/trellis/internal/controller/blocked"
 	"github.com/trellis-k8s/trellis/internal/controller/creationturns"
 	"github.com/trellis-k8s/trellis/internal/controller/pace"
@@ -51,15 +50,17 @@ type Reconciler struct {
 	MaxPods int64
 	// HoldFor is how long the capacity of a lost replica is held for its successor (scheduler.Options).
 	HoldFor time.Duration
-	// Creations are the replicas that are created in place, and Placed has groups reconciled for which there is an answer; nil: all are
-	// created gated.
+	// Creations are the replicas that are created in place, and Placed has groups reconciled that have an answer; nil: all are gated.
 	Creations *scheduler.Creations
 	Placed    <-chan event.GenericEvent
+	// AttemptsOf is [scheduler.Scheduler.AttemptsOf].
+	AttemptsOf func(context.Context, *trellisv1alpha1.ScalingGroup) (assignment.Attempts, error)
 	// Retries after failures.
 	Retries blocked.Retries
 
 	refusals refusals
 	turns    creationturns.Turns
+	causes   podCauses
 	stored   storedPods
 	domains  domains
 	kinds    kinds
@@ -69,6 +70,7 @@ type Reconciler struct {
 // +kubebuilder:rbac:groups=trellis.dev,resources=scalinggroups,verbs=get;list;watch
 // +kubebuilder:rbac:groups=trellis.dev,resources=scalinggroups/status,verbs=patch
 // +kubebuilder:rbac:groups="",resources=pods,verbs=create;delete;get;list;patch;watch
+// +kubebuilder:rbac:groups="",resources=events,verbs=list
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=resourcequotas,verbs=list;watch
 // +kubebuilder:rbac:groups=nvidia.com,resources=dynamoworkermetadatas,verbs=list;watch
@@ -119,8 +121,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	d := r.decide(ctx, o)
-	if err := r.remember(ctx, o, d.failing); err != nil {
+	d, err := r.decide(ctx, o)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if err := r.remember(ctx, o.sg, d.failing); err != nil {
 		return ctrl.Result{}, err
 	}
 	allowed, err := r.allow(ctx, o, &d)
@@ -149,6 +154,7 @@ func (r *Reconciler) find(ctx context.Context, name types.NamespacedName) (*trel
 	gone := apierrors.IsNotFound(err)
 	if gone {
 		r.refusals.forget(name)
+		r.causes.keep(name, nil)
 		r.turns.Forget(name)
 		r.forgetCreations(name)
 		r.written.Forget(name)
@@ -175,8 +181,9 @@ type observed struct {
 	pods     found
 	replicas map[int32]*replica
 	queue    queue
-	// ends is the time until another pod that was deleted has not ended in time; 0 for never.
-	ends time.Duration
+	attempts attempts
+	// ends is the time until another pod that was deleted has not ended in time, reads the time until events are due to be read; 0 for never.
+	ends, reads time.Duration
 }
 
 // observe sorts the pods into replicas and adds what else there is of these.
@@ -196,7 +203,11 @@ func (r *Reconciler) observe(ctx context.Context, sg *trellisv1alpha1.ScalingGro
 		return o, err
 	}
 	o.ends = r.lookForEnds(ctx, o.replicas)
-	return o, r.lookForCreations(ctx, sg, o.replicas)
+	o.reads = r.lookForCauses(ctx, sg, o.replicas)
+	if o.attempts, err = r.attemptsOf(ctx, sg); err != nil {
+		return o, err
+	}
+	return o, r.lookForCreations(ctx, o)
 }
 
 // decision is what one reconcile does.
@@ -208,14 +219,16 @@ type decision struct {
 
 // decide plans the rollout, leaves out the replicas that are recreated later, and turns the rest into steps. By a spec that another client
 // has changed it creates and deletes no pod: the graph controller applies the spec again.
-func (r *Reconciler) decide(ctx context.Context, o observed) decision {
+func (r *Reconciler) decide(ctx context.Context, o observed) (decision, error) {
 	d := decision{next: plan(o.sg, o.replicas), failing: backOffOf(o.sg, o.replicas, r.refusals.clock())}
 	if render.EditOf(o.sg) != nil {
-		return d
+		return d, nil
 	}
-	d.steps = r.stepsFor(ctx, o, d.failing.without(d.next))
+	next := d.failing.without(d.next)
+	d.steps = r.stepsFor(ctx, o, next)
+	err := r.leaveWhatEnds(ctx, o, next, &d.steps)
 	d.steps.waitFor(o.pods.earlier, o.pods.orphans)
-	return d
+	return d, err
 }
 
 // seenBy is when a group is requeued whose new pods were not seen, or that got no answer to what it asked for: an event may be lost, and
@@ -224,7 +237,7 @@ const seenBy = 30 * time.Second
 
 // finish reports what has come of a reconcile, and reports when the next is due.
 func (r *Reconciler) finish(ctx context.Context, o observed, d decision, allowed allowance, failure error) (ctrl.Result, error) {
-	result := ctrl.Result{RequeueAfter: earliest(o.ends, earliest(allowed.again, d.failing.again))}
+	result := ctrl.Result{RequeueAfter: earliest(earliest(o.ends, o.reads), earliest(allowed.again, d.failing.again))}
 	if d.steps.unseen || d.steps.overLimit {
 		result.RequeueAfter = earliest(result.RequeueAfter, seenBy)
 	}
@@ -244,18 +257,14 @@ func (r *Reconciler) finish(ctx context.Context, o observed, d decision, allowed
 	return result, errors.Join(failure, err)
 }
 
-// remember stores new failures, and that a group with lost replicas had begun, before the pods that show it are deleted.
-func (r *Reconciler) remember(ctx context.Context, o observed, failing backOff) error {
-	sg, begun := o.sg, hasBegun(o.sg, o.replicas)
-	lost := begun && !sg.Status.Begun && slices.ContainsFunc(slices.Collect(maps.Values(o.replicas)), (*replica).isLost)
-	if !failing.isNew && !lost {
+// remember stores new failures, before the pods that show them are deleted.
+func (r *Reconciler) remember(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, failing backOff) error {
+	if !failing.isNew {
 		return nil
 	}
-	if sg.Status.Begun = begun; failing.isNew {
-		sg.Status.FailedReplicas = failing.failed
-	}
+	sg.Status.FailedReplicas = failing.failed
 	_, err := statuspatch.Write(ctx, r.Client, sg.DeepCopy(), sg.Status)
-	return wrapped(err, "writing what is lost into the status")
+	return wrapped(err, "writing failures into the status")
 }
 
 // earliest of two times from now on; 0 is never.

@@ -19,15 +19,6 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// hasBegun reports whether the first replicas of a group were bound, also where some of them are lost by now.
-func hasBegun(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica) bool {
-	bound := int32(0)
-	for _, r := range replicas {
-		count(&bound, r.wasBound())
-	}
-	return sg.Status.Begun || bound >= min(render.MinAvailable(sg), sg.Spec.Replicas)
-}
-
 // statusOf counts the replicas as they are now. nodeLabels returns a node's labels, or nil. failure is what kept pods from being
 // created or deleted in this reconcile, or nil.
 func statusOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, next rollout.Plan, nodeLabels func(string) map[string]string,
@@ -52,7 +43,6 @@ func statusOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, nex
 		count(&status.AvailableReplicas, r.available())
 		count(&status.UpdatedAvailableReplicas, !r.outdated && r.available())
 	}
-	status.Begun = hasBegun(sg, replicas)
 	status.Generations = generationsOf(sg, replicas)
 	cut := gang.DefaultPlacementBudget.Cut(placementsOf(sg, replicas, nodeLabels))
 	status.Placements, status.FurtherPlacements = cut.Listed, cut.Further

@@ -32,6 +32,7 @@ func readAPIs() (*apis, error) {
 	for kind, file := range map[schema.GroupVersionKind]string{
 		kai.TopologyKind:                 "kai/kai.scheduler_topologies.yaml",
 		kai.PodGroupKind:                 "kai/scheduling.run.ai_podgroups.yaml",
+		kai.SchedulingShardKind:          "kai/kai.scheduler_schedulingshards.yaml",
 		lws.Kind:                         "lws/leaderworkerset.x-k8s.io_leaderworkersets.yaml",
 		grove.PodCliqueSetKind:           "grove/grove.io_podcliquesets.yaml",
 		grove.PodCliqueKind:              "grove/grove.io_podcliques.yaml",

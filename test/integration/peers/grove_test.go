@@ -9,6 +9,7 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/provider/grove"
+	"github.com/trellis-k8s/trellis/internal/topologybinding"
 	"github.com/trellis-k8s/trellis/test/testutil/providertest"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
@@ -69,7 +70,7 @@ var _ = Describe("Grove's definitions", labelGrove, func() {
   {observedGeneration: 1, replicas: 2, availableReplicas: 1, scheduledReplicas: 1, updatedReplicas: 2}`))
 		Expect(grove.Multinode(g, g.Groups[0], decode)).To(And(HaveField("Done", false), HaveField("Name", made.GetName()),
 			HaveField("Waiting", "PodCliqueScalingGroup counts-0-decode: 1 of 2 replicas scheduled")))
-		Expect(grove.Scales(g)).To(HaveEach(HaveField("Name", Or(Equal("counts-0-frontend"), Equal("counts-0-decode")))), "objects to scale")
+		Expect(grove.Scales(g)).To(HaveEach(HaveField("UsualName()", Or(Equal("counts-0-frontend"), Equal("counts-0-decode")))), "objects to scale")
 	})
 
 	It("take a ClusterTopologyBinding whole, and let its levels change", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
@@ -78,11 +79,11 @@ var _ = Describe("Grove's definitions", labelGrove, func() {
 		binding, err := grove.RenderBinding(ct, ct.Name)
 		Expect(err).NotTo(HaveOccurred())
 		created := accepted(ctx, sent(binding, ""))
-		Expect(grove.BindingDrift(ct, read[grove.ClusterTopologyBinding](created))).To(BeEmpty())
+		Expect(grove.BindingDrift(ct, read[topologybinding.Binding](created))).To(BeEmpty())
 		ct.Spec.Levels = ct.Spec.Levels[1:]
 		shorter, err := grove.RenderBinding(ct, ct.Name)
 		Expect(err).NotTo(HaveOccurred())
 		changed := apply(ctx, sent(shorter, ""), "trellis")
-		Expect(read[grove.ClusterTopologyBinding](changed).Spec.Levels).To(HaveLen(3))
+		Expect(read[topologybinding.Binding](changed).Spec.Levels).To(HaveLen(3))
 	})
 })

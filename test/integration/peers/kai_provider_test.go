@@ -203,4 +203,17 @@ var _ = Describe("The placer for KAI", labelKAI, func() {
 		k.ct.Spec.SchedulerTopologyReferences = []grovev1alpha1.SchedulerTopologyReference{{SchedulerName: kai.SchedulerName, TopologyReference: "site"}}
 		Expect(k.keep()).To(ContainSubstring(`KAI has no Topology "site"`), "referenced and absent")
 	})
+
+	It("makes a Topology for a ClusterTopologyBinding, which owns it", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+		k := newBindingKeeping(ctx, "of-binding", "Topology", placer.New(typed, typed).KeepTopology)
+		Expect(k.keep()).To(BeEmpty())
+		owner := metav1.GetControllerOf(k.get())
+		Expect(owner).To(HaveValue(And(HaveField("Kind", "ClusterTopologyBinding"), HaveField("UID", k.ct.UID))))
+		first := k.get()
+		k.ct.Spec.Levels = k.ct.Spec.Levels[1:]
+		Expect(k.keep()).To(BeEmpty(), "levels changed")
+		Expect(k.get().GetUID()).NotTo(Equal(first.GetUID()), "levels changed")
+		k.ct.Spec.SchedulerTopologyReferences = []grovev1alpha1.SchedulerTopologyReference{{SchedulerName: kai.SchedulerName, TopologyReference: "site"}}
+		Expect(k.keep()).To(ContainSubstring(`schedulerTopologyBindings of ClusterTopologyBinding "of-binding" names`), "referenced and absent")
+	})
 })

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/topologybinding"
 	"github.com/trellis-k8s/trellis/test/testutil/providertest"
 )
 
@@ -32,6 +33,21 @@ func newKeeping(ctx context.Context, name, kind string, write func(context.Conte
 		_ = client.Resource(resources[kind]).Delete(ctx, name, metav1.DeleteOptions{})
 	})
 	return k
+}
+
+// newBindingKeeping is the same for a topology that is a ClusterTopologyBinding of someone else.
+func newBindingKeeping(ctx context.Context, name, kind string, write func(context.Context, *grovev1alpha1.ClusterTopology) (string, error)) *keeping {
+	GinkgoHelper()
+	b := &topologybinding.Binding{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	for _, level := range providertest.Topology().Spec.Levels {
+		b.Spec.Levels = append(b.Spec.Levels, topologybinding.Level(level))
+	}
+	ct, err := topologybinding.Read(made(ctx, b))
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func(ctx SpecContext) {
+		_ = client.Resource(resources[kind]).Delete(ctx, name, metav1.DeleteOptions{})
+	})
+	return &keeping{ctx: ctx, ct: ct, kind: kind, write: write}
 }
 
 // keep brings the object in step, or explains why not.

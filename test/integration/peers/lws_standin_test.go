@@ -100,12 +100,16 @@ func (w *lwsWorld) pod(set *lws.LeaderWorkerSet, owner *appsv1.StatefulSet, name
 		c := &pod.Spec.Containers[i]
 		c.Env = slices.Insert(c.Env, 0, corev1.EnvVar{Name: "LWS_LEADER_ADDRESS", Value: fmt.Sprintf("%s-0.%s.%s", set.Name, set.Name, w.ns)})
 	}
-	err := typed.Create(w.ctx, pod)
-	if apierrors.IsAlreadyExists(err) {
-		err = typed.Get(w.ctx, ctrl.ObjectKeyFromObject(pod), pod)
+	there := &corev1.Pod{} // a quota would count the create of a pod that exists
+	err := typed.Get(w.ctx, ctrl.ObjectKeyFromObject(pod), there)
+	if err == nil {
+		return there
 	}
 	if apierrors.IsNotFound(err) {
-		return nil // the operator evicted it between the two: it is recreated the next time
+		err = typed.Create(w.ctx, pod)
+	}
+	if apierrors.IsForbidden(err) || apierrors.IsAlreadyExists(err) {
+		return nil // a quota is used up, or another round was faster: it is created, or seen, the next time
 	}
 	w.must(err)
 	return pod

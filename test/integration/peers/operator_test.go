@@ -20,9 +20,9 @@ import (
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/constraint"
-	"github.com/trellis-k8s/trellis/internal/provider/grove"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
 	"github.com/trellis-k8s/trellis/internal/render"
+	"github.com/trellis-k8s/trellis/internal/topologybinding"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
@@ -205,7 +205,7 @@ var _ = Describe("The topology objects of the peers", func() {
 		Expect(w.binding("zone=example.com/zone").GetResourceVersion()).To(Equal(foreign.GetResourceVersion()), "another's binding was written")
 		w.change(foreign, func(o *unstructured.Unstructured) {
 			var all []any
-			for _, level := range read[grove.ClusterTopologyBinding](binding).Spec.Levels {
+			for _, level := range read[topologybinding.Binding](binding).Spec.Levels {
 				all = append(all, map[string]any{"domain": level.Domain, "key": level.Key})
 			}
 			o.Object["spec"].(map[string]any)["levels"] = all

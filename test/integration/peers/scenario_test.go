@@ -60,14 +60,15 @@ func newScenario(ctx context.Context, name, providerName string) scenario {
 	return s
 }
 
-// place puts a pod of a replica of Decode onto a node.
-func (s scenario) place(ctx context.Context, ordinal, node string) {
+// place puts a pod of a replica of Decode onto a new node in a zone.
+func (s scenario) place(ctx context.Context, ordinal, zone string) {
 	GinkgoHelper()
+	node := made(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.dgd.Name + "-" + zone, Labels: map[string]string{"example.com/zone": zone}}})
 	sg := s.groups[0]
 	pod := render.BuildPod(sg, 0, 0)
-	pod.Name = "whole-0-decode-" + ordinal + "-decode-ldr-x"
+	pod.Name = s.dgd.Name + "-0-decode-" + ordinal + "-decode-ldr-x"
 	pod.Labels[grove.LabelReplica] = ordinal
-	pod.Spec.NodeName = node
+	pod.Spec.NodeName = node.Name
 	made(ctx, pod)
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/provider/grove"
 	"github.com/trellis-k8s/trellis/internal/provider/kai"
 	"github.com/trellis-k8s/trellis/internal/render"
+	"github.com/trellis-k8s/trellis/internal/topologybinding"
 	"github.com/trellis-k8s/trellis/test/testutil/graphs"
 )
 
@@ -53,7 +54,7 @@ func (w *world) binding(want string) *unstructured.Unstructured {
 			return err
 		}
 		var levels []string
-		for _, level := range read[grove.ClusterTopologyBinding](object).Spec.Levels {
+		for _, level := range read[topologybinding.Binding](object).Spec.Levels {
 			levels = append(levels, level.Domain+"="+level.Key)
 		}
 		if got := strings.Join(levels, " > "); got != want {

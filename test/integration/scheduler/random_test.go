@@ -126,7 +126,7 @@ func releasesOf(ctx context.Context, plan smallworld.Plan) []gang.Release {
 	for i := range pods.Items {
 		request.Gated[topology.PodID(&pods.Items[i])] = &pods.Items[i]
 	}
-	return request.Releases(plan.Cluster, plan.ReplicaResult, gang.Base{})
+	return request.Releases(plan.Cluster, plan.ReplicaResult, "")
 }
 
 // refused is what the kube-scheduler says to a pod that it has tried and not bound.

@@ -28,6 +28,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"github.com/trellis-k8s/trellis/internal/provider/grove"
+	"github.com/trellis-k8s/trellis/internal/provider/kai"
 	"github.com/trellis-k8s/trellis/internal/provider/lws"
 )
 
@@ -36,6 +37,7 @@ import (
 var Types = map[string]reflect.Type{
 	"kai/kai.scheduler_topologies.yaml":                  all,
 	"kai/scheduling.run.ai_podgroups.yaml":               all,
+	"kai/kai.scheduler_schedulingshards.yaml":            reflect.TypeFor[kai.SchedulingShard](),
 	"lws/leaderworkerset.x-k8s.io_leaderworkersets.yaml": reflect.TypeFor[lws.LeaderWorkerSet](),
 	"grove/grove.io_podcliquesets.yaml":                  reflect.TypeFor[grove.PodCliqueSet](),
 	"grove/grove.io_podcliquesets.v0.1.0-alpha.8.yaml":   reflect.TypeFor[grove.PodCliqueSet](),

@@ -1,0 +1,29 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package assignment
+
+// Attempts are the recorded attempts of the replicas of one component. The zero value has none.
+type Attempts struct {
+	of        *Record
+	component string
+}
+
+// Attempts returns the attempts of the replicas of a component.
+func (r *Record) Attempts(component string) Attempts { return Attempts{r, component} }
+
+// Last returns [Record.AttemptOf] of a replica.
+func (a Attempts) Last(ordinal int32) int32 {
+	if a.of == nil {
+		return 0
+	}
+	return a.of.AttemptOf(Key{a.component, int(ordinal)})
+}
+
+// Lowest returns [Record.LowestAttempt] of a replica.
+func (a Attempts) Lowest(ordinal int32) int32 {
+	if a.of == nil {
+		return 0
+	}
+	return a.of.LowestAttempt(Key{a.component, int(ordinal)})
+}

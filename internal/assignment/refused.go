@@ -1,0 +1,96 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package assignment
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/limit"
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+const (
+	// maxRefused is the maximum of recorded refused places: of more, the most frequent ones are recorded.
+	maxRefused = 64
+	// MaxRefusedMessage is the maximum of the message of a scheduler, in bytes.
+	MaxRefusedMessage = 256
+	// maxRefusedLabels is the maximum of labels of a refused domain: one for each level.
+	maxRefusedLabels = 16
+)
+
+// Refused is a place in which a scheduler did not bind pods of the graph.
+type Refused struct {
+	// Shape is the [topology.Shape.Digest] of the pods.
+	Shape string
+	Place topology.Refused
+	// Domain is the place; of a host, its narrowest domain.
+	Domain  topology.Path
+	Message string
+	// Times counts the refusals in succession. Last is the time of the last one, and Until the end of the time for which the place is left
+	// out, both in whole seconds.
+	Times       int
+	Last, Until time.Time
+}
+
+// equal leaves out Until, which ends earlier when the place changes: that alone is not worth a write.
+func (r Refused) equal(other Refused) bool {
+	return r.Shape == other.Shape && r.Place.Equal(other.Place) && r.Times == other.Times && r.Last.Equal(other.Last)
+}
+
+// SetRefused replaces the refused places.
+func (r *Record) SetRefused(all []Refused) {
+	if len(all) > maxRefused {
+		slices.SortStableFunc(all, func(a, b Refused) int { return cmp.Compare(b.Times, a.Times) })
+		all = all[:maxRefused]
+	}
+	for i := range all {
+		all[i].Last, all[i].Until = seconds(all[i].Last), seconds(all[i].Until)
+		all[i].Message = limit.Text(all[i].Message, MaxRefusedMessage)
+	}
+	slices.SortFunc(all, func(a, b Refused) int {
+		return cmp.Or(cmp.Compare(a.Shape, b.Shape), cmp.Compare(a.Place.Host, b.Place.Host), cmp.Compare(a.Domain.String(), b.Domain.String()))
+	})
+	r.Refused = all
+}
+
+func writeRefused(all []Refused) (out []trellisv1alpha1.RefusedPlace) {
+	for _, one := range all {
+		out = append(out, trellisv1alpha1.RefusedPlace{
+			Host: one.Place.Host, Domain: one.Domain.String(), NodeLabels: one.Place.Labels, Shape: one.Shape, Times: int32(one.Times),
+			Last: metav1.NewTime(one.Last), Until: metav1.NewTime(one.Until), Message: one.Message,
+		})
+	}
+	return out
+}
+
+func readRefused(all []trellisv1alpha1.RefusedPlace) (out []Refused) {
+	for _, one := range all[:min(len(all), maxRefused)] {
+		if (one.Host == "") == (len(one.NodeLabels) == 0) || len(one.NodeLabels) > maxRefusedLabels {
+			continue
+		}
+		out = append(out, Refused{
+			Shape: one.Shape, Place: topology.Refused{Host: one.Host, Labels: one.NodeLabels}, Domain: topology.ParsePath(one.Domain),
+			Message: one.Message, Times: int(max(one.Times, 1)), Last: seconds(one.Last.Time), Until: seconds(one.Until.Time),
+		})
+	}
+	return out
+}
+
+// refusedBytes is the size of a refused place without its values, as JSON.
+const refusedBytes = len(`{"host":"","domain":"","nodeLabels":{},"shape":"0123456789abcdef","times":2147483647,` +
+	`"last":"2006-01-02T15:04:05Z","until":"2006-01-02T15:04:05Z","message":""},`)
+
+// bytes returns the maximum size of a refused place. Each byte of a message may be escaped.
+func (r Refused) bytes() int {
+	most := refusedBytes + len(r.Place.Host) + len(r.Domain.String()) + 6*len(r.Message)
+	for key, value := range r.Place.Labels {
+		most += len(key) + len(value) + len(`"":"",`)
+	}
+	return most
+}

@@ -1,0 +1,50 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scalinggroup
+
+import (
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/rollout"
+)
+
+// The finalizer of another controller may keep a deployment that is being deleted, and with it its scaling groups, for long. Replicas that
+// serve continue to run. No pods are created, so updates, restarts and scale-ins are suspended: they would end serving replicas.
+
+// isEnding reports whether the deployment of a group is being deleted.
+func (r *Reconciler) isEnding(ctx context.Context, sg *trellisv1alpha1.ScalingGroup) (bool, error) {
+	owner := metav1.GetControllerOfNoCopy(sg)
+	if owner == nil {
+		return false, nil
+	}
+	dgd := &nvidiav1beta1.DynamoGraphDeployment{}
+	err := r.Client.Get(ctx, client.ObjectKey{Namespace: sg.Namespace, Name: owner.Name}, dgd)
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("reading the deployment of the group: %w", err)
+	}
+	return err == nil && dgd.UID == owner.UID && dgd.DeletionTimestamp != nil, nil
+}
+
+// leaveWhatEnds keeps of the steps, where the deployment is being deleted, the removal of broken replicas.
+func (r *Reconciler) leaveWhatEnds(ctx context.Context, o observed, next rollout.Plan, s *steps) error {
+	if len(s.create)+len(s.make)+len(s.delete)+len(s.unmake) == 0 {
+		return nil
+	}
+	ending, err := r.isEnding(ctx, o.sg)
+	switch {
+	case err != nil || !ending:
+		return err
+	case r.makes(ctx, o.sg):
+		*s = stepsOf(o.sg, o.replicas, o.attempts, next.OnlyRepair())
+	default:
+		*s = steps{}
+	}
+	return nil
+}

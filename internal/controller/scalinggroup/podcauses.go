@@ -1,0 +1,210 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scalinggroup
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/limit"
+	"github.com/trellis-k8s/trellis/internal/render"
+)
+
+// Events are read of pods that are on a node and not Ready, when their status names no cause. An API server has no index of events by pod:
+// a read goes through all events of the namespace. So no pod is read before it has had some time, the time between its reads doubles, and
+// all pods together share a rate.
+const (
+	eventsAfter      = 10 * time.Second
+	probeEventsAfter = time.Minute
+	eventsEvery      = time.Minute
+	eventReads       = rate.Limit(1)
+	eventBurst       = 10
+)
+
+// podCause is why a pod is not Ready, where the pod's status does not say it.
+type podCause struct {
+	text string
+	// starts: its containers have been started, or were before its node was lost.
+	starts bool
+}
+
+// podCauses remembers what was read of the events of pods. The zero value is ready to use.
+type podCauses struct {
+	mu      sync.Mutex
+	byGroup map[types.NamespacedName]map[types.UID]lastRead
+	limiter *rate.Limiter
+}
+
+// lastRead is what the events of a pod said, and when.
+type lastRead struct {
+	at    time.Time
+	cause podCause
+}
+
+// of returns the last read of the events of each pod of a group.
+func (p *podCauses) of(group types.NamespacedName) map[types.UID]lastRead {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.byGroup[group]
+}
+
+// keep replaces the last reads of the events of the pods of a group.
+func (p *podCauses) keep(group types.NamespacedName, reads map[types.UID]lastRead) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(reads) == 0 {
+		delete(p.byGroup, group)
+		return
+	}
+	if p.byGroup == nil {
+		p.byGroup = map[types.NamespacedName]map[types.UID]lastRead{}
+	}
+	p.byGroup[group] = reads
+}
+
+// allow reports whether another read is within the rate.
+func (p *podCauses) allow(now time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.limiter == nil {
+		p.limiter = rate.NewLimiter(eventReads, eventBurst)
+	}
+	return p.limiter.AllowN(now, 1)
+}
+
+// lookForCauses finds why pods on nodes are not Ready where their status does not say it: their node is not ready, or their events name a
+// cause. It returns the time until events are due to be read; 0 for never.
+func (r *Reconciler) lookForCauses(ctx context.Context, sg *trellisv1alpha1.ScalingGroup,
+	replicas map[int32]*replica) (again time.Duration) {
+	group, now := client.ObjectKeyFromObject(sg), r.refusals.clock()
+	known, kept := r.causes.of(group), map[types.UID]lastRead{}
+	for _, ordinal := range sortedOrdinals(replicas) {
+		one := replicas[ordinal]
+		one.causes = map[types.UID]podCause{}
+		for _, pod := range one.active() {
+			switch {
+			case pod.Spec.NodeName == "" || render.PodReady(pod) || whyNotStarting(pod) != "":
+				continue
+			case !r.nodeReady(ctx, pod.Spec.NodeName):
+				one.causes[pod.UID] = podCause{"its node " + pod.Spec.NodeName + " is not ready", true}
+				continue
+			}
+			last := known[pod.UID]
+			left := last.dueIn(pod, now)
+			if left <= 0 {
+				last, left = r.readEvents(ctx, pod, last, now)
+			}
+			if last.cause.text != "" {
+				one.causes[pod.UID] = last.cause
+			}
+			kept[pod.UID] = last
+			again = earliest(again, left)
+		}
+	}
+	r.causes.keep(group, kept)
+	return again
+}
+
+// dueIn is the time until the events of a pod are to be read; less than 0 when they are overdue.
+func (l lastRead) dueIn(pod *corev1.Pod, now time.Time) time.Duration {
+	since := unreadySince(pod)
+	if l.at.IsZero() || l.at.Before(since) {
+		after := eventsAfter
+		if started(pod) {
+			after = probeEventsAfter
+		}
+		return since.Add(after).Sub(now)
+	}
+	every := min(max(l.at.Sub(since), eventsAfter), eventsEvery)
+	return l.at.Add(every).Sub(now)
+}
+
+// readEvents reads the events of a pod, unless the rate of reads is exceeded, and returns the time until the next read.
+func (r *Reconciler) readEvents(ctx context.Context, pod *corev1.Pod, last lastRead, now time.Time) (lastRead, time.Duration) {
+	if !r.causes.allow(now) {
+		return last, time.Second
+	}
+	events := &corev1.EventList{}
+	err := r.Live.List(ctx, events, client.InNamespace(pod.Namespace), client.MatchingFields{"involvedObject.uid": string(pod.UID)})
+	if err != nil { // the cause of a pod's state is no reason to give up all else
+		log.FromContext(ctx).Error(err, "reading the events of a pod", "pod", pod.Name)
+	}
+	read := lastRead{at: now, cause: causeIn(events.Items, started(pod))}
+	return read, read.dueIn(pod, now)
+}
+
+// unreadySince is when the pod was bound, or stopped being Ready.
+func unreadySince(pod *corev1.Pod) time.Time {
+	since := pod.CreationTimestamp.Time
+	for _, c := range pod.Status.Conditions {
+		if (c.Type == corev1.PodReady || c.Type == corev1.PodScheduled) && c.LastTransitionTime.After(since) {
+			since = c.LastTransitionTime.Time
+		}
+	}
+	return since
+}
+
+// started reports whether all containers of the pod run.
+func started(pod *corev1.Pod) bool {
+	return len(pod.Status.ContainerStatuses) > 0 && !slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
+		return s.State.Running == nil
+	})
+}
+
+// tellers are the components whose events concern a pod on its node.
+var tellers = []string{"kubelet", "attachdetach-controller"}
+
+// probeReason is the reason of events about probes that fail. The kubelet reports no success.
+const probeReason = "Unhealthy"
+
+// causeIn returns the last warning in the events of a pod. A later event that is no warning shows that the kubelet has got further. Of a
+// pod whose containers run only failing probes count, since nothing else keeps it from being Ready.
+func causeIn(events []corev1.Event, running bool) podCause {
+	var last *corev1.Event
+	for i := range events {
+		e := &events[i]
+		probe := e.Reason == probeReason
+		switch {
+		case !slices.Contains(tellers, teller(e)), probe != running:
+		case last == nil, toldAt(e).After(toldAt(last)), toldAt(e).Equal(toldAt(last)) && e.Type == corev1.EventTypeWarning:
+			last = e
+		}
+	}
+	if last == nil || last.Type != corev1.EventTypeWarning {
+		return podCause{}
+	}
+	text := strings.TrimSpace(last.Message)
+	if !running {
+		text = last.Reason + ": " + text
+	}
+	return podCause{limit.Middle(text, maxCause), running}
+}
+
+func teller(e *corev1.Event) string {
+	if e.ReportingController != "" {
+		return e.ReportingController
+	}
+	return e.Source.Component
+}
+
+// toldAt is when an event happened last.
+func toldAt(e *corev1.Event) time.Time {
+	switch {
+	case e.Series != nil:
+		return e.Series.LastObservedTime.Time
+	case !e.LastTimestamp.IsZero():
+		return e.LastTimestamp.Time
+	}
+	return e.EventTime.Time
+}

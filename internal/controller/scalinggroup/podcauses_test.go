@@ -1,0 +1,185 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scalinggroup
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+)
+
+// told is an event of a kubelet, some seconds after noon.
+func told(seconds int, kind, reason, message string) corev1.Event {
+	return corev1.Event{
+		Type: kind, Reason: reason, Message: message, Source: corev1.EventSource{Component: "kubelet"},
+		LastTimestamp: metav1.NewTime(noon.Add(time.Duration(seconds) * time.Second)),
+	}
+}
+
+func TestCauseInEvents(t *testing.T) {
+	const warning, normal = corev1.EventTypeWarning, corev1.EventTypeNormal
+	mount := told(3, warning, "FailedMount", `MountVolume.SetUp failed for volume "s" : secret "missing" not found`)
+	attach := told(4, warning, "FailedAttachVolume", "Multi-Attach error")
+	attach.Source, attach.ReportingController = corev1.EventSource{}, "attachdetach-controller"
+	series := told(1, warning, "FailedCreatePodSandBox", "no network\n")
+	series.Series = &corev1.EventSeries{LastObservedTime: metav1.NewMicroTime(noon.Add(time.Minute))}
+	scheduler := told(9, warning, "FailedScheduling", "0/1 nodes are available")
+	scheduler.Source.Component = "default-scheduler"
+	probe := told(5, warning, "Unhealthy", "Readiness probe failed: HTTP probe failed with statuscode: 503")
+	for name, tc := range map[string]struct {
+		events  []corev1.Event
+		running bool
+		want    string
+	}{
+		"none":                        {nil, false, ""},
+		"a missing Secret":            {[]corev1.Event{mount}, false, `FailedMount: MountVolume.SetUp failed for volume "s" : secret "missing" not found`},
+		"the last one":                {[]corev1.Event{attach, mount}, false, "FailedAttachVolume: Multi-Attach error"},
+		"a series":                    {[]corev1.Event{series, attach}, false, "FailedCreatePodSandBox: no network"},
+		"the kubelet has got further": {[]corev1.Event{mount, told(4, normal, "Pulled", "")}, false, ""},
+		"in the same second":          {[]corev1.Event{mount, told(3, normal, "Pulling", "")}, false, `FailedMount: MountVolume.SetUp failed for volume "s" : secret "missing" not found`},
+		"another component":           {[]corev1.Event{mount, scheduler}, false, `FailedMount: MountVolume.SetUp failed for volume "s" : secret "missing" not found`},
+		"a probe":                     {[]corev1.Event{mount, probe, told(9, normal, "Started", "")}, true, "Readiness probe failed: HTTP probe failed with statuscode: 503"},
+		"a probe, before a restart":   {[]corev1.Event{probe}, false, ""},
+		"a mount, before it ran":      {[]corev1.Event{mount}, true, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, causeIn(tc.events, tc.running).text); diff != "" {
+				t.Errorf("cause (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// listener is a reconciler whose API server has the same events of every pod, on a clock that the test moves.
+type listener struct {
+	*Reconciler
+	reads int
+	now   time.Time
+	fails error
+}
+
+func listensTo(events ...corev1.Event) *listener {
+	l := &listener{Reconciler: &Reconciler{}, now: noon}
+	down := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "down"}}
+	down.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown}}
+	l.Client = fake.NewClientBuilder().WithObjects(down, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node"}}).Build()
+	l.Live = interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
+		List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			l.reads++
+			read := &client.ListOptions{}
+			read.ApplyOptions(options)
+			if want := "involvedObject.uid="; read.FieldSelector == nil || len(read.FieldSelector.String()) <= len(want) {
+				return errors.New("all events are read")
+			}
+			list.(*corev1.EventList).Items = events
+			return l.fails
+		},
+	})
+	l.refusals.now = func() time.Time { return l.now }
+	return l
+}
+
+// pending is a pod on a node since noon.
+func pending(node string) state {
+	return func(pod *corev1.Pod) {
+		unready(pod)
+		pod.UID, pod.CreationTimestamp = types.UID(pod.Name), metav1.NewTime(noon)
+		pod.Spec.NodeName, pod.Status.Phase, pod.Status.Conditions = node, corev1.PodPending, nil
+	}
+}
+
+// serving is a pod on a node whose containers run since noon.
+func serving(node string) state {
+	return func(pod *corev1.Pod) {
+		pending(node)(pod)
+		pod.Status.Phase = corev1.PodRunning
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
+	}
+}
+
+// says is the condition after so long, and the time until the events are read again.
+func (l *listener) says(at time.Duration, states ...state) (string, time.Duration) {
+	l.now = noon.Add(at)
+	sg := group(1, int32(len(states)))
+	replicas := replicasOf(sg, podsOf(sg, 0, states...), func(*corev1.Pod) bool { return false })
+	again := l.lookForCauses(context.Background(), sg, replicas)
+	if c := healthCondition(sg, replicas, backOff{now: l.now}); c != nil {
+		return c.Reason + " " + c.Message, again
+	}
+	return "", again
+}
+
+// The kubelet tells of a Secret that is missing, or of a probe that fails, in events only. They are read while a pod is not Ready, and ever less
+// often.
+func TestEventsOfPodsThatAreNotReady(t *testing.T) {
+	mount := told(1, corev1.EventTypeWarning, "FailedMount", `secret "missing" not found`)
+	probe := told(1, corev1.EventTypeWarning, "Unhealthy", "Readiness probe failed: HTTP 503")
+	for name, tc := range map[string]struct {
+		event corev1.Event
+		pod   state
+		at    time.Duration
+		want  string
+		again time.Duration
+		reads int
+	}{
+		"it has time":              {mount, pending("node"), 9 * time.Second, "", time.Second, 0},
+		"it has had time":          {mount, pending("node"), 10 * time.Second, `PodsNotStarting pod g-worker-0: FailedMount: secret "missing" not found`, 10 * time.Second, 1},
+		"for long":                 {mount, pending("node"), time.Hour, `PodsNotStarting pod g-worker-0: FailedMount: secret "missing" not found`, time.Minute, 1},
+		"its status says it":       {mount, waits("InvalidImageName", "a"), time.Hour, "PodsNotStarting pod g-worker-0: container main: InvalidImageName: a", 0, 0},
+		"it is not bound":          {mount, pending(""), time.Hour, "", 0, 0},
+		"it is Ready":              {mount, running, time.Hour, "", 0, 0},
+		"a server loads":           {probe, serving("node"), 59 * time.Second, "", time.Second, 0},
+		"a probe that still fails": {probe, serving("node"), time.Minute, "PodsNotReady pod g-worker-0: Readiness probe failed: HTTP 503", time.Minute, 1},
+		"its node is not ready":    {probe, serving("down"), time.Second, "PodsNotReady pod g-worker-0: its node down is not ready", 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := listensTo(tc.event)
+			got, again := l.says(tc.at, tc.pod)
+			if got != tc.want || again != tc.again || l.reads != tc.reads {
+				t.Errorf("%q, again after %s, %d reads; want %q, %s, %d", got, again, l.reads, tc.want, tc.again, tc.reads)
+			}
+		})
+	}
+}
+
+func TestReadsOfEventsAreFew(t *testing.T) {
+	l := listensTo(told(1, corev1.EventTypeWarning, "FailedMount", "no"))
+	for at := range 10 * 60 { // it is reconciled every second
+		if got, _ := l.says(time.Duration(at)*time.Second, pending("node")); got == "" && at >= 10 {
+			t.Fatalf("nothing is said after %d seconds", at)
+		}
+	}
+	if l.reads < 10 || l.reads > 14 {
+		t.Errorf("%d reads in 10 minutes", l.reads)
+	}
+	l.reads = 0
+	var many []state
+	for range 100 {
+		many = append(many, pending("node"))
+	}
+	l.causes = podCauses{}
+	if _, again := l.says(time.Hour, many...); l.reads != eventBurst || again != time.Second {
+		t.Errorf("%d reads at once, and again after %s", l.reads, again)
+	}
+}
+
+// A right that is missing hides causes, and nothing else.
+func TestEventsThatCannotBeRead(t *testing.T) {
+	l := listensTo(told(1, corev1.EventTypeWarning, "FailedMount", "no"))
+	l.fails = errors.New("forbidden")
+	for range 3 {
+		if _, again := l.says(10*time.Second, pending("node")); l.reads != 1 || again != 10*time.Second {
+			t.Errorf("%d reads, again after %s", l.reads, again)
+		}
+	}
+}

@@ -1,0 +1,78 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package quotas has ResourceQuotas counted and in force on the API server of a spec.
+package quotas
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/onsi/ginkgo/v2"
+	"github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Count runs the quota controller of Kubernetes until the spec ends.
+func Count(server *rest.Config) {
+	ginkgo.GinkgoHelper()
+	config := clientcmdapi.NewConfig()
+	config.Clusters["c"] = &clientcmdapi.Cluster{Server: server.Host, CertificateAuthorityData: server.CAData}
+	config.AuthInfos["u"] = &clientcmdapi.AuthInfo{ClientCertificateData: server.CertData, ClientKeyData: server.KeyData}
+	config.Contexts["x"], config.CurrentContext = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u"}, "x"
+	file := filepath.Join(ginkgo.GinkgoT().TempDir(), "kubeconfig")
+	gomega.Expect(clientcmd.WriteToFile(*config, file)).To(gomega.Succeed())
+	program := exec.Command(filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kube-controller-manager"), "--kubeconfig="+file,
+		"--leader-elect=false", "--secure-port=0", "--controllers=resourcequota-controller", "--kube-api-qps=1000", "--kube-api-burst=2000")
+	gomega.Expect(program.Start()).To(gomega.Succeed())
+	ginkgo.DeferCleanup(func() {
+		_ = program.Process.Kill()
+		_ = program.Wait()
+	})
+}
+
+// Limit has the quota "q" of a namespace limit resources until the spec ends, and waits until that is in force. With classes it counts
+// pods of these PriorityClasses alone.
+func Limit(ctx context.Context, c client.Client, namespace string, hard corev1.ResourceList, classes ...string) {
+	ginkgo.GinkgoHelper()
+	q := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "q"}, Spec: corev1.ResourceQuotaSpec{Hard: hard}}
+	if len(classes) > 0 {
+		q.Spec.ScopeSelector = &corev1.ScopeSelector{MatchExpressions: []corev1.ScopedResourceSelectorRequirement{{
+			ScopeName: corev1.ResourceQuotaScopePriorityClass, Operator: corev1.ScopeSelectorOpIn, Values: classes,
+		}}}
+	}
+	before := &corev1.ResourceQuota{}
+	if err := c.Get(ctx, client.ObjectKeyFromObject(q), before); err == nil {
+		q = before.DeepCopy()
+		q.Spec.Hard = hard
+		gomega.Expect(c.Patch(ctx, q, client.MergeFrom(before))).To(gomega.Succeed())
+	} else {
+		gomega.Expect(c.Create(ctx, q)).To(gomega.Succeed())
+		ginkgo.DeferCleanup(func(ctx ginkgo.SpecContext) error { return client.IgnoreNotFound(c.Delete(ctx, q)) })
+	}
+	gomega.Eventually(ctx, func() error {
+		if err := c.Get(ctx, client.ObjectKeyFromObject(q), q); err != nil {
+			return err
+		}
+		for name, amount := range hard {
+			if of := q.Status.Hard[name]; of.Cmp(amount) != 0 {
+				return fmt.Errorf("it is %v", q.Status)
+			}
+		}
+		return nil
+	}).Should(gomega.Succeed(), "waiting until the quota is in force")
+}
+
+// GPUs is a limit of the GPUs that pods request.
+func GPUs(n string) corev1.ResourceList {
+	return corev1.ResourceList{"requests.nvidia.com/gpu": resource.MustParse(n)}
+}
