@@ -238,6 +238,15 @@ func TestLimitsListWhatIsCounted(t *testing.T) {
 	}
 }
 
+// inWords lists names as prose does.
+func inWords(names []string) string {
+	last := len(names) - 1
+	if last == 0 {
+		return names[0]
+	}
+	return strings.Join(names[:last], ", ") + " and " + names[last]
+}
+
 // TestLimitsNameWhatIsTested: providers, and the versions of Kubernetes that tests run on. hack/sandbox/peers has a test on the versions of peers.
 func TestLimitsNameWhatIsTested(t *testing.T) {
 	section := strings.Join(limits(t), "\n")
@@ -257,7 +266,7 @@ func TestLimitsNameWhatIsTested(t *testing.T) {
 	if others == nil {
 		t.Fatal("make/long.mk names no other versions of Kubernetes any more")
 	}
-	want := []string{"run on " + kubernetes[1] + ";", "the core scenarios on " + strings.ReplaceAll(others[1], " ", " and ") + ".", "`" + specs.All[0].Name + "` is the default"}
+	want := []string{"run on " + kubernetes[1] + ";", "the core scenarios on " + inWords(strings.Fields(others[1])) + ".", "`" + specs.All[0].Name + "` is the default"}
 	for _, provider := range specs.All {
 		want = append(want, "`"+provider.Name+"`")
 	}

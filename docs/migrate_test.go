@@ -20,7 +20,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/constraint"
 	"github.com/trellis-k8s/trellis/internal/limit"
+	"github.com/trellis-k8s/trellis/internal/topologies"
+	"github.com/trellis-k8s/trellis/internal/topologybinding"
+	"github.com/trellis-k8s/trellis/test/integration/peers/definitions"
 	"github.com/trellis-k8s/trellis/test/testutil/apiserver"
 )
 
@@ -53,16 +58,22 @@ func block(t *testing.T, page, contains string) string {
 // TestMigrationCommands runs the commands of migrate.md that need no operator, as they stand there, on a real API server: objects keep a copy,
 // lose the finalizers that no one removes any more, and what the Dynamo operator made is deleted; versions are set as the page says.
 func TestMigrationCommands(t *testing.T) {
+	grove, err := definitions.Load("grove/grove.io_clustertopologybindings.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
 	env := &envtest.Environment{
 		CRDDirectoryPaths: []string{filepath.Join(root, "config", "crd", "bases")}, ErrorIfCRDPathMissing: true,
 		CRDs: []*apiextensionsv1.CustomResourceDefinition{
-			anyKind("nvidia.com", "DynamoComponentDeployment", "v1alpha1"), anyKind("grove.io", "PodCliqueSet", "v1alpha1"),
+			anyKind("nvidia.com", "DynamoComponentDeployment", "v1alpha1"), anyKind("grove.io", "PodCliqueSet", "v1alpha1"), grove,
 		},
 	}
 	apiserver.Start(t, env)
 	scheme := runtime.NewScheme()
-	if err := apiextensionsv1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
+	for _, add := range []func(*runtime.Scheme) error{apiextensionsv1.AddToScheme, grovev1alpha1.AddToScheme, topologybinding.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
 	}
 	c, err := client.New(env.Config, client.Options{Scheme: scheme})
 	if err != nil {
@@ -81,7 +92,9 @@ func TestMigrationCommands(t *testing.T) {
 		}
 		return u
 	}
-	dgd := made("nvidia.com/v1beta1", "DynamoGraphDeployment", "chat", map[string]any{"components": []any{map[string]any{"name": "Worker"}}})
+	dgd := made("nvidia.com/v1beta1", "DynamoGraphDeployment", "chat", map[string]any{
+		"components": []any{map[string]any{"name": "Worker"}}, "topologyConstraint": map[string]any{"clusterTopologyName": "gb200", "packDomain": "rack"},
+	})
 	part := made("nvidia.com/v1alpha1", "DynamoComponentDeployment", "chat-worker", nil)
 
 	dir := t.TempDir()
@@ -99,6 +112,7 @@ func TestMigrationCommands(t *testing.T) {
 		}
 	}
 
+	followBindings(t, c, run)
 	run("before.yaml")
 	if copied, err := os.ReadFile(filepath.Join(dir, "before.yaml")); err != nil || !strings.Contains(string(copied), "name: chat") {
 		t.Errorf("the copy: %v\n%s", err, copied)
@@ -118,5 +132,36 @@ func TestMigrationCommands(t *testing.T) {
 	run(`"path":"/spec/versions/0/storage"`)
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(crd), crd); err != nil || crd.Spec.Versions[0].Name != "v1alpha1" || !crd.Spec.Versions[0].Storage {
 		t.Errorf("storage version: %v, %+v", err, crd.Spec.Versions[0].Storage)
+	}
+}
+
+// followBindings goes the way of a cluster that has Grove's Bindings: what the deployment names is the Binding, with the pool and as the default as
+// its annotations say, and then the ClusterTopology with the same levels.
+func followBindings(t *testing.T, c client.Client, run func(contains string)) {
+	t.Helper()
+	b := &topologybinding.Binding{ObjectMeta: metav1.ObjectMeta{Name: "gb200"}}
+	b.Spec.Levels = []topologybinding.Level{{Domain: "block", Key: "example.com/block"}, {Domain: "rack", Key: "example.com/rack"}}
+	if err := c.Create(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	named := func() *grovev1alpha1.ClusterTopology {
+		t.Helper()
+		ct := &grovev1alpha1.ClusterTopology{}
+		if err := (topologies.Reader{Reader: c}).Get(t.Context(), client.ObjectKey{Name: "gb200"}, ct); err != nil {
+			t.Fatal(err)
+		}
+		return ct
+	}
+	run("> bindings.yaml")
+	run("nvidia.com/gpu.product")
+	from := named()
+	if !from.FromBinding() || from.Spec.NodeSelector["nvidia.com/gpu.product"] != "NVIDIA-GB200" || len(constraint.Defaults([]grovev1alpha1.ClusterTopology{*from})) != 1 {
+		t.Errorf("the annotated Binding is read as %+v", from)
+	}
+	run("while read name")
+	run("> topologies.yaml")
+	run("kubectl apply -f topologies.yaml")
+	if ct := named(); ct.FromBinding() || topologybinding.Differ(ct, from) != "" {
+		t.Errorf("the ClusterTopology is %+v", ct)
 	}
 }

@@ -21,6 +21,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -41,6 +42,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli/plugin"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
 	"github.com/trellis-k8s/trellis/internal/render"
+	"github.com/trellis-k8s/trellis/test/integration/peers/definitions"
 	"github.com/trellis-k8s/trellis/test/testutil/apiserver"
 	"github.com/trellis-k8s/trellis/test/testutil/patience"
 )
@@ -55,8 +57,18 @@ type cluster struct {
 
 // server is the API server that the tests share, one after the other.
 var server = &apiserver.Shared{Environment: envtest.Environment{
-	CRDDirectoryPaths: []string{filepath.Join("..", "..", "config", "crd", "bases")}, ErrorIfCRDPathMissing: true,
+	CRDDirectoryPaths:     []string{filepath.Join("..", "..", "config", "crd", "bases"), filepath.Join("testdata", "computedomains.yaml")},
+	ErrorIfCRDPathMissing: true, CRDs: []*apiextensionsv1.CustomResourceDefinition{bindings()},
 }}
+
+// bindings is the definition of Grove's ClusterTopologyBindings.
+func bindings() *apiextensionsv1.CustomResourceDefinition {
+	crd, err := definitions.Load("grove/grove.io_clustertopologybindings.yaml")
+	if err != nil {
+		panic(err) // a file of the repository
+	}
+	return crd
+}
 
 func TestMain(m *testing.M) { os.Exit(server.Main(m)) }
 
