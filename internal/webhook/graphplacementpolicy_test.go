@@ -34,6 +34,12 @@ var _ = It("Only who may patch GraphPlacements of all namespaces writes their sp
 		Expect(yaml.Unmarshal(document, object)).To(Succeed())
 		Expect(s.admin.Create(ctx, object)).To(Succeed())
 		DeferCleanup(func(ctx SpecContext) { Expect(s.admin.Delete(ctx, object)).To(Succeed()) })
+		again := &unstructured.Unstructured{}
+		Expect(yaml.Unmarshal(document, again)).To(Succeed())
+		applied, err := again.MarshalJSON()
+		Expect(err).NotTo(HaveOccurred())
+		Expect(s.admin.Patch(ctx, again, client.RawPatch(types.ApplyPatchType, applied), client.FieldOwner("another"))).To(Succeed(),
+			"%s, applied by another client without force", again.GetKind())
 	}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "policy-"}}
 	Expect(s.admin.Create(ctx, namespace)).To(Succeed())
