@@ -44,13 +44,20 @@ func frozenBase(frozen map[string]*trellisv1alpha1.ResolvedTopology,
 	for i := range dgd.Spec.Components {
 		names = append(names, dgd.Spec.Components[i].Name)
 	}
+	domain, required := "", false
 	for _, name := range slices.Sorted(slices.Values(names)) {
 		topology, ok := frozen[name]
 		some = some || ok
+		if topology != nil && topology.KVTransferDomain != "" {
+			domain, required = topology.KVTransferDomain, topology.KVTransferRequired
+		}
 		if base == nil && topology != nil {
 			base = topology.DeepCopy()
 			base.PackDomain, base.PreferredPackDomain, base.SpreadDomain, base.PreferredSpreadDomain = "", "", "", ""
 		}
+	}
+	if base != nil {
+		base.KVTransferDomain, base.KVTransferRequired = domain, required
 	}
 	return base, some
 }

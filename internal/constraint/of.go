@@ -73,6 +73,9 @@ type Resolved struct {
 func Of(dgd *nvidiav1beta1.DynamoGraphDeployment, stated Statement, s Sources) Resolved {
 	out := map[string]*trellisv1alpha1.ResolvedTopology{}
 	base, problems := baseOf(dgd, stated, s)
+	if base != nil && len(s.Frozen) == 0 {
+		transfer(base, dgd)
+	}
 	if len(problems) > 0 {
 		return Resolved{Topologies: out, Problems: problems}
 	}
@@ -96,6 +99,9 @@ func Of(dgd *nvidiav1beta1.DynamoGraphDeployment, stated Statement, s Sources) R
 		}
 		resolved := base.DeepCopy()
 		out[c.Name] = resolved
+		if !transfers(c) {
+			resolved.KVTransferDomain, resolved.KVTransferRequired = "", false
+		}
 		if own := c.TopologyConstraint; own != nil {
 			resolved.PackDomain, resolved.PreferredPackDomain = own.PackDomain, own.PreferredPackDomain
 			path := field.Component(i, c.Name).Child("topologyConstraint")

@@ -78,7 +78,7 @@ func BaseGang(groups []*trellisv1alpha1.ScalingGroup) bool {
 // Packed reports whether the group's replicas are gangs or constrained. The pods of other groups are independent of each other.
 func Packed(sg *trellisv1alpha1.ScalingGroup) bool {
 	t := sg.Spec.Topology
-	return sg.Spec.Multinode || !OfGraph(t).Empty() || !OfComponent(t).Empty() || Spread(t)
+	return sg.Spec.Multinode || !OfGraph(t).Empty() || !OfComponent(t).Empty() || Spread(t) || Transfers(t)
 }
 
 // TopologyOf returns a frozen topology of the graph for what all its groups share: profile, levels and the deployment level. Nil without

@@ -66,6 +66,7 @@ func Mixed(groups []*trellisv1alpha1.ScalingGroup) bool {
 func keepsOrder(t, other *trellisv1alpha1.ResolvedTopology) bool {
 	used := []string{
 		t.GraphPackDomain, t.GraphPreferredPackDomain, t.PackDomain, t.PreferredPackDomain, t.SpreadDomain, t.PreferredSpreadDomain,
+		t.KVTransferDomain,
 	}
 	last := -1
 	for _, level := range t.Levels {

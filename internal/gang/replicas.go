@@ -227,7 +227,7 @@ func (r *Request) addReplica(g *groupView, component *placement.Component, state
 
 // unplaced is a replica of which pods are to be placed: where it was, and where those of its pods are that have their places.
 func (r *Request) unplaced(g *groupView, component string, state replicaState) placement.Replica {
-	replica := placement.Replica{Ordinal: state.ordinal, Avoid: r.avoid(g, component, state.ordinal)}
+	replica := placement.Replica{Ordinal: state.ordinal, Avoid: r.avoid(g, component, state.ordinal), Generation: generationOf(g.sg, state)}
 	if _, leaves := r.left[Key{Component: component, Ordinal: state.ordinal}]; !leaves {
 		replica.Hint = g.hints[int32(state.ordinal)]
 	}

@@ -207,6 +207,7 @@ func (r *Request) addComponent(sg *trellisv1alpha1.ScalingGroup, states []replic
 	}
 	component.Place = r.placeOf(sg.Spec.Topology)
 	component.Spread = r.spreadOf(sg.Spec.Topology, states)
+	r.pair(sg, &component, states)
 	for _, state := range states {
 		if !state.sits() {
 			continue

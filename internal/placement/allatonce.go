@@ -55,7 +55,7 @@ func (p *planner) entangled() bool {
 	}
 	open := false
 	for _, s := range p.components {
-		if p.gone(s.Required) {
+		if p.gone(s.Required) || p.pairRequired(s) {
 			return false
 		}
 		open = open || s.one() && len(s.Waiting) > 1

@@ -24,6 +24,10 @@ type attempt struct {
 	unit []topology.Path
 	// spreads are the levels that each component is spread over.
 	spreads [][]*spreading
+	// pairs are where replicas of the roles are, order is when they are placed, and pairsLater where those go that are not to be placed yet.
+	pairs      pairs
+	order      pairOrder
+	pairsLater []pairPlace
 }
 
 func newAttempt(p *planner, bound topology.DomainID) *attempt {
@@ -32,6 +36,7 @@ func newAttempt(p *planner, bound topology.DomainID) *attempt {
 	a.used = make([][]topology.Path, len(p.components))
 	a.unit = make([]topology.Path, len(p.components))
 	a.spreads = make([][]*spreading, len(p.components))
+	a.pairs = p.pairsOf()
 	for si, s := range p.components {
 		a.results[si] = make([]ReplicaResult, len(s.Waiting))
 		a.used[si] = slices.Clone(s.InUse)
@@ -51,56 +56,40 @@ func newAttempt(p *planner, bound topology.DomainID) *attempt {
 // given search, whose steps it shares with other attempts), or what components lack to run; then every other replica as a gang of its own,
 // in component and ordinal order.
 func (p *planner) attempt(bound topology.DomainID, base bool, shared *search) *attempt {
+	if p.pairing != nil && slices.ContainsFunc(p.components, p.pairable) {
+		return p.attemptPaired(bound, base, shared)
+	}
 	a := newAttempt(p, bound)
 	if a.placeWhole(base) {
 		return a
 	}
-	if base && !a.placeBase(shared) {
+	if base && !a.placeBase(shared, anyComponent) {
 		return a
 	}
 	if !base {
 		a.placeLacking()
 	}
-	for si, s := range p.components {
-		for ri := range s.now() {
-			if r := &a.results[si][ri]; r.Refusal == nil && len(r.Pods) == 0 {
-				a.placeReplica(si, ri)
-			}
-		}
-	}
+	a.placeOthers()
 	a.again()
 	a.placeLater()
 	return a
 }
 
-// baseGang is what messages call the base gang.
-const baseGang = "base gang"
-
-// baseGroup is the head of every component with replicas to place.
-func (a *attempt) baseGroup() *Group {
-	g := &Group{Name: baseGang, Required: topology.NoLevel, Preferred: a.p.graph.Preferred}
+// placeOthers places every replica that has no answer yet.
+func (a *attempt) placeOthers() {
 	for si, s := range a.p.components {
-		g.Groups = append(g.Groups, a.headGroup(si, s.first()))
+		for ri := range s.now() {
+			if a.open(si, ri) {
+				a.placeReplica(si, ri)
+			}
+		}
 	}
-	return g
 }
 
-func (a *attempt) placeBase(s *search) bool {
-	t := a.p.tree
-	g := a.baseGroup()
-	if g.Preferred > t.LevelOf(a.bound) {
-		g.want = a.rest(0, a.p.components[0].first(), true)
-	}
-	u := prepare(t, g)
-	if !s.place(u, a.bound) {
-		return false
-	}
-	s.reserve(u)
-	a.soften(u.domain)
-	for _, sub := range u.subs {
-		a.settleHead(slices.Index(g.Groups, sub.group), sub, func(r *ReplicaResult) { r.Base = true })
-	}
-	return true
+// open reports whether a replica has no answer yet, and is not left to its role.
+func (a *attempt) open(si, ri int) bool {
+	r := &a.results[si][ri]
+	return r.Refusal == nil && len(r.Pods) == 0 && !a.later(si)
 }
 
 // rest lists the replicas that come after a position of a component, in the order they are placed; after the base gang these are all but
@@ -165,6 +154,10 @@ func (a *attempt) placeReplica(si, ri int) {
 		a.refuse(si, ri, a.p.unplanned(g, max(s.Required, a.p.graph.Required)))
 		return
 	}
+	if a.p.pairRequired(s) && len(s.Waiting[ri].Anchor) == 0 {
+		a.placeRequired(si, ri)
+		return
+	}
 	anchored := len(g.Within) > 0
 	if g = a.ahead(si, ri, g); a.p.gone(s.Required) {
 		g.Required = topology.NoLevel
@@ -201,11 +194,16 @@ func (a *attempt) refusedBefore(si, ri int) *Refusal {
 		if len(a.spreads[si]) > 0 && len(a.results[si][i].Pods) > 0 {
 			return nil // since then there is one more that others are compared with
 		}
-		if r := a.results[si][i].Refusal; r != nil && s.of[i] == s.of[ri] && s.Waiting[i].Anchor.Equal(s.Waiting[ri].Anchor) {
+		if r := a.results[si][i].Refusal; r != nil && s.of[i] == s.of[ri] && s.Waiting[i].asks(&s.Waiting[ri]) {
 			return r
 		}
 	}
 	return nil
+}
+
+// asks reports whether two replicas may go to the same domains.
+func (r *Replica) asks(o *Replica) bool {
+	return r.Anchor.Equal(o.Anchor) && r.Generation == o.Generation
 }
 
 // soften remembers a domain that the graph's preferred level found.
@@ -230,6 +228,7 @@ func (a *attempt) settle(si, ri int, u *unit) {
 	r.Domain, r.Pods = path, podResults(a.p.cluster, u)
 	a.placed++
 	a.noteSpread(si, ri, path)
+	a.notePair(si, ri, path)
 	if s.one() && len(a.unit[si]) == 0 {
 		a.unit[si] = path.Truncate(s.Required)
 	}
@@ -244,12 +243,30 @@ func (a *attempt) refuse(si, ri int, r *Refusal) {
 	a.results[si][ri].Refusal = &own
 }
 
-// betterThan another attempt, or none: more replicas are placed.
+// betterThan another attempt, or none: more replicas are placed, or as many with less imbalance between roles.
 func (a *attempt) betterThan(other *attempt) bool {
-	return a.placed > 0 && (other == nil || a.placed > other.placed)
+	switch {
+	case a.placed == 0 || other == nil:
+		return a.placed > 0
+	case a.placed != other.placed || a.pairs == nil:
+		return a.placed > other.placed
+	}
+	mine, _ := a.imbalance()
+	theirs, _ := other.imbalance()
+	return mine < theirs
 }
 
 // decides reports whether none of the candidates that follow can hold more.
 func (a *attempt) decides(following []candidate) bool {
-	return len(following) == 0 || a.placed >= following[0].ahead
+	return len(following) == 0 || a.beats(following[0].ahead)
+}
+
+// enough reports whether nothing better is to be expected of candidates that place at most so many replicas, after so many tries.
+func (a *attempt) enough(atMost, tried int) bool {
+	return a != nil && (a.beats(atMost) || a.placed >= atMost && tried >= shortlist)
+}
+
+// beats reports whether no attempt that places at most so many replicas is better.
+func (a *attempt) beats(atMost int) bool {
+	return a.placed > atMost || a.placed == atMost && a.balanced()
 }

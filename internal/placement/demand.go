@@ -33,6 +33,8 @@ type Demand struct {
 	Priority   int32
 	Preempts   bool
 	Components []Component
+	// Pairing has the replicas of two roles placed in the same domains; nil: they are placed without regard to each other.
+	Pairing *Pairing
 	// Refused are the places that a scheduler refused pods of a shape in, by [topology.Shape.Key].
 	Refused map[string][]RefusedPlace
 }
@@ -49,6 +51,8 @@ type Component struct {
 	Name                string
 	Multinode           bool
 	Required, Preferred int
+	// Role of the replicas in the demand's pairing.
+	Role Role
 	// Apart: the pods of each replica are on hosts of their own. Replicas may share hosts.
 	Apart bool
 	// Place is where the component is placed instead of the demand's levels and node selector, in a demand without a constraint of its own;
@@ -81,6 +85,8 @@ type Replica struct {
 	Hint topology.Path
 	// Avoid are hosts that its pods go to only when there is no other capacity, the worst first.
 	Avoid []string
+	// Generation of workers that it belongs to.
+	Generation string
 	// Later: it is not to be placed yet. It counts when domains are compared, takes nothing from others, and has no result.
 	Later bool
 	Pods  []Pod

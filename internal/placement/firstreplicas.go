@@ -88,6 +88,10 @@ func (a *attempt) placeHead(si, n int) {
 		a.refuseHead(si, n, levelGone(s.Name, s.Required))
 		return
 	}
+	if a.p.pairRequired(s) && !a.p.over() {
+		a.refuseHead(si, n, a.pairRefusal(si, 0))
+		return
+	}
 	g := a.headGroup(si, n)
 	if a.p.over() {
 		a.refuseHead(si, n, a.p.unplanned(g, max(s.Required, a.p.graph.Required)))
@@ -120,11 +124,13 @@ func (s *component) lacks(ri int) bool {
 func (a *attempt) placeLacking() {
 	for si, s := range a.p.components {
 		if n := s.head(); n > 1 {
-			a.placeHead(si, n)
+			if a.open(si, 0) {
+				a.placeHead(si, n)
+			}
 			continue
 		}
 		for ri := range s.now() {
-			if s.lacks(ri) {
+			if s.lacks(ri) && a.open(si, ri) {
 				a.placeReplica(si, ri)
 			}
 		}

@@ -65,7 +65,7 @@ func (p *planner) quick(base bool, s *search) *attempt {
 	}
 	s.quick = true
 	p.cluster.Begin()
-	if a := p.attempt(d, base, s); a.placed == replicas {
+	if a := p.attempt(d, base, s); a.placed == replicas && a.balanced() {
 		p.cluster.Commit()
 		return a
 	}
@@ -183,7 +183,7 @@ func (p *planner) compare(list []candidate, base bool, s *search, quick bool) (b
 	var failed []uint64 // marks of the domains that hold no base gang
 	ranOut := false
 	for i, c := range list {
-		if best != nil && best.placed >= c.ahead || p.over() {
+		if p.over() || best.enough(c.ahead, i) {
 			break
 		}
 		if best == nil && s.looksLike(failed, c.domain) {

@@ -29,6 +29,10 @@ type Group struct {
 	// component.
 	spread  *spreading
 	members bool
+	// head is set on the head of a component in a base gang: its position, plus 1.
+	head int
+	// among are the domains of which one has to hold the group; nil: any.
+	among []topology.DomainID
 }
 
 // PlanGroup places one group, all or nothing, and leaves its pods' reservations in the cluster.

@@ -86,12 +86,23 @@ func (p *planner) firstRefused(r *Result) (*Group, int, topology.DomainID) {
 					if one.Head {
 						return a.headGroup(si, s.first()), level, bound
 					}
-					return a.gangOf(si, ri), level, bound
+					g, level := a.alone(si, ri, level)
+					return g, level, bound
 				}
 			}
 		}
 	}
 	return nil, 0, 0
+}
+
+// alone is a refused replica as a group, with its partner where it needs one, and the level of the domain that has to hold it.
+func (a *attempt) alone(si, ri, level int) (*Group, int) {
+	s := a.p.components[si]
+	if !a.p.pairRequired(s) || len(s.Waiting[ri].Anchor) > 0 {
+		return a.gangOf(si, ri), level
+	}
+	g, _ := a.pairedGroup(si, ri)
+	return g, max(level, g.Required)
 }
 
 // hostsWhenEmpty returns the hosts that a group needs in a domain. The hosts with the fewest pods are emptied, as few as will do for a

@@ -17,6 +17,7 @@ func (s *component) now() int {
 // placeLater lays out what is not to be placed yet, after all that is: of two domains that hold the same now, the one that holds more of
 // it is chosen.
 func (a *attempt) placeLater() {
+	a.placePairsLater()
 	for si, s := range a.p.components {
 		for ri := s.now(); ri < len(s.Waiting); ri++ {
 			if r := &a.results[si][ri]; r.Refusal == nil && len(r.Pods) == 0 {

@@ -55,6 +55,9 @@ func (r *Refusal) numbers() string {
 	case CodeAnchorConflict:
 		return fmt.Sprintf("pods are pinned to %s, which lies outside of %s, where the rest of the graph is pinned",
 			pathText(r.Closest.Domain), pathText(r.Within))
+	case CodeNoPartner:
+		return fmt.Sprintf("needs a %s replica in its %s; none is placed, and none is ready to be placed with it", name(r.Partner),
+			name(r.LevelName))
 	case CodeBaseGangWaits:
 		return r.waitsText() + r.awaitedText()
 	}
@@ -112,6 +115,9 @@ func (r *Refusal) needText() string {
 	}
 	if r.Apart {
 		where = " on hosts of their own" + where
+	}
+	if r.Paired {
+		where += ", prefill beside decode"
 	}
 	return "needs " + strings.Join(parts, " + ") + where
 }

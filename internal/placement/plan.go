@@ -59,6 +59,8 @@ type planner struct {
 	graph      Demand
 	options    Options
 	components []*component
+	// pairing has the replicas of two roles placed together; nil for none.
+	pairing *Pairing
 }
 
 // component is a Component with its replicas in order; kinds are its replicas by what they ask for.
@@ -73,7 +75,7 @@ func newPlanner(c *topology.Cluster, g Demand, o Options) *planner {
 	if len(g.Levels) == 0 {
 		g.Required, g.Preferred = rootLevel(g.Required), topology.NoLevel
 	}
-	p := &planner{cluster: c, tree: c.Tree(g.Levels, g.NodeSelector), graph: g, options: o.planned(c)}
+	p := &planner{cluster: c, tree: c.Tree(g.Levels, g.NodeSelector), graph: g, options: o.planned(c), pairing: g.pairing()}
 	for _, s := range g.Components {
 		if len(g.Levels) == 0 {
 			s.Required, s.Preferred = rootLevel(s.Required), topology.NoLevel

@@ -79,9 +79,7 @@ func (p *planner) preemptBase(refused *attempt) *attempt {
 	}
 	a := newAttempt(p, freed.domain)
 	freed.reserve(p)
-	for _, sub := range freed.unit.subs {
-		a.settleHead(slices.Index(g.Groups, sub.group), sub, func(r *ReplicaResult) { r.Base, r.Preempts = true, freed.cost.preemption() })
-	}
+	a.settleBase(freed.unit, func(r *ReplicaResult) { r.Base, r.Preempts = true, freed.cost.preemption() })
 	for si, s := range p.components {
 		for ri := s.first(); ri < len(s.Waiting); ri++ { // they are gangs of their own and have their turn next
 			a.refuse(si, ri, &Refusal{Code: CodeBaseGangWaits, Gang: baseGang})
@@ -91,6 +89,9 @@ func (p *planner) preemptBase(refused *attempt) *attempt {
 }
 
 func (p *planner) preemptReplica(a *attempt, si, ri int) bool {
+	if p.pairRequired(p.components[si]) && len(p.components[si].Waiting[ri].Anchor) == 0 {
+		return p.preemptPaired(a, si, ri)
+	}
 	g, bound := a.gangOf(si, ri), a.bound
 	if bound == topology.Nowhere {
 		bound = topology.Root
@@ -182,7 +183,7 @@ func withoutPreference(g *Group) {
 
 // nearest orders the domains of a level by how much of the unit they hold now.
 func (p *planner) nearest(u *unit, level int, bound topology.DomainID) []topology.DomainID {
-	list := p.spreadOnly(u, bound, slices.Clone(p.tree.Domains(level, bound)))
+	list := u.onlyAmong(p.tree, p.spreadOnly(u, bound, slices.Clone(p.tree.Domains(level, bound))))
 	holds := make(map[topology.DomainID]int, len(list))
 	for _, d := range list {
 		holds[d] = atMost(u, d)

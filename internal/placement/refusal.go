@@ -23,6 +23,8 @@ const (
 	CodeBaseGangWaits = "BaseGangWaits"
 	// CodeAnchorConflict: the domain that the replica's own pods are pinned to lies outside the graph domain.
 	CodeAnchorConflict = "AnchorConflict"
+	// CodeNoPartner: the replica is to be placed beside one of another role, of which none is placed, and none can be placed with it.
+	CodeNoPartner = "NoPartner"
 	// CodeLevelGone: the required level is not among the levels of the topology.
 	CodeLevelGone = "LevelGone"
 )
@@ -59,6 +61,9 @@ type Refusal struct {
 	Never *Never
 	// Spreading tells where the spread of its component lets the replica go; nil: anywhere.
 	Spreading *Spreading
+	// Paired: the domain has to hold replicas of both roles. Partner is the one that is missing; set for [CodeNoPartner].
+	Paired  bool
+	Partner string
 	// Ruled says that rules about other pods, volumes, or the spread of replicas, bind the gang: more than free capacity may let it be placed.
 	Ruled bool
 	// Blocked is what keeps pods of the gang off every node until an object changes, such as a claim that does not exist; "" for nothing.
@@ -139,6 +144,9 @@ func (s *search) refusal(u *unit, at topology.DomainID) *Refusal {
 	if len(domains) == 0 {
 		r.Code = CodeNoDomain
 		return r
+	}
+	if among := u.onlyAmong(t, domains); len(among) > 0 {
+		domains = among
 	}
 	s.closest(r, u, s.spreadOut(r, u, domains, at))
 	return r

@@ -60,6 +60,9 @@ func (g *Demand) parts() []Demand {
 		if at < 0 {
 			part := *g
 			part.Levels, part.NodeSelector, part.Components = place.Levels, place.NodeSelector, nil
+			if !place.equal(&Place{g.Levels, g.NodeSelector}) {
+				part.Pairing = nil
+			}
 			at, places, out = len(out), append(places, place), append(out, part)
 		}
 		out[at].Components = append(out[at].Components, s)

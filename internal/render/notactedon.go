@@ -33,8 +33,9 @@ var annotationsNotActedOn = []string{
 // Ignored is a field that is accepted and not acted on.
 type Ignored struct {
 	Path *field.Path
-	// Provider is the one that does nothing about it, where others do.
-	Provider string
+	// Provider is the one that does nothing about it, where others do. OnlyRoutes: under that provider it decides where requests go.
+	Provider   string
+	OnlyRoutes bool
 }
 
 var ownAnnotations = field.NewPath("metadata", "annotations")
@@ -68,7 +69,7 @@ func (n *ignoredFields) add(set bool, path *field.Path) {
 // addOfProvider adds a field that the deployment's provider does not act on, and others do.
 func (n *ignoredFields) addOfProvider(set bool, path *field.Path) {
 	if set {
-		n.fields = append(n.fields, Ignored{path, n.provider.Name})
+		n.fields = append(n.fields, Ignored{Path: path, Provider: n.provider.Name})
 	}
 }
 
@@ -89,6 +90,9 @@ func (n *ignoredFields) deployment(dgd *nvidiav1beta1.DynamoGraphDeployment) {
 	_, known := setOverride(dgd)
 	n.addOrUnread(dgd.Spec.ProviderOverride != nil && (!n.provider.Overrides || !known), field.NewPath("spec", "providerOverride"))
 	n.addOrUnread(false, field.NewPath("spec", "experimental"))
+	if e := dgd.Spec.Experimental; e != nil && e.KVTransferPolicy != nil && !n.provider.Planned {
+		n.fields = append(n.fields, Ignored{field.NewPath("spec", "experimental", "kvTransferPolicy"), n.provider.Name, true})
+	}
 }
 
 // component adds the fields of one component.

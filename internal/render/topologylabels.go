@@ -138,7 +138,7 @@ func addFiles(spec *corev1.PodSpec, files *corev1.DownwardAPIVolumeSource) {
 // packs reports whether a constraint, required or preferred, holds the pods of a group together or spreads its replicas.
 func packs(t *trellisv1alpha1.ResolvedTopology) bool {
 	packed := t != nil && (t.GraphPackDomain != "" || t.GraphPreferredPackDomain != "" || t.PackDomain != "" || t.PreferredPackDomain != "")
-	return packed || constraint.Spread(t)
+	return packed || constraint.Spread(t) || constraint.Transfers(t)
 }
 
 // TopologyLabels are the labels that tell a pod its place, given the node labels it is pinned to. Pods that were not prepared for it get

@@ -42,6 +42,8 @@ type Replica struct {
 	Unplaceable bool
 	// Generation of workers that it belongs to; "" for none.
 	Generation string
+	// Excess orders the replicas of a role by how far it is in excess in their domains: of several, the one with more is scaled in.
+	Excess int
 	// Created is when its last pod was made, in seconds.
 	Created int64
 	// NoQuota: it waits for quota, and its queue of Kueue has none for it. KeepsQuota: a successor of the current revision gets the quota that

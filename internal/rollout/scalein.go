@@ -62,17 +62,20 @@ func (s *step) staying() map[int]bool {
 func lossOf(r Replica) string {
 	what := [...]string{Partial: "is not whole yet", Waiting: "is not placed", Starting: "does not serve",
 		Available: "is the youngest"}[r.State]
-	if r.State == Available && r.Outdated {
+	switch {
+	case r.State == Available && r.Outdated:
 		return "runs an older revision"
+	case r.State == Available && r.Excess > 0:
+		return "leaves the least imbalance of prefill and decode"
 	}
 	return what
 }
 
 // compareLoss orders replicas by how little is lost with them: those not placed first, then those that do not serve, then those of an
-// older revision, then the youngest.
+// older revision, then those where their role is in excess, then the youngest.
 func compareLoss(a, b Replica) int {
 	return cmp.Or(
-		cmp.Compare(rank(a), rank(b)), bools.Compare(b.Outdated, a.Outdated),
+		cmp.Compare(rank(a), rank(b)), bools.Compare(b.Outdated, a.Outdated), cmp.Compare(b.Excess, a.Excess),
 		cmp.Compare(b.Created, a.Created), cmp.Compare(b.Ordinal, a.Ordinal),
 	)
 }

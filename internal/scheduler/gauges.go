@@ -43,7 +43,10 @@ var (
 	graphReplicas = desc("trellis_graph_replicas", "Replicas of a graph that Trellis places, by state.", "namespace", "graph", "state")
 	graphWait     = desc("trellis_graph_longest_wait_seconds", "How long the gang of a graph that waits longest has been waiting.",
 		"namespace", "graph")
-	graphScore   = desc("trellis_graph_placement_score", "Placement score of the worst packed replica of a graph.", "namespace", "graph")
+	graphScore  = desc("trellis_graph_placement_score", "Placement score of the worst packed replica of a graph.", "namespace", "graph")
+	graphPaired = desc("trellis_graph_kv_transfer_paired_ratio",
+		"Share of a graph's bound prefill or decode replicas that have the other role in their domain of its kvTransferPolicy: 0 to 1.",
+		"namespace", "graph", "role")
 	graphOmitted = desc("trellis_graph_metrics_omitted", "Graphs without series of their own, because there are more than --graph-metrics.")
 )
 
@@ -61,7 +64,7 @@ type gatherer struct{}
 func (*gatherer) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		gangsWaiting, placesLeft, longestWait, levelDomains, levelUnlabelled, levelCapacity, levelFree, levelLargestGang, levelFragmented,
-		graphReplicas, graphWait, graphScore, graphOmitted,
+		graphReplicas, graphWait, graphScore, graphPaired, graphOmitted,
 	} {
 		out <- d
 	}
@@ -141,8 +144,21 @@ func (r *readings) graphs(s *Scheduler, waiting map[types.NamespacedName]time.Ti
 		if result.Score >= 0 {
 			r.gauge(graphScore, result.Score, name.Namespace, name.Name)
 		}
+		r.paired(name, result.Transfer)
 	}
 	r.gauge(graphOmitted, float64(len(names)-shown))
+}
+
+// paired are the shares of both roles of a graph; none of a role without bound replicas.
+func (r *readings) paired(name types.NamespacedName, t *gang.Transfer) {
+	if t == nil {
+		return
+	}
+	for _, one := range []gang.PairedReplicas{t.Prefill, t.Decode} {
+		if one.Bound > 0 {
+			r.gauge(graphPaired, float64(one.Paired)/float64(one.Bound), name.Namespace, name.Name, one.Role.String())
+		}
+	}
 }
 
 // levels counts what is free by level, of every ClusterTopology.
@@ -199,7 +215,7 @@ func init() {
 // waitReasons are the reasons of a gang that waits.
 var waitReasons = []string{
 	placement.CodeInsufficientCapacity, placement.CodeNeverFits, placement.CodeNoDomain, placement.CodeDomainGone,
-	placement.CodeBudgetExhausted, placement.CodeBaseGangWaits,
+	placement.CodeBudgetExhausted, placement.CodeBaseGangWaits, placement.CodeNoPartner,
 	placement.CodeAnchorConflict, placement.CodeLevelGone, gang.CodeRequeued, gang.CodeProviderNotReady, gang.CodeSchedulerRefuses,
 	gang.CodeUnschedulable, gang.CodeSchedulingBlocked, gang.CodeReleaseRefused, gang.CodeRecordFull,
 	gang.CodePreempting, gang.CodePodsNotEnding, gang.CodeRefusedEverywhere, gang.CodeWaitingForAdmission, gang.CodeCreating,

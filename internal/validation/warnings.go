@@ -28,6 +28,7 @@ var graphWarnings = []struct {
 	{"multinode without a type", multinodeWithoutType},
 	{"nodes outside of the topology", nodesOutside},
 	{"mounts of unlisted claims", unlistedClaims},
+	{"transfer policy without placement", transferWithoutPlacement},
 }
 
 // deprecatedFields are accepted because manifests in use have them, and do nothing.
@@ -81,6 +82,9 @@ func GraphWarnings(dgd Written, topology *grovev1alpha1.ClusterTopology, notActe
 
 // notActedOnText states that a field has no effect, or none under one provider.
 func notActedOnText(ignored render.Ignored, path *field.Path) field.Text {
+	if ignored.OnlyRoutes {
+		return field.Say("%s decides where requests go, and under the provider %s not where replicas go", path, ignored.Provider)
+	}
 	if ignored.Provider != "" {
 		return field.Say("%s is accepted but not acted on by the provider %s", path, ignored.Provider)
 	}

@@ -26,6 +26,8 @@ type Plan struct {
 	Domain topology.Path
 	// Score of all replicas that have their nodes, planned or bound: see [placement.Score]. 0 when none has.
 	Score float64
+	// Transfer describes how prefill and decode replicas would be beside each other; nil where no policy places them.
+	Transfer *gang.Transfer
 	// Replicas by component and ordinal.
 	Replicas []Replica
 	// Groups are the scaling groups the plan was made for, with the pods there are of them.
@@ -149,8 +151,26 @@ func (p *Planner) answer(r *request) Plan {
 			g.Replicas = append(g.Replicas, one)
 		}
 	}
-	g.Score = p.score(g)
+	g.Score, g.Transfer = p.score(g), transferOf(&g)
 	return g
+}
+
+// transferOf counts the replicas that have a place, or would get one.
+func transferOf(g *Plan) *gang.Transfer {
+	groups, policy := map[string]*trellisv1alpha1.ScalingGroup{}, (*trellisv1alpha1.ResolvedTopology)(nil)
+	for _, sg := range g.Groups {
+		if gang.RoleOf(sg) != placement.NoRole {
+			groups[sg.Spec.Service], policy = sg, sg.Spec.Topology
+		}
+	}
+	var list []gang.Transferring
+	for i := range g.Replicas {
+		one := &g.Replicas[i]
+		if sg := groups[one.Component]; sg != nil && one.Reason == nil {
+			list = append(list, gang.Transferring{Role: gang.RoleOf(sg), Domain: one.Domain})
+		}
+	}
+	return gang.NewTransfer(policy, list)
 }
 
 // shapesOf lists the shapes of all pods that wait, in the order of the graphs.

@@ -176,8 +176,7 @@ const ComponentKindScalingGroup = "ScalingGroup"
 
 // DynamoGraphDeploymentStatus is what the deployment has come to.
 type DynamoGraphDeploymentStatus struct {
-	// ObservedGeneration is the generation of the spec this status describes: what it counts was counted after that spec had reached
-	// every scaling group.
+	// ObservedGeneration is the generation of the spec this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// State sums the conditions up in one word.
@@ -323,4 +322,10 @@ type PlacementStatus struct {
 	// State is Reported, Partial or Unknown.
 	// +optional
 	State string `json:"state,omitempty"`
+	// DecodePaired is the share of decode with prefill in its domain, in percent.
+	// +optional
+	DecodePaired *int32 `json:"decodePaired,omitempty"`
+	// PrefillPaired is the reverse.
+	// +optional
+	PrefillPaired *int32 `json:"prefillPaired,omitempty"`
 }

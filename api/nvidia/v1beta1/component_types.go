@@ -131,7 +131,7 @@ type ProviderOverride struct {
 	// APIVersion of the provider's schema, e.g. grove.io/v1alpha1.
 	// +kubebuilder:validation:MinLength=1
 	APIVersion string `json:"apiVersion"`
-	// Target is the kind or the embedded schema that value belongs to. It may be left out where there is only one.
+	// Target is the kind or the schema of value. Optional where there is only one.
 	// +optional
 	Target string `json:"target,omitempty"`
 	// Value is the fragment, kept as written.

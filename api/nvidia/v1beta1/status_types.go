@@ -184,8 +184,7 @@ const ComponentKindScalingGroup = "ScalingGroup"
 
 // DynamoGraphDeploymentStatus is what the deployment has come to.
 type DynamoGraphDeploymentStatus struct {
-	// ObservedGeneration is the generation of the spec this status describes: what it counts was counted after that spec had reached
-	// every scaling group.
+	// ObservedGeneration is the generation of the spec this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// State sums the conditions up in one word.
@@ -332,4 +331,10 @@ type PlacementStatus struct {
 	// +kubebuilder:validation:Enum=Reported;Partial;Unsupported;Unknown
 	// +optional
 	State string `json:"state,omitempty"`
+	// DecodePaired is the share of decode with prefill in its domain, in percent.
+	// +optional
+	DecodePaired *int32 `json:"decodePaired,omitempty"`
+	// PrefillPaired is the reverse.
+	// +optional
+	PrefillPaired *int32 `json:"prefillPaired,omitempty"`
 }

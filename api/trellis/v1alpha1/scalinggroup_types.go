@@ -165,7 +165,7 @@ type Restart struct {
 // ResolvedTopology is a topology constraint as frozen at the first reconcile, or when the ClusterTopology changed while no pod was placed.
 // Domains name entries of Levels.
 //
-// +kubebuilder:validation:XValidation:rule="self.profile == oldSelf.profile && has(self.graphPackDomain) == has(oldSelf.graphPackDomain) && (!has(self.graphPackDomain) || self.graphPackDomain == oldSelf.graphPackDomain) && has(self.graphPreferredPackDomain) == has(oldSelf.graphPreferredPackDomain) && (!has(self.graphPreferredPackDomain) || self.graphPreferredPackDomain == oldSelf.graphPreferredPackDomain) && has(self.packDomain) == has(oldSelf.packDomain) && (!has(self.packDomain) || self.packDomain == oldSelf.packDomain) && has(self.preferredPackDomain) == has(oldSelf.preferredPackDomain) && (!has(self.preferredPackDomain) || self.preferredPackDomain == oldSelf.preferredPackDomain) && has(self.spreadDomain) == has(oldSelf.spreadDomain) && (!has(self.spreadDomain) || self.spreadDomain == oldSelf.spreadDomain) && has(self.preferredSpreadDomain) == has(oldSelf.preferredSpreadDomain) && (!has(self.preferredSpreadDomain) || self.preferredSpreadDomain == oldSelf.preferredSpreadDomain) && has(self.automatic) == has(oldSelf.automatic) && (!has(self.automatic) || self.automatic == oldSelf.automatic)",reason=FieldValueForbidden,message="topology is immutable and cannot be added, removed, or changed, except for its levels and nodeSelector: it is what the graph was created with"
+// +kubebuilder:validation:XValidation:rule="self.profile == oldSelf.profile && has(self.graphPackDomain) == has(oldSelf.graphPackDomain) && (!has(self.graphPackDomain) || self.graphPackDomain == oldSelf.graphPackDomain) && has(self.graphPreferredPackDomain) == has(oldSelf.graphPreferredPackDomain) && (!has(self.graphPreferredPackDomain) || self.graphPreferredPackDomain == oldSelf.graphPreferredPackDomain) && has(self.packDomain) == has(oldSelf.packDomain) && (!has(self.packDomain) || self.packDomain == oldSelf.packDomain) && has(self.preferredPackDomain) == has(oldSelf.preferredPackDomain) && (!has(self.preferredPackDomain) || self.preferredPackDomain == oldSelf.preferredPackDomain) && has(self.spreadDomain) == has(oldSelf.spreadDomain) && (!has(self.spreadDomain) || self.spreadDomain == oldSelf.spreadDomain) && has(self.preferredSpreadDomain) == has(oldSelf.preferredSpreadDomain) && (!has(self.preferredSpreadDomain) || self.preferredSpreadDomain == oldSelf.preferredSpreadDomain) && has(self.automatic) == has(oldSelf.automatic) && (!has(self.automatic) || self.automatic == oldSelf.automatic) && has(self.kvTransferDomain) == has(oldSelf.kvTransferDomain) && (!has(self.kvTransferDomain) || self.kvTransferDomain == oldSelf.kvTransferDomain) && has(self.kvTransferRequired) == has(oldSelf.kvTransferRequired) && (!has(self.kvTransferRequired) || self.kvTransferRequired == oldSelf.kvTransferRequired)",reason=FieldValueForbidden,message="topology is immutable and cannot be added, removed, or changed, except for its levels and nodeSelector: it is what the graph was created with"
 type ResolvedTopology struct {
 	// profile is the name of the ClusterTopology the levels were read from.
 	// +kubebuilder:validation:MaxLength=253
@@ -204,6 +204,14 @@ type ResolvedTopology struct {
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	PreferredSpreadDomain string `json:"preferredSpreadDomain,omitempty"`
+	// kvTransferDomain is the level of whose domains prefill and decode replicas share the same ones, by the kvTransferPolicy of the
+	// deployment. Set on components of these two roles, of deployments that were created by an operator that knows the field.
+	// +kubebuilder:validation:MaxLength=63
+	// +optional
+	KVTransferDomain string `json:"kvTransferDomain,omitempty"`
+	// kvTransferRequired means that the policy states the enforcement "required": a domain is opened only by a replica of each role.
+	// +optional
+	KVTransferRequired bool `json:"kvTransferRequired,omitempty"`
 	// automatic means that the graph states no constraint, and this is what the cluster's default topology gives it.
 	// +optional
 	Automatic bool `json:"automatic,omitempty"`

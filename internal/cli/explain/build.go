@@ -45,6 +45,7 @@ func Build(s *Subject) Explanation {
 		r.Waiting = CausesOf(planner, plan, maxHosts)
 	}
 	r.Waiting = append(r.Waiting, s.refusedCreates(r.Replicas)...)
+	r.Transfer = s.transfer(planner, &plan, problem == "" && s.mayPlan())
 	r.Result = s.result(plan, problem == "" && s.mayPlan())
 	r.compareWithPods()
 	return r

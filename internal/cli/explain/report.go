@@ -23,6 +23,9 @@ type Explanation struct {
 	Replicas []Replica `json:"replicas"`
 	// Waiting explains why replicas are not placed, those with the same words together.
 	Waiting []Cause `json:"waiting"`
+	// Transfer describes how prefill and decode replicas are beside each other, and what would mend it; absent where no kvTransferPolicy
+	// places them.
+	Transfer []string `json:"kvTransfer,omitempty"`
 	// Result compares the plan with what the operator says.
 	Result Result `json:"result"`
 	// Conditions that are not as they should be.

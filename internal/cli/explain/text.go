@@ -109,7 +109,8 @@ type setting struct {
 }
 
 func (s setting) set(r *Explanation) string {
-	sections := []string{s.head(r), s.replicas(r), s.waitingFor(r), s.result(r), s.list("CONDITIONS", s.conditionLines(r), s.conditions),
+	sections := []string{s.head(r), s.replicas(r), s.waitingFor(r), s.list("KV TRANSFER", r.Transfer, s.notes), s.result(r),
+		s.list("CONDITIONS", s.conditionLines(r), s.conditions),
 		s.list("EVENTS", s.eventLines(r), s.events), s.list("", r.Notes, s.notes)}
 	sections = slices.DeleteFunc(sections, func(s string) bool { return s == "" })
 	return strings.Join(sections, "\n")

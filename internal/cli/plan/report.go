@@ -29,6 +29,8 @@ type Outcome struct {
 	Placed bool `json:"placed"`
 	// Score describes how tight the replicas that this plan places sit, in [0,1].
 	Score float64 `json:"score"`
+	// Transfer describes how prefill and decode replicas would be beside each other; absent where no kvTransferPolicy places them.
+	Transfer *Transfer `json:"kvTransfer,omitempty"`
 	// Domain all of it sits in, label values by level name; empty without such a constraint.
 	Domain map[string]string `json:"domain"`
 	// Replicas by component and ordinal, with those that run already.
@@ -37,6 +39,15 @@ type Outcome struct {
 	Reasons []Reason `json:"reasons"`
 	// ComputeDomains that its pods join, with the cliques in which they would be.
 	ComputeDomains []ComputeDomain `json:"computeDomains,omitempty"`
+}
+
+// Transfer counts replicas of the two roles, and those with the other role in their domain of the level.
+type Transfer struct {
+	Level         string `json:"level"`
+	Prefill       int    `json:"prefill"`
+	PrefillPaired int    `json:"prefillPaired"`
+	Decode        int    `json:"decode"`
+	DecodePaired  int    `json:"decodePaired"`
 }
 
 // Replica is where one replica goes, or sits.
@@ -89,6 +100,9 @@ func (r *Plans) add(g whatif.Plan) {
 			out.Reasons = append(out.Reasons, Reason{Component: replica.Component, Replica: replica.Ordinal, Reason: reason.Code,
 				Message: reason.Message})
 		}
+	}
+	if t := g.Transfer; t != nil {
+		out.Transfer = &Transfer{t.Level, t.Prefill.Bound, t.Prefill.Paired, t.Decode.Bound, t.Decode.Paired}
 	}
 	out.ComputeDomains = r.computeDomains(&g)
 	r.Graphs, r.Plans = append(r.Graphs, out), append(r.Plans, g)

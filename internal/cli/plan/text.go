@@ -16,7 +16,7 @@ import (
 
 // Text draws the cluster as it would be, and below it what came of each deployment.
 func (r *Plans) Text(p text.Page) string {
-	sections := []string{r.drawing(p), r.summary(p), r.nvlink(p), r.preemptions(p), r.reasons(p), r.result()}
+	sections := []string{r.drawing(p), r.summary(p), r.transfers(p), r.nvlink(p), r.preemptions(p), r.reasons(p), r.result()}
 	sections = slices.DeleteFunc(sections, func(s string) bool { return s == "" })
 	return strings.Join(sections, "\n")
 }
@@ -59,6 +59,20 @@ func (r *Plans) summary(p text.Page) string {
 		rows = append(rows, []string{g.Namespace + "/" + g.Name, replicas, domain, score})
 	}
 	return p.Table(rows)
+}
+
+// transfers reports how prefill and decode replicas would be beside each other.
+func (r *Plans) transfers(page text.Page) string {
+	var lines []string
+	for i := range r.Plans {
+		if g := &r.Plans[i]; g.Transfer != nil {
+			lines = append(lines, page.Wrap(g.Namespace+"/"+g.Name+": "+g.Transfer.Text(), "  "))
+		}
+	}
+	if len(lines) == 0 {
+		return ""
+	}
+	return page.Head("KV TRANSFER") + "\n" + strings.Join(lines, "\n") + "\n"
 }
 
 // preemptions reports who would have to free capacity.

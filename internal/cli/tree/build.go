@@ -99,7 +99,7 @@ func (s *Scene) report(graphs []*graphPods, views []view, counter counter, whole
 	r := Overview{Graphs: []Deployment{}, Resource: counter.resource, Operator: s.Operator}
 	for _, g := range graphs {
 		d := g.describe()
-		d.Tree = slices.IndexFunc(views, g.in.equal)
+		d.Tree, d.Transfer = slices.IndexFunc(views, g.in.equal), s.transfer(g)
 		r.Graphs = append(r.Graphs, d)
 	}
 	for _, v := range views {

@@ -26,9 +26,8 @@ func constraints(groups []*trellisv1alpha1.ScalingGroup) []string {
 		if sg.Spec.Multinode {
 			who = "each replica"
 		}
-		text := strings.Join(slices.DeleteFunc([]string{within(who, t.PackDomain, t.PreferredPackDomain), spreadOver(t)}, func(s string) bool {
-			return s == ""
-		}), ", ")
+		parts := []string{within(who, t.PackDomain, t.PreferredPackDomain), spreadOver(t), beside(t)}
+		text := strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), ", ")
 		if text == "" {
 			continue
 		}
@@ -41,6 +40,17 @@ func constraints(groups []*trellisv1alpha1.ScalingGroup) []string {
 		texts = append(texts, strings.Join(components[text], ", ")+": "+text)
 	}
 	return texts
+}
+
+// beside is "prefill beside decode in each rack, if possible".
+func beside(t *trellisv1alpha1.ResolvedTopology) string {
+	switch {
+	case t.KVTransferDomain == "":
+		return ""
+	case t.KVTransferRequired:
+		return "prefill beside decode in each " + t.KVTransferDomain
+	}
+	return "prefill beside decode in each " + t.KVTransferDomain + ", if possible"
 }
 
 // spreadOver is "replicas spread over zones, over racks if possible".

@@ -33,7 +33,7 @@ func (r Overview) Text(p text.Page) string {
 	if !r.nothing {
 		sections = append(sections, r.drawings(p)...)
 	}
-	return joined(append(sections, r.waitingText(p), r.notesText(p)))
+	return joined(append(sections, r.transferText(p), r.waitingText(p), r.notesText(p)))
 }
 
 // Drawings renders the trees alone.

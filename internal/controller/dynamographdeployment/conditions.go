@@ -211,10 +211,20 @@ func schedulingCondition(o observed, failure error) *condition {
 	case o.result.Wanted == 0:
 		return yes(kind, nvidiav1beta1.ReasonAllReplicasPlaced, "no replica is packed; the kube-scheduler places each pod on its own")
 	case len(o.result.Domain) > 0:
-		return yes(kind, nvidiav1beta1.ReasonAllReplicasPlaced, aboutPlaces(o, fmt.Sprintf("all %d packed replicas are placed in %s",
-			o.result.Wanted, o.result.Domain)))
+		return yes(kind, nvidiav1beta1.ReasonAllReplicasPlaced, aboutPlaces(o, fmt.Sprintf("all %d packed replicas are placed in %s%s",
+			o.result.Wanted, o.result.Domain, withoutPartner(o))))
 	}
-	return yes(kind, nvidiav1beta1.ReasonAllReplicasPlaced, aboutPlaces(o, fmt.Sprintf("all %d packed replicas are placed", o.result.Wanted)))
+	return yes(kind, nvidiav1beta1.ReasonAllReplicasPlaced, aboutPlaces(o, fmt.Sprintf("all %d packed replicas are placed%s",
+		o.result.Wanted, withoutPartner(o))))
+}
+
+// withoutPartner names what a required kvTransferPolicy has without a partner: replicas that were lost or scaled in leave others alone.
+func withoutPartner(o observed) string {
+	t := o.result.Transfer
+	if t == nil || !t.Required || t.AloneText() == "" {
+		return ""
+	}
+	return "; " + t.AloneText() + ", which kvTransferPolicy requires"
 }
 
 // creatingGroups is what there is to say of a graph whose scaling groups are not all there. failure may be what keeps them from being

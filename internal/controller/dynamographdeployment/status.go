@@ -118,11 +118,30 @@ func placementOf(o observed) *nvidiav1beta1.PlacementStatus {
 	case o.dgd.Status.Placement != nil:
 		p.Domain = o.dgd.Status.Placement.Domain
 	}
-	if p.Domain == "" && p.Score == nil {
+	setPaired(&p, o)
+	if p.Domain == "" && p.Score == nil && p.DecodePaired == nil && p.PrefillPaired == nil {
 		return nil
 	}
 	p.State = placementState(o, p.Score)
 	return &p
+}
+
+// setPaired sets the shares of prefill and decode replicas that are beside each other. As the score, they stay before the scheduler has
+// looked at the graph.
+func setPaired(p *nvidiav1beta1.PlacementStatus, o observed) {
+	if before := o.dgd.Status.Placement; !o.judged && before != nil {
+		p.DecodePaired, p.PrefillPaired = before.DecodePaired, before.PrefillPaired
+	}
+	t := o.result.Transfer
+	if !o.judged || t == nil {
+		return
+	}
+	if percent, known := t.Decode.Percent(); known {
+		p.DecodePaired = &percent
+	}
+	if percent, known := t.Prefill.Percent(); known {
+		p.PrefillPaired = &percent
+	}
 }
 
 // placementState describes what the score is worth.

@@ -37,6 +37,8 @@ type replica struct {
 	causes map[types.UID]podCause
 	// noQuota: it waits for quota that its queue does not have. keepsQuota: a successor of the current revision gets the quota that it has.
 	noQuota, keepsQuota bool
+	// excess orders the replicas of a role when some are scaled in; see [gang.Excess].
+	excess int
 	// beingMade: a read past the cache shows further pods of the replica, which was made in its place.
 	beingMade bool
 	// misplaced is why the replica, which was made in its place, cannot stay there; "" where it can.

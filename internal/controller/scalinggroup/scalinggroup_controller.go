@@ -207,7 +207,7 @@ func (r *Reconciler) observe(ctx context.Context, sg *trellisv1alpha1.ScalingGro
 	if o.attempts, err = r.attemptsOf(ctx, sg); err != nil {
 		return o, err
 	}
-	return o, r.lookForCreations(ctx, o)
+	return o, errors.Join(r.lookForExcess(ctx, o), r.lookForCreations(ctx, o))
 }
 
 // decision is what one reconcile does.

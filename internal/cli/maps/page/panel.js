@@ -50,10 +50,16 @@ function graphCard(g) {
   const by = g.tree !== state.tree ? [make('small', '', data.trees[g.tree].topology || 'no topology')] : [];
   const head = make('span', 'head', null, make('i', 'swatch ' + toneOfKey(key)), make('b', '', graphName(g)), ...by, status(g));
   const parts = [head, make('small', '', graphFacts(g))];
-  if (open) parts.push(...(g.constraints ?? []).map((c) => make('small', '', c)), replicaList(g));
+  if (open) parts.push(...[...(g.constraints ?? []), ...transferLines(g)].map((c) => make('small', '', c)), replicaList(g));
   const li = card('graph', open, () => pickGraph(key), ...parts);
   li.firstChild.dataset.graph = key;
   return li;
+}
+
+// transferLines says in which domains a graph has prefill and decode replicas.
+function transferLines(g) {
+  return (g.kvTransfer?.domains ?? []).map((d) =>
+    `${d.domain || 'in no ' + g.kvTransfer.level}: ${d.prefill} prefill, ${d.decode} decode`);
 }
 
 const maxReplicas = 40;

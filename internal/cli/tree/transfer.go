@@ -1,0 +1,91 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package tree
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/trellis-k8s/trellis/internal/cli/text"
+	"github.com/trellis-k8s/trellis/internal/gang"
+)
+
+// Transfer describes how the bound prefill and decode replicas of a graph are beside each other, by its kvTransferPolicy.
+type Transfer struct {
+	// Level of whose domains the roles share the same ones. Required: by the policy only a replica of each role opens a domain.
+	Level    string `json:"level"`
+	Required bool   `json:"required,omitempty"`
+	// Prefill and Decode are bound replicas; Paired are those of them with the other role in their domain.
+	Prefill       int `json:"prefill"`
+	PrefillPaired int `json:"prefillPaired"`
+	Decode        int `json:"decode"`
+	DecodePaired  int `json:"decodePaired"`
+	// Domains with replicas of the roles.
+	Domains []TransferIn `json:"domains"`
+
+	text string
+}
+
+// TransferIn counts the replicas of the two roles in one domain; its path is empty for replicas that no domain of the level holds.
+type TransferIn struct {
+	Domain  string `json:"domain"`
+	Prefill int    `json:"prefill"`
+	Decode  int    `json:"decode"`
+}
+
+// transfer of a graph; nil where no policy places it.
+func (s *Scene) transfer(g *graphPods) *Transfer {
+	labels := map[string]map[string]string{}
+	for _, node := range s.Nodes {
+		labels[node.Name] = node.Labels
+	}
+	pods := make([]*corev1.Pod, 0, len(g.pods))
+	for i := range g.pods {
+		pods = append(pods, g.pods[i].object)
+	}
+	t := gang.TransferOf(g.groups, pods, func(node string) map[string]string { return labels[node] })
+	if t == nil {
+		return nil
+	}
+	out := &Transfer{
+		Level: t.Level, Required: t.Required, Domains: []TransferIn{}, text: t.Text(),
+		Prefill: t.Prefill.Bound, PrefillPaired: t.Prefill.Paired, Decode: t.Decode.Bound, DecodePaired: t.Decode.Paired,
+	}
+	for _, in := range t.Domains {
+		out.Domains = append(out.Domains, TransferIn{in.Domain.String(), in.Prefill, in.Decode})
+	}
+	return out
+}
+
+// maxTransferDomains is how many domains of one graph the text lists.
+const maxTransferDomains = 16
+
+// transferText lists the domains of the graphs whose roles share domains.
+func (r Overview) transferText(p text.Page) string {
+	var parts []string
+	for i := range r.Graphs {
+		g := &r.Graphs[i]
+		if g.Transfer == nil || g.Transfer.Prefill+g.Transfer.Decode == 0 {
+			continue
+		}
+		t := g.Transfer
+		rows := [][]string{{strings.ToUpper(t.Level), "PREFILL", "DECODE"}}
+		for j, in := range t.Domains {
+			if j == maxTransferDomains && !p.Wide {
+				rows = append(rows, []string{fmt.Sprintf("and %d more", len(t.Domains)-j), "", ""})
+				break
+			}
+			domain := in.Domain
+			if domain == "" {
+				domain = "in no " + t.Level
+			}
+			rows = append(rows, []string{domain, strconv.Itoa(in.Prefill), strconv.Itoa(in.Decode)})
+		}
+		parts = append(parts, p.Wrap("KV transfer of "+r.NameOf(g.Namespace, g.Name)+": "+t.text, "  ")+"\n"+p.Table(rows))
+	}
+	return strings.Join(parts, "\n")
+}

@@ -1,0 +1,47 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package constraint
+
+import (
+	"slices"
+
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+)
+
+// transfer adds the kvTransferPolicy of a new deployment to its constraint (docs/placement.md#prefill-beside-decode). It adds nothing where
+// the policy is about routing alone: it names no level of the constraint's topology, or one that is not narrower than the graph's domain.
+func transfer(base *trellisv1alpha1.ResolvedTopology, dgd *nvidiav1beta1.DynamoGraphDeployment) {
+	if dgd.Spec.Experimental == nil || dgd.Spec.Experimental.KVTransferPolicy == nil {
+		return
+	}
+	policy := dgd.Spec.Experimental.KVTransferPolicy
+	domain := TransferDomain(base, policy)
+	if domain == "" || base.GraphPackDomain != "" && Level(base, domain) <= Level(base, base.GraphPackDomain) {
+		return
+	}
+	base.KVTransferDomain, base.KVTransferRequired = domain, policy.Enforcement == nvidiav1beta1.KVTransferRequired
+}
+
+// TransferDomain is the level of a topology that a policy names; "" when it names none of it.
+func TransferDomain(base *trellisv1alpha1.ResolvedTopology, policy *nvidiav1beta1.KVTransferPolicy) string {
+	at := slices.IndexFunc(base.Levels, func(l trellisv1alpha1.ResolvedLevel) bool {
+		if policy.LabelKey != "" {
+			return l.Key == policy.LabelKey
+		}
+		return policy.ClusterTopologyName == base.Profile && l.Domain == policy.Domain
+	})
+	if at < 0 {
+		return ""
+	}
+	return base.Levels[at].Domain
+}
+
+// transfers reports whether caches are transferred from or to the replicas of a component.
+func transfers(c *nvidiav1beta1.ComponentSpec) bool {
+	return c.Type == nvidiav1beta1.ComponentTypePrefill || c.Type == nvidiav1beta1.ComponentTypeDecode
+}
+
+// Transfers reports whether a kvTransferPolicy decides where the replicas of a component go.
+func Transfers(t *trellisv1alpha1.ResolvedTopology) bool { return t != nil && t.KVTransferDomain != "" }

@@ -1,0 +1,156 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"slices"
+
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// pairOrder is when replicas are placed by their roles.
+type pairOrder int
+
+const (
+	// unpaired: as others are, unless the pairing is required.
+	unpaired pairOrder = iota
+	// pairsFirst: before the other components.
+	pairsFirst
+	// othersFirst: after them.
+	othersFirst
+)
+
+// attemptPaired is attempt for a graph with roles. Which of several orders places most shows when it is tried; of those that place as many
+// the one with less imbalance is taken, the earlier one at last.
+func (p *planner) attemptPaired(bound topology.DomainID, base bool, shared *search) *attempt {
+	orders := []pairOrder{pairsFirst, othersFirst, unpaired}
+	if p.pairing.Required && !base {
+		orders = orders[:2] // nothing is placed without regard to roles
+	}
+	if !slices.ContainsFunc(p.components, func(s *component) bool { return !p.pairable(s) }) {
+		orders = slices.DeleteFunc(orders, func(o pairOrder) bool { return o == othersFirst })
+	}
+	steps := 0
+	if shared != nil {
+		steps = shared.steps
+	}
+	var best *attempt
+	for _, order := range orders {
+		p.cluster.Begin()
+		a := p.inOrder(bound, base, shared, order)
+		if a.complete() {
+			p.cluster.Commit()
+			return a
+		}
+		p.cluster.Rollback()
+		if best == nil || a.lacking() > best.lacking() || a.lacking() == best.lacking() && a.betterThan(best) {
+			best = a
+		}
+	}
+	if shared != nil {
+		shared.steps = steps
+	}
+	return p.inOrder(bound, base, shared, best.order)
+}
+
+// complete reports whether everything is placed that is to be placed now.
+func (a *attempt) complete() bool {
+	for si, s := range a.p.components {
+		for ri := range s.now() {
+			if len(a.results[si][ri].Pods) == 0 {
+				return false
+			}
+		}
+	}
+	return a.placed > 0
+}
+
+// lacking counts the placed replicas that components lack to run.
+func (a *attempt) lacking() (n int) {
+	for si, s := range a.p.components {
+		for ri := range s.now() {
+			if s.lacks(ri) && len(a.results[si][ri].Pods) > 0 {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// later reports whether the replicas of a component are placed by their role after all others.
+func (a *attempt) later(si int) bool {
+	return a.order == othersFirst && a.p.pairable(a.p.components[si])
+}
+
+// inOrder places what it can. A base gang that does not fit places nothing.
+func (p *planner) inOrder(bound topology.DomainID, base bool, shared *search, order pairOrder) *attempt {
+	a := newAttempt(p, bound)
+	a.order = order
+	if order == unpaired && a.placeWhole(base) {
+		return a
+	}
+	if order == pairsFirst {
+		a.placePairs()
+	}
+	if base && !a.placePairedBase(shared) {
+		a.placed = 0
+		return a
+	}
+	if order == unpaired && p.pairing.Required {
+		a.placePairs()
+	}
+	if !base {
+		a.placeLacking()
+	}
+	a.placeOthers()
+	if order == othersFirst {
+		if a.placePairs(); base && !a.headsPlaced() {
+			a.placed = 0
+			return a
+		}
+		a.order = pairsFirst
+		a.placeOthers()
+		a.order = order
+	}
+	a.again()
+	a.placeLater()
+	return a
+}
+
+// placePairedBase places the base gang, or what is left of it beside the replicas that are placed by their roles.
+func (a *attempt) placePairedBase(s *search) bool {
+	if a.order == unpaired {
+		return a.placeBase(s, anyComponent)
+	}
+	if a.order == pairsFirst && !a.headsPlaced() {
+		return false
+	}
+	return a.placeBase(s, func(s *component) bool { return !a.p.pairable(s) })
+}
+
+// headsPlaced reports whether the first replicas of the components that are placed by their roles have places, and notes that they are part
+// of the base gang.
+func (a *attempt) headsPlaced() bool {
+	for si, s := range a.p.components {
+		if !a.p.pairable(s) {
+			continue
+		}
+		for ri := range s.first() {
+			if len(a.results[si][ri].Pods) == 0 {
+				return false
+			}
+			a.results[si][ri].Base = true
+		}
+	}
+	return true
+}
+
+// notePair counts a replica that is placed.
+func (a *attempt) notePair(si, ri int, path topology.Path) {
+	s := a.p.components[si]
+	if a.pairs == nil || s.Role == NoRole || len(s.Waiting[ri].Anchor) > 0 { // those are counted already
+		return
+	}
+	a.pairs.add(a.p, Paired{s.Role, s.Waiting[ri].Generation, path})
+}

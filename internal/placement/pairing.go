@@ -1,0 +1,151 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"slices"
+
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// Role is what the replicas of a component do in a disaggregated deployment.
+type Role int
+
+// The roles between which caches are transferred.
+const (
+	// NoRole: caches are not transferred to or from the replica.
+	NoRole Role = iota
+	Prefill
+	Decode
+)
+
+func (r Role) other() Role { return Prefill + Decode - r }
+
+// String is the type of the components that have the role.
+func (r Role) String() string { return [...]string{"", "prefill", "decode"}[r] }
+
+// Pairing has the replicas of both roles placed in the same domains (docs/placement.md#prefill-beside-decode).
+type Pairing struct {
+	// Level of the domains.
+	Level int
+	// Required: a domain without replicas is opened only by one replica of each role at least.
+	Required bool
+	// Prefill and Decode are how many replicas of each role are wanted, in all components together. If one is 0, nothing is paired.
+	Prefill, Decode int
+	// At are the replicas that are placed and stay.
+	At []Paired
+}
+
+// Paired is a replica that is placed. Only replicas of one generation are partners.
+type Paired struct {
+	Role       Role
+	Generation string
+	Domain     topology.Path
+}
+
+// pairing of the graph; nil where nothing is paired, or where the graph's own domain pairs everything.
+func (g *Demand) pairing() *Pairing {
+	p := g.Pairing
+	if p == nil || p.Prefill <= 0 || p.Decode <= 0 || p.Level <= g.Required || p.Level < 0 || p.Level >= len(g.Levels) {
+		return nil
+	}
+	return p
+}
+
+// pairsAt is a domain of the pairing's level, as the replicas of one generation see it. Replicas that no domain holds are Nowhere.
+type pairsAt struct {
+	generation string
+	domain     topology.DomainID
+}
+
+// pairs counts the replicas of both roles by domain.
+type pairs map[pairsAt][2]int
+
+// pairsOf counts what is placed, and what is tied to a domain.
+func (p *planner) pairsOf() pairs {
+	if p.pairing == nil {
+		return nil
+	}
+	out := pairs{}
+	for _, one := range p.pairing.At {
+		out.add(p, one)
+	}
+	for _, s := range p.components {
+		for i := range s.Waiting {
+			if anchor := s.Waiting[i].Anchor; len(anchor) > 0 {
+				out.add(p, Paired{s.Role, s.Waiting[i].Generation, anchor})
+			}
+		}
+	}
+	return out
+}
+
+// add counts a replica with a role.
+func (c pairs) add(p *planner, one Paired) {
+	if one.Role == NoRole {
+		return
+	}
+	at := pairsAt{one.Generation, topology.Nowhere}
+	if len(one.Domain) > p.pairing.Level {
+		if d, found := p.tree.Find(one.Domain.Truncate(p.pairing.Level)); found {
+			at.domain = d
+		}
+	}
+	n := c[at]
+	n[one.Role-Prefill]++
+	c[at] = n
+}
+
+// inUse are the domains with replicas of a generation, in path order.
+func (a *attempt) inUse(generation string) (domains []topology.DomainID) {
+	for at := range a.pairs {
+		if at.generation == generation && at.domain != topology.Nowhere {
+			domains = append(domains, at.domain)
+		}
+	}
+	slices.SortFunc(domains, func(x, y topology.DomainID) int { return a.p.tree.Path(x).Compare(a.p.tree.Path(y)) })
+	return domains
+}
+
+// imbalance of a domain is how far the share of one role that it has is from the share of the other: |p/P - d/D|, times P times D.
+func (p *Pairing) imbalance(prefill, decode int) int {
+	return abs(prefill*p.Decode - decode*p.Prefill)
+}
+
+func abs(n int) int { return max(n, -n) }
+
+// imbalance is the sum over all domains and generations, and least what it would be if any domain could have any replica.
+func (a *attempt) imbalance() (sum, least int) {
+	if a.pairs == nil {
+		return 0, 0
+	}
+	totals := map[string][2]int{}
+	for at, n := range a.pairs {
+		if at.domain == topology.Nowhere {
+			sum += a.p.pairing.imbalance(n[0], 0) + a.p.pairing.imbalance(0, n[1])
+		} else {
+			sum += a.p.pairing.imbalance(n[0], n[1])
+		}
+		total := totals[at.generation]
+		totals[at.generation] = [2]int{total[0] + n[0], total[1] + n[1]}
+	}
+	for _, n := range totals {
+		least += a.p.pairing.imbalance(n[0], n[1])
+	}
+	return sum, least
+}
+
+// balanced reports whether no other plan for as many replicas has less imbalance.
+func (a *attempt) balanced() bool {
+	sum, least := a.imbalance()
+	return sum == least
+}
+
+// pairable reports whether a component is placed by its role. One that is spread is not: the two rules contradict each other.
+func (p *planner) pairable(s *component) bool {
+	return p.pairing != nil && s.Role != NoRole && s.Spread == nil && !p.gone(s.Required)
+}
+
+// pairRequired reports whether the replicas of a component go nowhere but where the pairing lets them.
+func (p *planner) pairRequired(s *component) bool { return p.pairable(s) && p.pairing.Required }

@@ -1,0 +1,218 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// pairSums adds up sets of numbers, domain by domain, and keeps for each sum the best way to get there.
+type pairSums struct {
+	q *pairProblem
+	// weights turn numbers by kind into the index of their sum; numbers has them by index.
+	weights []int
+	numbers [][]int
+	values  []pairValue
+	// from is, by domain and sum, the set that the best way takes there.
+	from [][]int16
+}
+
+// pairValue is what ways to the same sum are compared by, in this order.
+type pairValue struct {
+	reached bool
+	// imbalance of the domains; opened counts those that had no replica before; moved the replicas that do not return to their former domain;
+	// room is what the opened domains hold.
+	imbalance, opened, moved, room int
+}
+
+func (v *pairValue) compare(o *pairValue) int {
+	return cmp.Or(cmp.Compare(v.imbalance, o.imbalance), cmp.Compare(v.opened, o.opened), cmp.Compare(v.moved, o.moved),
+		cmp.Compare(v.room, o.room))
+}
+
+// steps is how many sums of sets there are.
+func (q *pairProblem) steps() int {
+	states, sets := 1, 0
+	for i := range q.kinds {
+		if states *= len(q.kinds[i].replicas) + 1; states > mostPairSteps {
+			return states
+		}
+	}
+	for i := range q.domains {
+		sets += len(q.domains[i].sets)
+	}
+	return states * max(sets, 1)
+}
+
+// pairPlan is how many replicas of each kind go to each domain, and how good that is.
+type pairPlan struct {
+	sets [][]int
+	// rank is what plans are compared by before their value: what components lack, all that is to be placed now, and later.
+	rank  [3]int
+	value pairValue
+}
+
+func (p *pairPlan) betterThan(o *pairPlan) bool {
+	if o == nil {
+		return true
+	}
+	if c := slices.Compare(p.rank[:], o.rank[:]); c != 0 {
+		return c > 0
+	}
+	return p.value.compare(&o.value) < 0
+}
+
+// solve finds the best plan; false when there is too much to compare.
+func (q *pairProblem) solve() (*pairPlan, bool) {
+	choices := q.locks()
+	if len(choices) > mostPairSteps || q.steps() > mostPairSteps/max(len(choices), 1) {
+		return nil, false
+	}
+	var best *pairPlan
+	for _, locks := range choices {
+		if one := q.sum(locks); one != nil && one.betterThan(best) {
+			best = one
+		}
+	}
+	return best, true
+}
+
+// locks are the choices of a domain for each kind whose replicas have to share one; Nowhere: they have not.
+func (q *pairProblem) locks() [][]topology.DomainID {
+	a, t := q.a, q.a.p.tree
+	choices := [][]topology.DomainID{make([]topology.DomainID, len(q.kinds))}
+	for i := range q.kinds {
+		choices[0][i] = topology.Nowhere
+	}
+	for si, s := range a.p.components {
+		if !s.one() || !slices.ContainsFunc(q.kinds, func(k pairKind) bool { return k.component == si }) {
+			continue
+		}
+		var domains []topology.DomainID
+		if unit := a.unit[si]; len(unit) > 0 {
+			if d, found := t.Find(unit); found {
+				domains = append(domains, d)
+			}
+		} else {
+			for i := range q.domains {
+				if d := t.At(q.domains[i].id, min(s.Required, a.p.pairing.Level)); !slices.Contains(domains, d) {
+					domains = append(domains, d)
+				}
+			}
+		}
+		if choices = q.lock(choices, si, domains); len(choices) > mostPairSteps {
+			break
+		}
+	}
+	return choices
+}
+
+// lock has a component in each of some domains, in each of the choices.
+func (q *pairProblem) lock(choices [][]topology.DomainID, si int, domains []topology.DomainID) (out [][]topology.DomainID) {
+	for _, choice := range choices {
+		for _, d := range domains {
+			one := slices.Clone(choice)
+			for i := range q.kinds {
+				if q.kinds[i].component == si {
+					one[i] = d
+				}
+			}
+			out = append(out, one)
+		}
+	}
+	return out
+}
+
+// sum goes over the domains.
+func (q *pairProblem) sum(locks []topology.DomainID) *pairPlan {
+	s := &pairSums{q: q, weights: make([]int, len(q.kinds))}
+	states := 1
+	for i := range q.kinds {
+		s.weights[i] = states
+		states *= len(q.kinds[i].replicas) + 1
+	}
+	s.numbers = make([][]int, states)
+	for at := range s.numbers {
+		s.numbers[at] = make([]int, len(q.kinds))
+		for i := range q.kinds {
+			s.numbers[at][i] = at / s.weights[i] % (len(q.kinds[i].replicas) + 1)
+		}
+	}
+	s.values = make([]pairValue, states)
+	s.values[0].reached = true
+	for i := range q.domains {
+		s.add(&q.domains[i], locks)
+	}
+	return s.best()
+}
+
+// add puts one of the sets of a domain on top of each sum.
+func (s *pairSums) add(d *pairDomain, locks []topology.DomainID) {
+	next := make([]pairValue, len(s.values))
+	from := make([]int16, len(s.values))
+	for i, set := range d.sets {
+		if !s.q.allowed(d, set, locks) {
+			continue
+		}
+		cost := s.q.cost(d, set)
+		offset := 0
+		for k, n := range set {
+			offset += n * s.weights[k]
+		}
+		for at := range s.values {
+			if !s.values[at].reached || !s.room(at, set) {
+				continue
+			}
+			one := s.values[at].plus(&cost)
+			if to := &next[at+offset]; !to.reached || one.compare(to) < 0 {
+				*to, from[at+offset] = one, int16(i)
+			}
+		}
+	}
+	s.values, s.from = next, append(s.from, from)
+}
+
+// room reports whether there are so many replicas more.
+func (s *pairSums) room(at int, set []int) bool {
+	for i, n := range set {
+		if n > 0 && s.numbers[at][i]+n > len(s.q.kinds[i].replicas) {
+			return false
+		}
+	}
+	return true
+}
+
+func (v *pairValue) plus(o *pairValue) pairValue {
+	return pairValue{true, v.imbalance + o.imbalance, v.opened + o.opened, v.moved + o.moved, v.room + o.room}
+}
+
+// best is the best plan among all sums.
+func (s *pairSums) best() *pairPlan {
+	var best *pairPlan
+	end := 0
+	for at := range s.values {
+		if !s.values[at].reached || !s.q.whole(s.numbers[at]) {
+			continue
+		}
+		one := &pairPlan{rank: s.q.rank(s.numbers[at]), value: s.values[at]}
+		if one.betterThan(best) {
+			best, end = one, at
+		}
+	}
+	if best == nil {
+		return nil
+	}
+	best.sets = make([][]int, len(s.q.domains))
+	for i := range slices.Backward(s.q.domains) {
+		set := s.q.domains[i].sets[s.from[i][end]]
+		best.sets[i] = set
+		for k, n := range set {
+			end -= n * s.weights[k]
+		}
+	}
+	return best
+}

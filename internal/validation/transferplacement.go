@@ -1,0 +1,75 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package validation
+
+import (
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/constraint"
+	"github.com/trellis-k8s/trellis/internal/field"
+)
+
+// transferWithoutPlacement: a transfer policy that places no replica. The topology is that of the deployment's constraint.
+func transferWithoutPlacement(dgd Written, topology *grovev1alpha1.ClusterTopology) []field.Text {
+	if dgd.Spec.Experimental == nil || dgd.Spec.Experimental.KVTransferPolicy == nil {
+		return nil
+	}
+	policy := dgd.Spec.Experimental.KVTransferPolicy
+	if constraint.Profile(dgd.DynamoGraphDeployment) == "" {
+		return []field.Text{line(field.Say("%s decides where requests go, and not where replicas go: the deployment has no topologyConstraint",
+			transferPath), nil)}
+	}
+	if topology == nil {
+		return nil
+	}
+	level := transferLevel(policy, topology)
+	if level < 0 {
+		return []field.Text{line(field.Say("%s decides where requests go, and not where replicas go: it names no level of %s %q, by which the "+
+			"deployment is placed", transferPath, topology.Source(), short(topology.Name)), nil)}
+	}
+	if whole := dgd.Spec.TopologyConstraint; whole != nil && whole.PackDomain != "" && level <= levelIndex(topology, whole.PackDomain) {
+		return []field.Text{line(field.Say("%s %q has no effect on where replicas go: all pods are in one %s by packDomain",
+			transferPath.Child("domain"), short(policy.Domain), short(whole.PackDomain)), nil)}
+	}
+	return withoutPartner(dgd, policy)
+}
+
+// transferLevel is the index of the level that a policy names; -1 when it names none of a topology.
+func transferLevel(policy *nvidiav1beta1.KVTransferPolicy, topology *grovev1alpha1.ClusterTopology) int {
+	if policy.LabelKey == "" {
+		if policy.ClusterTopologyName != topology.Name {
+			return -1
+		}
+		return levelIndex(topology, policy.Domain)
+	}
+	domain, _ := constraint.DomainOf(topology, policy.LabelKey)
+	return levelIndex(topology, domain)
+}
+
+// withoutPartner: the policy requires a replica of both roles, and of one of them none is wanted.
+func withoutPartner(dgd Written, policy *nvidiav1beta1.KVTransferPolicy) []field.Text {
+	if policy.Enforcement != nvidiav1beta1.KVTransferRequired {
+		return nil
+	}
+	wanted := map[nvidiav1beta1.ComponentType]int32{}
+	for _, s := range componentsOf(dgd.DynamoGraphDeployment) {
+		replicas := int32(1)
+		if s.Replicas != nil {
+			replicas = *s.Replicas
+		}
+		wanted[s.Type] += replicas
+	}
+	prefill, decode := wanted[nvidiav1beta1.ComponentTypePrefill], wanted[nvidiav1beta1.ComponentTypeDecode]
+	missing := ""
+	switch {
+	case prefill == 0 && decode > 0:
+		missing = string(nvidiav1beta1.ComponentTypePrefill)
+	case decode == 0 && prefill > 0:
+		missing = string(nvidiav1beta1.ComponentTypeDecode)
+	default:
+		return nil
+	}
+	return []field.Text{line(field.Say("%s is required, and no %s replica is wanted: nothing is placed by it, and requests find no partner "+
+		"in their domain", transferPath.Child("enforcement"), missing), nil)}
+}

@@ -1,0 +1,70 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"fmt"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
+)
+
+var _ = Describe("Prefill and decode replicas with a transfer policy", func() {
+	It("share racks, wait where there is no partner, and open a rack together", func(ctx SpecContext) {
+		w := newWorld(ctx, "pairing", racks(3, 8, "a/r0", "a/r1", "a/r2")...)
+		prefill, decode := worker(2, 1, 8, ""), worker(2, 1, 8, "")
+		prefill.SubComponentType, decode.SubComponentType = "prefill", "decode"
+		graph := w.graphOf("g", "zone", services{"Prefill": prefill, "Decode": decode})
+		graph.Spec.Experimental = &nvidiav1alpha1.FreeObject{RawExtension: runtime.RawExtension{Raw: fmt.Appendf(nil,
+			`{"kvTransferPolicy":{"clusterTopologyName":%q,"domain":"rack","enforcement":"required"}}`, w.name)}}
+		w.create(graph)
+		w.ready("g")
+		racksOf := func(component string) (all []string) {
+			for _, pods := range w.replicasOf(component) {
+				all = append(all, w.domains("rack", pods...)...)
+			}
+			return all
+		}
+		paired := func() {
+			GinkgoHelper()
+			for _, rack := range racksOf("Decode") {
+				Expect(racksOf("Prefill")).To(ContainElement(rack), "a decode replica without prefill in its rack")
+			}
+		}
+		paired()
+		Expect(racksOf("Prefill")).To(ConsistOf(racksOf("Decode")), "as many of one as of the other in each rack")
+
+		By("scaling decode out inside the racks in use")
+		w.scale("g", "Decode", 4)
+		w.ready("g")
+		paired()
+		w.scale("g", "Decode", 5)
+		w.hasCondition("g", nvidiav1alpha1.ConditionPlaced, metav1.ConditionFalse, "InsufficientCapacity", "prefill beside decode")
+
+		By("opening a rack by a replica of each role")
+		w.scale("g", "Prefill", 3)
+		w.ready("g")
+		paired()
+		w.until("the status has the shares", func() error {
+			p := w.dgd("g").Status.Placement
+			if p == nil || ptr.Deref(p.DecodePaired, 0) != 100 || ptr.Deref(p.PrefillPaired, 0) != 100 {
+				return fmt.Errorf("placement %+v", p)
+			}
+			return nil
+		})
+
+		By("scaling in where decode is in excess")
+		w.scale("g", "Decode", 3)
+		w.ready("g")
+		paired()
+		Expect(racksOf("Decode")).To(ConsistOf(racksOf("Prefill")), "one beside each")
+		w.notEvicted(ctx)
+	}, SpecTimeout(suite.Timeout()))
+})
