@@ -29,7 +29,7 @@ func TestPagesQuoteTheEvidence(t *testing.T) {
 			t.Errorf("%s: %v", page, err)
 		}
 		if text != content {
-			t.Errorf("%s says something else than %s; run: make generate", page, evidence.FileName)
+			t.Errorf("%s differs from %s; run: make generate", page, evidence.FileName)
 		}
 	}
 	for _, run := range f.Runs {

@@ -7,9 +7,9 @@
 //	go run ./hack/crdgen
 //
 // controller-gen does the work. The definitions get the version of the source, by which an older operator knows that they are newer.
-// What controller-gen makes of the pod specs inside a DynamoGraphDeployment is then changed in four ways, each in embedded.go: no texts and
-// formats, fewer fields required, no list keys that a valid pod may repeat, and no numbers that the schema takes but Go cannot read back.
-// The last one matters most: one object that the operator's informer cannot decode stops it for all objects.
+// The schemas of pod specs inside a DynamoGraphDeployment are then changed in four ways, each in embedded.go: no texts and formats, fewer
+// required fields, no list keys with values that a valid pod may repeat, and no numbers outside the range of Go's types. The last change
+// matters most: a single object that the operator's informer cannot decode stops the informer for all objects.
 package main
 
 import (

@@ -18,7 +18,7 @@ import (
 // Age is what has changed since a run in what it is about.
 type Age struct {
 	Run
-	// Commits and Lines (added and removed) are those since the commit of the run. A change that was taken back has commits and no lines.
+	// Commits and Lines (added and removed) count the changes since the commit of the run. A reverted change counts in Commits, not in Lines.
 	Commits, Lines int
 	// Unknown says why they are not known: the clone lacks the commit.
 	Unknown string

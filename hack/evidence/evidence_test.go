@@ -67,7 +67,7 @@ func (c clone) commit() string {
 	return c.git("rev-parse", "HEAD")
 }
 
-// record runs a shell command as the soak and returns what is said of it.
+// record runs a shell command in place of the soak, and returns the report about its evidence row.
 func (c clone) record(command, other string) (string, error) {
 	c.t.Helper()
 	var said bytes.Buffer
@@ -179,7 +179,7 @@ func TestSince(t *testing.T) {
 			}
 		})
 	}
-	t.Run("it is taken back", func(t *testing.T) {
+	t.Run("it is reverted", func(t *testing.T) {
 		c := newClone(t)
 		if _, err := c.record("echo evidence: x", ""); err != nil {
 			t.Fatal(err)

@@ -115,8 +115,8 @@ func TestWorkflowRunsWhatCIRuns(t *testing.T) {
 	}
 }
 
-// What a tag publishes passed the tests of its commit: the job that publishes needs a job that is the workflow test, on the same commit, and
-// no other job may write. make release asks for the history of what the long runs cover.
+// TestWorkflowPublishesWhatPassed: in the release workflow, the publishing job needs the workflow test of the same commit, and is the only
+// job with write permissions. The checkout has the history, by which make release compares the evidence of long runs.
 func TestWorkflowPublishesWhatPassed(t *testing.T) {
 	type job struct {
 		Needs, Uses string

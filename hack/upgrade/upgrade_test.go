@@ -93,7 +93,7 @@ func (w *world) grow(ctx SpecContext, loses, grows string) {
 	w.lose(ctx, loses+"-worker-0-1")
 	w.scale(ctx, grows, "Worker", 3, 7)
 	w.settled(ctx)
-	Expect(w.lost(before)).To(BeEmpty(), "pods that were deleted beside it")
+	Expect(w.lost(before)).To(BeEmpty(), "pods deleted in addition")
 }
 
 // recorded waits until each deployment has a GraphPlacement with all its replicas, but the one that waits.

@@ -15,9 +15,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// withFollowers adds all other released gangs of a graph to those that are evicted, if its base gang is one of these and the graph does not
-// run without it: they would keep the graph in a domain in which the base gang may have no place. A base gang is evicted only before all of
-// it was bound. For one that finds capacity elsewhere nothing else leaves.
+// withFollowers adds all other released gangs of a graph to the evicted gangs, if its base gang is among these and the graph does not run
+// without it: the others would keep the graph in a domain without capacity for the base gang. A base gang is evicted only before all of its
+// pods were bound. If it has capacity in another domain, no other gang is evicted.
 func withFollowers(o gang.Observation, gangs map[string]eviction) {
 	base := gang.BaseGang(o)
 	why, evicted := gangs[base]

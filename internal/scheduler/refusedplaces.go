@@ -157,7 +157,7 @@ func (r refusals) said(graph types.NamespacedName, shapes map[string]bool, now t
 // taken over once.
 type knownRefusals map[types.NamespacedName]map[string]time.Time
 
-// maxKnownRefusals bounds what is known of one graph: of more, those that every record has forgotten are dropped.
+// maxKnownRefusals is the number of refusals kept in memory for each graph. Beyond it, refusals too old to be in any record are dropped.
 const maxKnownRefusals = 1024
 
 func (k knownRefusals) add(graph types.NamespacedName, shape string, one *refusal) {

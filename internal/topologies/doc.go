@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package topologies answers which topology has a name: the ClusterTopology, or else Grove's ClusterTopologyBinding (package
-// topologybinding). Whoever reads ClusterTopologies through it reads both kinds, and needs no code for Bindings.
+// topologybinding). Its callers read both kinds as ClusterTopologies, and need no code for Bindings.
 //
 //	Reader  reads past the cache                  admission
 //	Cache   gets, lists and watches in the cache  controllers, the scheduler

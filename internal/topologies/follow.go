@@ -29,8 +29,8 @@ const (
 
 // +kubebuilder:rbac:groups=grove.io,resources=clustertopologybindings,verbs=get;list;watch
 
-// running is a cache of Bindings. It is one of its own: a cache that watches a kind that is no longer served fails, and must not take the
-// operator's with it.
+// running is a cache of Bindings, separate from the operator's cache: if the kind is no longer served, its watches fail, and the cache with
+// them.
 type running struct {
 	cancel context.CancelFunc
 	ended  sync.WaitGroup

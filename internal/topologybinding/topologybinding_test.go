@@ -49,7 +49,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// What Grove's definition allows and a ClusterTopology does not, and annotations that are no selector.
+// TestUnreadable: Bindings with levels that a ClusterTopology must not have, or with an invalid node selector, are no topologies.
 func TestUnreadable(t *testing.T) {
 	for name, c := range map[string]struct {
 		b    *topologybinding.Binding
@@ -72,7 +72,7 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-// What Trellis writes for Grove is no source: it would outlive its ClusterTopology for a moment.
+// TestOursIsNoSource: a Binding written by Trellis for Grove is no topology. It may exist longer than its ClusterTopology.
 func TestOursIsNoSource(t *testing.T) {
 	ct := &grovev1alpha1.ClusterTopology{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "1"}}
 	ct.Spec.Levels = []grovev1alpha1.TopologyLevel{{Domain: "zone", Key: "z"}}

@@ -195,10 +195,10 @@ func (s *soak) faults(d time.Duration) {
 		pause(ctx, pace(120, time.Second))
 	}
 	processes.Wait()
-	mended, end := context.WithCancel(s.t.Context())
-	processes.Go(func() { // hosts are mended by the control plane
+	restarting, end := context.WithCancel(s.t.Context())
+	processes.Go(func() { // the control plane repairs hosts
 		defer GinkgoRecover()
-		for ; mended.Err() == nil; pause(mended, time.Second) {
+		for ; restarting.Err() == nil; pause(restarting, time.Second) {
 			s.note(s.chaos.restartEnded(s.t.Context()))
 		}
 	})

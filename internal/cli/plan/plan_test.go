@@ -90,7 +90,7 @@ func TestBinding(t *testing.T) {
 	broken := "apiVersion: grove.io/v1alpha1\nkind: ClusterTopologyBinding\nmetadata: {name: hall}\nspec: {levels: [{domain: a, key: a}]}\n"
 	for _, text := range []string{broken + "---\n" + string(topology), string(topology) + "---\n" + broken} {
 		if got, errOut, gotCode := run(t, text, append(args, "-f", "-")...); got != want || gotCode != code {
-			t.Errorf("beside a Binding of its name: exit code %d, %s\n%s", gotCode, errOut, cmp.Diff(want, got))
+			t.Errorf("with a Binding of the same name: exit code %d, %s\n%s", gotCode, errOut, cmp.Diff(want, got))
 		}
 	}
 }

@@ -58,7 +58,7 @@ func TestDefaultTopology(t *testing.T) {
 	}
 }
 
-// TestBindingIsNamed: a tree whose levels are those of a ClusterTopologyBinding says so.
+// TestBindingIsNamed: the tree of a ClusterTopologyBinding names that kind.
 func TestBindingIsNamed(t *testing.T) {
 	b := &topologybinding.Binding{ObjectMeta: metav1.ObjectMeta{Name: "site"}}
 	b.Spec.Levels = []topologybinding.Level{{Domain: "rack", Key: "example/rack"}}
