@@ -30,6 +30,9 @@ const (
 	eventsEvery      = time.Minute
 	eventReads       = rate.Limit(1)
 	eventBurst       = 10
+	// Events are read in pages of eventPage, at most eventPages of them: whoever may create events may create any number of a pod.
+	eventPage  = 32
+	eventPages = 16
 )
 
 // podCause is why a pod is not Ready, where the pod's status does not say it.
@@ -135,13 +138,35 @@ func (r *Reconciler) readEvents(ctx context.Context, pod *corev1.Pod, last lastR
 	if !r.causes.allow(now) {
 		return last, time.Second
 	}
-	events := &corev1.EventList{}
-	err := r.Live.List(ctx, events, client.InNamespace(pod.Namespace), client.MatchingFields{"involvedObject.uid": string(pod.UID)})
-	if err != nil { // the cause of a pod's state is no reason to give up all else
+	read := lastRead{at: now}
+	event, err := r.lastEvent(ctx, pod)
+	if err == nil {
+		read.cause = causeOf(event, started(pod))
+	} else { // the reconcile goes on, with the cause that is known
 		log.FromContext(ctx).Error(err, "reading the events of a pod", "pod", pod.Name)
+		read.cause = last.cause
 	}
-	read := lastRead{at: now, cause: causeIn(events.Items, started(pod))}
 	return read, read.dueIn(pod, now)
+}
+
+// lastEvent reads the events of a pod, page by page, and returns the last one about its state on the node; nil for none.
+func (r *Reconciler) lastEvent(ctx context.Context, pod *corev1.Pod) (last *corev1.Event, err error) {
+	of, next := client.MatchingFields{"involvedObject.uid": string(pod.UID)}, ""
+	for range eventPages {
+		page := &corev1.EventList{}
+		err := r.Live.List(ctx, page, client.InNamespace(pod.Namespace), of, client.Limit(eventPage), client.Continue(next))
+		if err != nil {
+			return nil, err
+		}
+		if last != nil {
+			page.Items = append(page.Items, *last)
+		}
+		if last = lastIn(page.Items, started(pod)).DeepCopy(); page.Continue == "" {
+			break
+		}
+		next = page.Continue
+	}
+	return last, nil
 }
 
 // unreadySince is when the pod was bound, or stopped being Ready.
@@ -168,10 +193,9 @@ var tellers = []string{"kubelet", "attachdetach-controller"}
 // probeReason is the reason of events about probes that fail. The kubelet reports no success.
 const probeReason = "Unhealthy"
 
-// causeIn returns the last warning in the events of a pod. A later event that is no warning shows that the kubelet has got further. Of a
-// pod whose containers run only failing probes count, since nothing else keeps it from being Ready.
-func causeIn(events []corev1.Event, running bool) podCause {
-	var last *corev1.Event
+// lastIn returns the last event about the state of a pod on its node; nil for none. Of a pod with running containers only failing probes
+// count, since nothing else keeps it from being Ready.
+func lastIn(events []corev1.Event, running bool) (last *corev1.Event) {
 	for i := range events {
 		e := &events[i]
 		probe := e.Reason == probeReason
@@ -181,6 +205,11 @@ func causeIn(events []corev1.Event, running bool) podCause {
 			last = e
 		}
 	}
+	return last
+}
+
+// causeOf returns the cause by the last event of a pod. An event other than a warning shows that the kubelet has got further.
+func causeOf(last *corev1.Event, running bool) podCause {
 	if last == nil || last.Type != corev1.EventTypeWarning {
 		return podCause{}
 	}

@@ -53,7 +53,7 @@ func TestCauseInEvents(t *testing.T) {
 		"a mount, before it ran":      {[]corev1.Event{mount}, true, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, causeIn(tc.events, tc.running).text); diff != "" {
+			if diff := cmp.Diff(tc.want, causeOf(lastIn(tc.events, tc.running), tc.running).text); diff != "" {
 				t.Errorf("cause (-want +got):\n%s", diff)
 			}
 		})
@@ -66,6 +66,8 @@ type listener struct {
 	reads int
 	now   time.Time
 	fails error
+	// endless: each page of events is followed by another.
+	endless bool
 }
 
 func listensTo(events ...corev1.Event) *listener {
@@ -81,8 +83,17 @@ func listensTo(events ...corev1.Event) *listener {
 			if want := "involvedObject.uid="; read.FieldSelector == nil || len(read.FieldSelector.String()) <= len(want) {
 				return errors.New("all events are read")
 			}
-			list.(*corev1.EventList).Items = events
-			return l.fails
+			if read.Limit == 0 {
+				return errors.New("the list has no limit")
+			}
+			if l.fails != nil {
+				return l.fails
+			}
+			page := list.(*corev1.EventList)
+			if page.Items = events; l.endless {
+				page.Continue = "more"
+			}
+			return nil
 		},
 	})
 	l.refusals.now = func() time.Time { return l.now }
@@ -181,5 +192,24 @@ func TestEventsThatCannotBeRead(t *testing.T) {
 		if _, again := l.says(10*time.Second, pending("node")); l.reads != 1 || again != 10*time.Second {
 			t.Errorf("%d reads, again after %s", l.reads, again)
 		}
+	}
+}
+
+// TestCauseSurvivesAFailedRead: the last known cause is reported until events can be read again.
+func TestCauseSurvivesAFailedRead(t *testing.T) {
+	l := listensTo(told(1, corev1.EventTypeWarning, "FailedMount", "no"))
+	want, _ := l.says(10*time.Second, pending("node"))
+	l.fails = errors.New("the API server is not available")
+	if got, _ := l.says(time.Minute, pending("node")); got != want || want == "" || l.reads != 2 {
+		t.Errorf("%q after a failed read, %q before; %d reads", got, want, l.reads)
+	}
+}
+
+// TestEventsOfAPodAreBounded: anyone who may create events of a pod can create any number of them.
+func TestEventsOfAPodAreBounded(t *testing.T) {
+	l := listensTo(told(1, corev1.EventTypeWarning, "FailedMount", "no"))
+	l.endless = true
+	if got, _ := l.says(10*time.Second, pending("node")); got == "" || l.reads > 16 {
+		t.Errorf("%q after %d pages", got, l.reads)
 	}
 }
