@@ -19,7 +19,7 @@ func write(file, text string) error { return os.WriteFile(file, []byte(text), 0o
 
 // build returns the folder of a peer's module, and builds its program unless that is there.
 func (r *starter) build(ctx context.Context, p peer) (dir string, err error) {
-	dir, err = ModuleDir(ctx, p.module)
+	dir, err = moduleDir(ctx, p)
 	if err != nil {
 		return "", err
 	}
@@ -46,16 +46,17 @@ func (r *starter) build(ctx context.Context, p peer) (dir string, err error) {
 	return dir, errors.Join(err, os.RemoveAll(unfinished))
 }
 
-// ModuleDir is where a module is on this machine, downloaded if need be.
-func ModuleDir(ctx context.Context, module string) (string, error) {
-	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", module)
-	cmd.Dir = os.TempDir()
+// moduleDir is the folder of a peer's module on this machine. It is downloaded unless it is there.
+func moduleDir(ctx context.Context, p peer) (string, error) {
+	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", p.module)
+	cmd.Dir, cmd.Env = os.TempDir(), append(os.Environ(), p.buildEnv...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		return "", fmt.Errorf("downloading %s: %w: %s", module, err, stderr.String())
+	out, failed := cmd.Output()
+	answer := struct{ Dir, Error string }{} // go reports a failed download here, not at stderr
+	unreadable := json.Unmarshal(out, &answer)
+	if failed != nil {
+		return "", fmt.Errorf("downloading %s: %w: %s%s", p.module, failed, answer.Error, stderr.String())
 	}
-	answer := struct{ Dir string }{}
-	return answer.Dir, json.Unmarshal(out, &answer)
+	return answer.Dir, unreadable
 }

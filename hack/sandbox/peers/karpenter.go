@@ -17,7 +17,7 @@ const Karpenter = "Karpenter"
 const KarpenterProgram = "karpenter"
 
 // karpenterModule is Karpenter's. Its definitions are in it.
-const karpenterModule = "sigs.k8s.io/karpenter@v1.14.1"
+const karpenterModule = "sigs.k8s.io/karpenter@v1.15.0"
 
 // What Karpenter has in a sandbox: all rights, a NodePool, and the one kind of node that it can add.
 var (
@@ -28,7 +28,8 @@ var (
 )
 
 var karpenterPeer = peer{
-	name: Karpenter, namespace: "karpenter", module: karpenterModule, main: "./kwok", buildEnv: []string{"GOFLAGS=-mod=mod -modcacherw=false"},
+	name: Karpenter, namespace: "karpenter", module: karpenterModule, main: "./kwok",
+	buildEnv: []string{"GOFLAGS=-mod=mod -modcacherw=false", "GOTOOLCHAIN=auto"}, // it asks for a newer Go than this project
 	crds: []string{"pkg/apis/crds", "kwok/apis/crds"}, own: karpenterObjects,
 	rights: []string{"capacity"}, operator: []string{"--capacity-requests=Placeholders"},
 	programs: []program{{

@@ -132,3 +132,12 @@ func TestLimitsNameTheTestedPeers(t *testing.T) {
 		}
 	}
 }
+
+// A failed download is reported with its cause, which go prints as JSON.
+func TestFailedDownload(t *testing.T) {
+	t.Setenv("GOPROXY", "off")
+	_, err := moduleDir(t.Context(), peer{module: "example.com/absent@v1.0.0"})
+	if err == nil || !strings.Contains(err.Error(), "module lookup disabled by GOPROXY=off") {
+		t.Errorf("the cause of the failure is missing: %v", err)
+	}
+}
