@@ -34,6 +34,21 @@ func (w *world) nodeIs(name string, want corev1.ConditionStatus) {
 	})
 }
 
+// gpus waits until a node has so many GPUs.
+func (w *world) gpus(name string, want int64) {
+	GinkgoHelper()
+	w.until(fmt.Sprintf("node %s has %d GPUs", name, want), func() error {
+		node := &corev1.Node{}
+		if err := api.Get(w.ctx, client.ObjectKey{Name: name}, node); err != nil {
+			return err
+		}
+		if have := node.Status.Allocatable[simulated.GPU]; have.Value() != want {
+			return fmt.Errorf("it has %s", have.String())
+		}
+		return nil
+	})
+}
+
 // relabel gives a node another rack.
 func relabel(ctx SpecContext, name, rack string) {
 	GinkgoHelper()
@@ -120,6 +135,45 @@ var _ = Describe("A gang on real nodes", Serial, func() {
 			func(ctx SpecContext, node string) { Expect(cluster.CutNode(ctx, node)).To(Succeed()) },
 			func(ctx SpecContext, node string) { Expect(cluster.JoinNode(ctx, node)).To(Succeed()) }),
 	)
+
+	It("moves to the other rack when the disk of a node is full", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+		w := newWorld(ctx)
+		w.apply(duo)
+		w.ready("duo")
+		leader, follower := w.gang()
+		rack, node := rackOf(ctx, leader), follower.Spec.NodeName
+		Expect(cluster.FillDisk(ctx, node)).To(Succeed())
+		DeferCleanup(func(ctx SpecContext) { Expect(cluster.EmptyDisk(ctx, node)).To(Succeed()) }, NodeTimeout(suite.Timeout()))
+		w.renewed(leader, follower)
+		w.ready("duo")
+		now, other := w.gang()
+		Expect(rackOf(ctx, now)).To(And(Equal(rackOf(ctx, other)), Not(Equal(rack))), "the rack of both")
+	})
+
+	It("stays when GPUs break, and another one goes elsewhere", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+		w := newWorld(ctx)
+		w.apply(strings.ReplaceAll(duo, `nvidia.com/gpu: "8"`, `nvidia.com/gpu: "4"`))
+		w.ready("duo")
+		leader, follower := w.gang()
+		node := follower.Spec.NodeName
+		Expect(cluster.BreakGPUs(node, 8)).To(Succeed())
+		DeferCleanup(func(ctx SpecContext) {
+			Expect(cluster.BreakGPUs(node, 0)).To(Succeed())
+			w.ctx = ctx
+			w.gpus(node, 8)
+		}, NodeTimeout(suite.Timeout()))
+		w.gpus(node, 0)
+		w.apply(strings.ReplaceAll(strings.ReplaceAll(duo, `nvidia.com/gpu: "8"`, `nvidia.com/gpu: "4"`), "name: duo", "name: other"))
+		w.ready("other")
+		w.ready("duo")
+		for _, pod := range w.pods("Worker") {
+			if pod.UID == leader.UID || pod.UID == follower.UID {
+				continue
+			}
+			Expect(rackOf(ctx, &pod)).NotTo(Equal(rackOf(ctx, leader)), "the rack of the gang that came later")
+		}
+		Expect(w.pods("Worker")).To(ContainElements(HaveField("UID", leader.UID), HaveField("UID", follower.UID)))
+	})
 
 	It("moves to the other rack when a node is lost", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
 		w := newWorld(ctx)

@@ -76,18 +76,29 @@ func connect(ctx SpecContext, dir []byte) {
 	if GinkgoParallelProcess() > 1 {
 		return
 	}
+	cordonSimulated(ctx, api)
+	Expect(client.IgnoreAlreadyExists(api.Create(ctx, hall()))).To(Succeed())
+}
+
+// cordonSimulated keeps the pods on real nodes.
+func cordonSimulated(ctx SpecContext, api client.Client) {
+	GinkgoHelper()
 	cordon := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"unschedulable":true}}`))
 	nodes := &corev1.NodeList{}
 	Expect(api.List(ctx, nodes, client.MatchingLabels{simulated.ZoneKey: "zone-0"})).To(Succeed())
 	for i := range nodes.Items {
 		Expect(api.Patch(ctx, &nodes.Items[i], cordon)).To(Succeed())
 	}
-	Expect(client.IgnoreAlreadyExists(api.Create(ctx, &grovev1alpha1.ClusterTopology{
+}
+
+// hall is the topology of all specs.
+func hall() *grovev1alpha1.ClusterTopology {
+	return &grovev1alpha1.ClusterTopology{
 		ObjectMeta: metav1.ObjectMeta{Name: "hall"},
 		Spec: grovev1alpha1.ClusterTopologySpec{Levels: []grovev1alpha1.TopologyLevel{
 			{Domain: "zone", Key: simulated.ZoneKey}, {Domain: "rack", Key: simulated.RackKey}, {Domain: "host", Key: simulated.HostKey},
 		}},
-	}))).To(Succeed())
+	}
 }
 
 func clone() string {
@@ -100,13 +111,21 @@ func clone() string {
 // peerOf builds the program of the pods, and describes its image.
 func peerOf(ctx SpecContext, scratch string) sandbox.Image {
 	GinkgoHelper()
-	program := filepath.Join(scratch, "peer")
-	build := exec.CommandContext(ctx, "go", "build", "-ldflags=-s -w", "-o", program, "./peer")
+	return sandbox.Image{
+		Name: peerImage, Files: map[string]string{"/bin/peer": built(ctx, scratch, "./peer")}, Entrypoint: []string{"/bin/peer"},
+	}
+}
+
+// built builds a program without libraries, and returns its file.
+func built(ctx SpecContext, scratch, source string) string {
+	GinkgoHelper()
+	program := filepath.Join(scratch, filepath.Base(source))
+	build := exec.CommandContext(ctx, "go", "build", "-ldflags=-s -w", "-o", program, source)
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	out, err := build.CombinedOutput()
-	Expect(err).NotTo(HaveOccurred(), "building peer: %s", out)
+	Expect(err).NotTo(HaveOccurred(), "building %s: %s", source, out)
 	DeferCleanup(os.Remove, program)
-	return sandbox.Image{Name: peerImage, Files: map[string]string{"/bin/peer": program}, Entrypoint: []string{"/bin/peer"}}
+	return program
 }
 
 // plugin runs the plugin of kubectl on the sandbox.

@@ -31,26 +31,33 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
-// world is the namespace of a spec.
+// world is the namespace of a spec in a sandbox.
 type world struct {
 	ctx       SpecContext
+	api       client.WithWatch
 	namespace string
 }
 
 func newWorld(ctx SpecContext) *world {
 	GinkgoHelper()
-	w := &world{ctx, suite.Namespace(api)}
-	DeferCleanup(func(ctx SpecContext) { // the capacity is free for the next spec
+	w := &world{ctx, api, suite.Namespace(api)}
+	DeferCleanup(func(ctx SpecContext) {
 		w.ctx = ctx
-		Expect(api.DeleteAllOf(ctx, &nvidiav1beta1.DynamoGraphDeployment{}, client.InNamespace(w.namespace))).To(Succeed())
-		w.until("all pods are gone", func() error {
-			if pods := w.all(); len(pods) > 0 {
-				return fmt.Errorf("%d pods are there, %s among them", len(pods), pods[0].Name)
-			}
-			return nil
-		})
+		w.remove()
 	}, NodeTimeout(suite.Timeout()))
 	return w
+}
+
+// remove deletes all deployments, and waits until their capacity is free for the next spec.
+func (w *world) remove() {
+	GinkgoHelper()
+	Expect(w.api.DeleteAllOf(w.ctx, &nvidiav1beta1.DynamoGraphDeployment{}, client.InNamespace(w.namespace))).To(Succeed())
+	w.until("all pods are gone", func() error {
+		if pods := w.all(); len(pods) > 0 {
+			return fmt.Errorf("%d pods are there, %s among them", len(pods), pods[0].Name)
+		}
+		return nil
+	})
 }
 
 // apply creates an object of the namespace.
@@ -59,7 +66,7 @@ func (w *world) apply(manifest string) {
 	o := &unstructured.Unstructured{}
 	Expect(yaml.Unmarshal([]byte(manifest), &o.Object)).To(Succeed())
 	o.SetNamespace(w.namespace)
-	Expect(api.Create(w.ctx, o)).To(Succeed())
+	Expect(w.api.Create(w.ctx, o)).To(Succeed())
 }
 
 // until waits for a state; the error of the last look describes what is missing.
@@ -73,7 +80,7 @@ func (w *world) ready(name string) {
 	GinkgoHelper()
 	w.until(name+" is Ready", func() error {
 		dgd := &nvidiav1beta1.DynamoGraphDeployment{}
-		if err := api.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: name}, dgd); err != nil {
+		if err := w.api.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: name}, dgd); err != nil {
 			return err
 		}
 		c := meta.FindStatusCondition(dgd.Status.Conditions, nvidiav1beta1.ConditionReady)
@@ -88,7 +95,7 @@ func (w *world) ready(name string) {
 func (w *world) all() []corev1.Pod {
 	GinkgoHelper()
 	list := &corev1.PodList{}
-	suite.Answered(w.ctx, func() error { return api.List(w.ctx, list, client.InNamespace(w.namespace)) })
+	suite.Answered(w.ctx, func() error { return w.api.List(w.ctx, list, client.InNamespace(w.namespace)) })
 	slices.SortFunc(list.Items, func(a, b corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
 	return list.Items
 }
@@ -120,7 +127,7 @@ func (w *world) health(name, component, reason string, words ...string) {
 
 func (w *world) unhealthy(name, component, reason string, words []string) error {
 	list := &trellisv1alpha1.ScalingGroupList{}
-	if err := api.List(w.ctx, list, client.InNamespace(w.namespace)); err != nil {
+	if err := w.api.List(w.ctx, list, client.InNamespace(w.namespace)); err != nil {
 		return err
 	}
 	for _, sg := range list.Items {

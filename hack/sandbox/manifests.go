@@ -19,6 +19,8 @@ type manifests struct {
 	objects []*unstructured.Unstructured
 	// manager is the Deployment, which is not applied: it tells the arguments, the ServiceAccount and the certificate's Secret.
 	manager *appsv1.Deployment
+	// deployment is the same as it was rendered.
+	deployment *unstructured.Unstructured
 }
 
 // render builds the manifests as kubectl apply -k would.
@@ -46,7 +48,7 @@ func render(dir string) (*manifests, error) {
 		if m.manager != nil {
 			return nil, fmt.Errorf("rendering %s: found Deployments %s and %s, want the manager's only", dir, m.manager.Name, u.GetName())
 		}
-		m.manager = &appsv1.Deployment{}
+		m.manager, m.deployment = &appsv1.Deployment{}, u
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, m.manager); err != nil {
 			return nil, fmt.Errorf("reading Deployment %s: %w", u.GetName(), err)
 		}

@@ -105,6 +105,59 @@ func (s *Sandbox) BreakGPUs(node string, count int) error {
 	return os.WriteFile(s.path(nodeFolder(node), "root/conf/unhealthy-gpus"), fmt.Append(nil, count), 0o600)
 }
 
+// FillDisk restarts the kubelet of a real node with a threshold that its disk exceeds: the node gets the condition DiskPressure, and its
+// kubelet evicts pods and removes images.
+func (s *Sandbox) FillDisk(ctx context.Context, node string) error {
+	return s.restartKubelet(ctx, node, diskFree, diskFull)
+}
+
+// EmptyDisk ends what FillDisk has done. It waits until the node is usable again, with all images.
+func (s *Sandbox) EmptyDisk(ctx context.Context, node string) error {
+	imported, err := filepath.Glob(s.path(nodeFolder(node), "root/var/lib/images/*"))
+	if err != nil {
+		return err
+	}
+	for _, mark := range imported {
+		if err := os.Remove(mark); err != nil {
+			return err
+		}
+	}
+	if err := s.restartKubelet(ctx, node, diskFull, diskFree); err != nil {
+		return err
+	}
+	return s.waitForRealNodes(ctx, node)
+}
+
+// The thresholds in the configuration of kubelets, by the share of the disk that is free.
+const (
+	diskFree = "nodefs.available: 1%"
+	diskFull = "nodefs.available: 99%"
+)
+
+// restartKubelet replaces a text in the configuration of a real node's kubelet, and restarts it.
+func (s *Sandbox) restartKubelet(ctx context.Context, node, before, now string) error {
+	file := s.path(nodeFolder(node), "root/conf/kubelet.yaml")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	changed := strings.Replace(string(text), before, now, 1)
+	if changed == string(text) {
+		return fmt.Errorf("%s has no %q", file, before)
+	}
+	if err := s.killOnNode(ctx, node, binaries.Kubelet); err != nil {
+		return err
+	}
+	if err := os.WriteFile(file, []byte(changed), 0o600); err != nil {
+		return err
+	}
+	p, err := proc.Load(s.pidFile(node))
+	if err != nil {
+		return err
+	}
+	return p.Signal(wakeNode)
+}
+
 // CutNode takes a real node off the network, as a broken switch would, and JoinNode brings it back. Its processes go on.
 func (s *Sandbox) CutNode(ctx context.Context, node string) error { return s.link(ctx, node, "--down") }
 

@@ -39,6 +39,9 @@ type RealNodes struct {
 	Images []Image
 	// Archives to import as well: files as docker save writes them.
 	Archives []string
+	// OperatorInPods has the API server call webhooks at the endpoints of their Services, for InstallInPods. Without it the Services are
+	// aliases of localhost, where Options.Operator runs the manager.
+	OperatorInPods bool
 }
 
 // realState is what later commands must know about real nodes.
@@ -46,6 +49,8 @@ type realState struct {
 	Count    int                   `json:"count"`
 	GPUs     int                   `json:"gpus"`
 	Programs binaries.NodePrograms `json:"programs"`
+	// OperatorInPods is the one of the options.
+	OperatorInPods bool `json:"operatorInPods,omitempty"`
 }
 
 // complete fills in defaults and refuses what cannot work on this machine.
@@ -119,7 +124,7 @@ func newRealState(ctx context.Context, opts Options) (*realState, error) {
 		return nil, nil
 	}
 	programs, err := binaries.EnsureNodePrograms(ctx, opts.Root, opts.Progress)
-	return &realState{Count: opts.Real.Count, GPUs: opts.Real.GPUs, Programs: programs}, err
+	return &realState{Count: opts.Real.Count, GPUs: opts.Real.GPUs, Programs: programs, OperatorInPods: opts.Real.OperatorInPods}, err
 }
 
 // RealNodes are the names of the real nodes.
@@ -151,7 +156,7 @@ func (s *Sandbox) realServerArgs() []string {
 		return []string{"--authorization-mode=RBAC"}
 	}
 	return []string{"--authorization-mode=Node,RBAC", "--egress-selector-config-file=" + egressFile,
-		"--kubelet-preferred-address-types=InternalIP"}
+		"--kubelet-preferred-address-types=InternalIP", fmt.Sprintf("--enable-aggregator-routing=%t", s.state.Real.OperatorInPods)}
 }
 
 // nodeMonitorArgs have the node controller take a node for dead after a while without heartbeats. Simulated nodes send heartbeats only

@@ -6,10 +6,8 @@ package e2e
 import (
 	"fmt"
 	"math/rand/v2"
-	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/rest"
 
 	"github.com/trellis-k8s/trellis/hack/sandbox"
@@ -84,30 +82,6 @@ func leadersThatAreLate() []TableEntry {
 	return out
 }
 
-// startedOrMoved waits until a new deployment is ready. Where another operator filled the zone that its first pod started in, it waits there, and the
-// restart that its condition advises moves it, once or more often.
-func (w *world) startedOrMoved(name string) {
-	w.t.Helper()
-	moves, stopped := 0, false
-	w.until(name+" is Ready, moved by a Parallel restart where its condition advises one", func() error {
-		dgd := w.dgd(name)
-		id := fmt.Sprintf("move-%d", moves)
-		if restart := dgd.Status.Restart; moves > 0 && (restart == nil || restart.ObservedID != id) {
-			return fmt.Errorf("restart %s is not observed yet", id)
-		}
-		c := meta.FindStatusCondition(dgd.Status.Conditions, placed)
-		switch advised := c != nil && strings.Contains(c.Message, "a Parallel restart moves it"); {
-		case !advised:
-			stopped = true
-		case moves == 0 || stopped: // else the condition is that of before the restart
-			moves, stopped = moves+1, false
-			AddReportEntry("moved", name+": "+c.Message)
-			w.patch(name, fmt.Sprintf(`{"spec":{"restart":{"id":"move-%d","strategy":{"type":"Parallel"}}}}`, moves))
-		}
-		return w.isReady(name)
-	})
-}
-
 // crowd has graphs that fill the cluster come and lose pods all at once.
 func (w *world) crowd(rounds int) {
 	w.t.Helper()
@@ -123,9 +97,6 @@ func (w *world) crowd(rounds int) {
 	}
 	for i := range rounds {
 		for _, name := range names {
-			if i == 0 {
-				w.startedOrMoved(name)
-			}
 			w.ready(name)
 		}
 		for j, name := range names {

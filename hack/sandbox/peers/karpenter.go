@@ -30,7 +30,7 @@ var (
 var karpenterPeer = peer{
 	name: Karpenter, namespace: "karpenter", module: karpenterModule, main: "./kwok",
 	buildEnv: []string{"GOFLAGS=-mod=mod -modcacherw=false", "GOTOOLCHAIN=auto"}, // it asks for a newer Go than this project
-	crds: []string{"pkg/apis/crds", "kwok/apis/crds"}, own: karpenterObjects,
+	crds:     []string{"pkg/apis/crds", "kwok/apis/crds"}, own: karpenterObjects,
 	rights: []string{"capacity"}, operator: []string{"--capacity-requests=Placeholders"},
 	programs: []program{{
 		name: KarpenterProgram, account: "karpenter", ports: []int{59081, 59080}, config: karpenterTypes,
