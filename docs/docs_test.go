@@ -74,7 +74,7 @@ func text(e ast.Expr) (string, bool) {
 	return s, err == nil
 }
 
-var namedConstant = regexp.MustCompile(`^(Condition|Reason|Code)[A-Z]`)
+var namedConstant = regexp.MustCompile(`^(Condition|Reason|Code|Event)[A-Z]`)
 
 // names are what users meet by name, and where the code says it.
 func names(t *testing.T) map[string]string {
@@ -83,7 +83,7 @@ func names(t *testing.T) map[string]string {
 	for path, file := range sources(t, "api", "internal") {
 		ast.Inspect(file, func(n ast.Node) bool {
 			switch n := n.(type) {
-			case *ast.ValueSpec: // condition types, reasons, codes
+			case *ast.ValueSpec: // condition types, reasons, codes, reasons of events
 				for i, name := range n.Names {
 					if i >= len(n.Values) || !namedConstant.MatchString(name.Name) {
 						continue
