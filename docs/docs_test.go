@@ -24,12 +24,16 @@ const (
 	generated = "api.md"
 )
 
-// pages are the README and everything in this folder, by path.
+// pages are the README and everything in this folder and in dev, by path.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
-	files, err := filepath.Glob("*.md")
-	if err != nil {
-		t.Fatal(err)
+	var files []string
+	for _, pattern := range []string{"*.md", "dev/*.md"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil || len(found) == 0 {
+			t.Fatalf("%s: %v", pattern, err)
+		}
+		files = append(files, found...)
 	}
 	for _, name := range []string{"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"} {
 		files = append(files, filepath.Join(root, name))

@@ -81,7 +81,7 @@ func TestQuotedLogLinesAreThere(t *testing.T) {
 // TestGeneratedFilesAreListed: development.md lists every generated Go file of the API, and no pattern without files.
 func TestGeneratedFilesAreListed(t *testing.T) {
 	var listed []string
-	for _, item := range regexp.MustCompile(`(?m)^- \*\*(.*?)\*\*`).FindAllStringSubmatch(section(t, "development.md", "## Generated files"), -1) {
+	for _, item := range regexp.MustCompile(`(?m)^- \*\*(.*?)\*\*`).FindAllStringSubmatch(section(t, "dev/development.md", "## Generated files"), -1) {
 		for _, pattern := range span.FindAllString(item[1], -1) {
 			files, err := filepath.Glob(filepath.Join(root, strings.Trim(pattern, "`")))
 			if err != nil || len(files) == 0 {

@@ -133,7 +133,7 @@ test-input: build control-plane ## Set, change and unset every field of the defi
 	@KUBEBUILDER_ASSETS="$$(bin/kubectl-trellis sandbox binaries)" TRELLIS_INPUT="$(FIELDS)" $(TOOL) ginkgo -p --timeout=24h ./test/input
 
 .PHONY: test-peers
-test-peers: build ## Check the rules on the real KAI Scheduler, Grove and LeaderWorkerSet (clones their sources; needs PEERS_BIN: docs/development.md)
+test-peers: build ## Check the rules on the real KAI Scheduler, Grove and LeaderWorkerSet (clones their sources; needs PEERS_BIN: docs/dev/development.md)
 	@why="$$(bin/kubectl-trellis sandbox peers --clone 2>&1)" || \
 		{ why="$${why##*Error: }"; echo "make test-peers did nothing: $${why//$$'\n'/ }" >&2; exit 2; }; echo "$$why"; \
 		$(MAKE) --no-print-directory control-plane && $(call RECORD,peers,PEERS) $(call GINKGO,-v) $(GINKGOFLAGS) ./hack/peers ./hack/peers/up
