@@ -216,7 +216,7 @@ func sortedKeys[V any](of map[string]V) []string {
 
 var (
 	metricSpan = regexp.MustCompile("`(trellis_[a-z_]+[a-z])`")
-	reasonItem = regexp.MustCompile("(?m)^- \\*\\*(?:True|False), ([^*]+)\\*\\*")
+	reasonItem = regexp.MustCompile(`(?m)^- \*\*(?:True|False), ([^*]+)\*\*`)
 	reasonSpan = regexp.MustCompile("`([A-Z][A-Za-z]+|[a-z]+(?:_[a-z]+)+)`")
 )
 
