@@ -24,12 +24,16 @@ const (
 	generated = "api.md"
 )
 
-// pages are the README and everything in this folder, by path.
+// pages are the README and everything in this folder and in dev, by path.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
-	files, err := filepath.Glob("*.md")
-	if err != nil {
-		t.Fatal(err)
+	var files []string
+	for _, pattern := range []string{"*.md", "dev/*.md"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil || len(found) == 0 {
+			t.Fatalf("%s: %v", pattern, err)
+		}
+		files = append(files, found...)
 	}
 	for _, name := range []string{"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"} {
 		files = append(files, filepath.Join(root, name))
@@ -74,7 +78,7 @@ func text(e ast.Expr) (string, bool) {
 	return s, err == nil
 }
 
-var namedConstant = regexp.MustCompile(`^(Condition|Reason|Code)[A-Z]`)
+var namedConstant = regexp.MustCompile(`^(Condition|Reason|Code|Event)[A-Z]`)
 
 // names are what users meet by name, and where the code says it.
 func names(t *testing.T) map[string]string {
@@ -83,7 +87,7 @@ func names(t *testing.T) map[string]string {
 	for path, file := range sources(t, "api", "internal") {
 		ast.Inspect(file, func(n ast.Node) bool {
 			switch n := n.(type) {
-			case *ast.ValueSpec: // condition types, reasons, codes
+			case *ast.ValueSpec: // condition types, reasons, codes, reasons of events
 				for i, name := range n.Names {
 					if i >= len(n.Values) || !namedConstant.MatchString(name.Name) {
 						continue

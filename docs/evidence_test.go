@@ -46,7 +46,7 @@ func TestPagesQuoteTheEvidence(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	reliability := part(t, "reliability.md", "## Soak")
+	reliability := part(t, "dev/reliability.md", "## Soak")
 	if soak.Seed != "" && !strings.Contains(reliability, "make soak SEED="+soak.Seed+"\n") {
 		t.Errorf("reliability.md does not repeat the soak of seed %s", soak.Seed)
 	}

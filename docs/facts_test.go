@@ -81,7 +81,7 @@ func TestQuotedLogLinesAreThere(t *testing.T) {
 // TestGeneratedFilesAreListed: development.md lists every generated Go file of the API, and no pattern without files.
 func TestGeneratedFilesAreListed(t *testing.T) {
 	var listed []string
-	for _, item := range regexp.MustCompile(`(?m)^- \*\*(.*?)\*\*`).FindAllStringSubmatch(section(t, "development.md", "## Generated files"), -1) {
+	for _, item := range regexp.MustCompile(`(?m)^- \*\*(.*?)\*\*`).FindAllStringSubmatch(section(t, "dev/development.md", "## Generated files"), -1) {
 		for _, pattern := range span.FindAllString(item[1], -1) {
 			files, err := filepath.Glob(filepath.Join(root, strings.Trim(pattern, "`")))
 			if err != nil || len(files) == 0 {
@@ -101,9 +101,9 @@ func TestGeneratedFilesAreListed(t *testing.T) {
 	}
 }
 
-// TestHashLeavesOutWhatThePageSays: of a component, the hash of its templates leaves out the fields that updates.md names.
+// TestHashLeavesOutWhatThePageSays: of a component, the hash of its templates leaves out the fields that docs/dev/architecture.md names.
 func TestHashLeavesOutWhatThePageSays(t *testing.T) {
-	_, list, _ := strings.Cut(section(t, "updates.md", "### Upgrades of the operator"), "the component without")
+	_, list, _ := strings.Cut(section(t, "dev/architecture.md", "## Pod templates across versions"), "the component without")
 	list, _, _ = strings.Cut(list, "\n- ")
 	found := 0
 	for path, file := range sources(t, "internal/render") {
@@ -125,7 +125,7 @@ func TestHashLeavesOutWhatThePageSays(t *testing.T) {
 				}
 				found++
 				if name := strings.ToLower(field.Sel.Name[:1]) + field.Sel.Name[1:]; !strings.Contains(list, "`"+name+"`") {
-					t.Errorf("updates.md does not say that the hash leaves `%s` out", name)
+					t.Errorf("docs/dev/architecture.md does not say that the hash leaves `%s` out", name)
 				}
 			}
 			return true

@@ -98,18 +98,18 @@ func drawLayers(layers [][]string) string {
 	return b.String()
 }
 
-// TestLayersAreAsDrawn: the layers of docs/architecture.md are those of the imports. An import that moves a package to another layer fails here: it is
+// TestLayersAreAsDrawn: the layers of docs/dev/architecture.md are those of the imports. An import that moves a package to another layer fails here: it is
 // either a mistake, or drawn with -update.
 func TestLayersAreAsDrawn(t *testing.T) {
 	const begin, end = "<!-- layers -->\n```\n", "```\n"
-	page, err := os.ReadFile("architecture.md")
+	page, err := os.ReadFile("dev/architecture.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	before, rest, found := strings.Cut(string(page), begin)
 	_, after, closed := strings.Cut(rest, end)
 	if !found || !closed {
-		t.Fatalf("architecture.md has no diagram behind %q", begin)
+		t.Fatalf("dev/architecture.md has no diagram behind %q", begin)
 	}
-	golden.Check(t, "architecture.md", before+begin+drawLayers(layersOf(importsOf(t)))+end+after)
+	golden.Check(t, "dev/architecture.md", before+begin+drawLayers(layersOf(importsOf(t)))+end+after)
 }

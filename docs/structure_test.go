@@ -29,10 +29,10 @@ var clients = regexp.MustCompile(`^(k8s\.io/client-go/(kubernetes|rest|dynamic|d
 
 const conversionInterfaces = "sigs.k8s.io/controller-runtime/pkg/conversion"
 
-// purePackages are those that the list of docs/architecture.md calls pure.
+// purePackages are those that the list of docs/dev/architecture.md calls pure.
 func purePackages(t *testing.T) []string {
 	t.Helper()
-	page, err := os.ReadFile("architecture.md")
+	page, err := os.ReadFile("dev/architecture.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +154,7 @@ func testFolders(t *testing.T) map[string][]string {
 func TestNamedTestsAreThere(t *testing.T) {
 	folders := testFolders(t)
 	all := pages(t)
-	for _, page := range []string{"reliability.md", "security.md"} {
+	for _, page := range []string{"dev/reliability.md", "dev/security.md"} {
 		found := mentions(all[page])
 		if len(found) < 20 {
 			t.Errorf("%s names only %d tests", page, len(found))

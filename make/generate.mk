@@ -21,7 +21,7 @@ LINTFLAGS ?= --allow-parallel-runners --timeout 0
 LINTED ?= . $(MODULES)
 
 .PHONY: lint-all
-lint-all: LINTED += $(addprefix hack/,bench browser dashboards filters karpenter kueue nodes peers release upgrade)
+lint-all: LINTED += $(addprefix hack/,bench browser dashboards filters gitops karpenter kueue nodes peers release upgrade)
 lint-all: lint ## make lint of every module, also of those that have tests of their own
 
 .PHONY: lint

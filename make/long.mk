@@ -12,7 +12,7 @@ evidence: ## List the results of the long runs, with the commits they are of, an
 
 # Targets with checks that make test leaves out, one a line: TARGET: what it checks. Each is a target of its own below or above.
 define NOT_RUN
-test-all: all scenarios, samples of crashes, random lives and a small soak; the chart and the manifests by Helm; README, demo; smoke runs of bench, release, dashboards
+test-all: all scenarios, samples of crashes, random lives and a small soak; the chart and the manifests by Helm; README, demo; smoke runs of bench, release, dashboards, gitops
 lint: golangci-lint (builds it)
 verify: that generated files are up to date (builds their generators)
 test-browser: the map drawn in a headless Chromium, of a sandbox too, equals the output of tree (needs Chromium)
@@ -133,7 +133,7 @@ test-input: build control-plane ## Set, change and unset every field of the defi
 	@KUBEBUILDER_ASSETS="$$(bin/kubectl-trellis sandbox binaries)" TRELLIS_INPUT="$(FIELDS)" $(TOOL) ginkgo -p --timeout=24h ./test/input
 
 .PHONY: test-peers
-test-peers: build ## Check the rules on the real KAI Scheduler, Grove and LeaderWorkerSet (clones their sources; needs PEERS_BIN: docs/development.md)
+test-peers: build ## Check the rules on the real KAI Scheduler, Grove and LeaderWorkerSet (clones their sources; needs PEERS_BIN: docs/dev/development.md)
 	@why="$$(bin/kubectl-trellis sandbox peers --clone 2>&1)" || \
 		{ why="$${why##*Error: }"; echo "make test-peers did nothing: $${why//$$'\n'/ }" >&2; exit 2; }; echo "$$why"; \
 		$(MAKE) --no-print-directory control-plane && $(call RECORD,peers,PEERS) $(call GINKGO,-v) $(GINKGOFLAGS) ./hack/peers ./hack/peers/up
@@ -189,6 +189,10 @@ dashboards-smoke: ## Alerts by Prometheus' own rules, expressions by its parser,
 .PHONY: bin/prometheus
 bin/prometheus:
 	@cd hack/dashboards && go build -tags remove_all_sd,enable_kubernetes_sd,netgo -o ../../$@ github.com/prometheus/prometheus/cmd/prometheus
+
+.PHONY: gitops-smoke
+gitops-smoke: ## The health checks of docs/gitops.md by the Lua interpreter of Argo CD
+	@cd hack/gitops && go test ./...
 
 .PHONY: test-browser
 test-browser: build control-plane chromium ## Open the map of made-up and running clusters in a headless Chromium; screenshots are kept in bin/map (needs Chromium; not part of make test)

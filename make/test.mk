@@ -71,10 +71,10 @@ SEED ?=
 SEED := $(or $(SEED),$(shell date +%s))
 
 .PHONY: test-all
-test-all: control-plane compile-tests ## Every test that needs Go alone: also all scenarios, crashes, lives, manifests, the chart, README, demo, bench, release, dashboards
+test-all: control-plane compile-tests ## Every test that needs Go alone: also all scenarios, crashes, lives, manifests, the chart, README, demo, bench, release, dashboards, gitops
 	@echo "seed of the properties: $(SEED) (make test-all SEED=$(SEED))"
 	@export TRELLIS_TESTS=all RAPID_SEED=$(SEED); $(RUN_TESTS)
-	@$(MAKE) --no-print-directory bench-smoke release-smoke dashboards-smoke filters
+	@$(MAKE) --no-print-directory bench-smoke release-smoke dashboards-smoke gitops-smoke filters
 	@$(MAKE) --no-print-directory not-run TIER=test-all
 
 # What make deflake repeats, alongside processes that use every CPU: SUITE or everything, in the tier TESTS, ROUNDS times.

@@ -6,7 +6,7 @@
 //
 // Peers of make bench are Kueue's topology-aware scheduling as a library, the topology-aware gang scheduling of the kube-scheduler in a
 // sandbox, and a brute-force search. Every answer of every side goes through the same check (package hall), and a wrong one ends the run.
-// docs/performance.md describes what is measured how, and what is fair about it.
+// docs/dev/performance.md describes what is measured how, and what is fair about it.
 package main
 
 import (

@@ -27,7 +27,7 @@ import (
 const FileName = "docs/evidence.yaml"
 
 const header = `# The last run of each check that takes too long for every commit. The targets of make write the results, and make evidence
-# lists them. What a row covers and checks is written by hand: docs/development.md#evidence.
+# lists them. What a row covers and checks is written by hand: docs/dev/development.md#evidence.
 `
 
 // Required are the runs that a full release needs.

@@ -77,11 +77,15 @@ func wrap(text string) string {
 
 // QuoteAll brings the pages of a clone up to date.
 func (f *File) QuoteAll(clone string) error {
-	pages, err := filepath.Glob(filepath.Join(clone, "docs", "*.md"))
-	if err != nil {
-		return err
+	pages := []string{filepath.Join(clone, "README.md")}
+	for _, folder := range []string{"docs", "docs/dev"} {
+		found, err := filepath.Glob(filepath.Join(clone, folder, "*.md"))
+		if err != nil {
+			return err
+		}
+		pages = append(pages, found...)
 	}
-	for _, page := range append(pages, filepath.Join(clone, "README.md")) {
+	for _, page := range pages {
 		raw, err := os.ReadFile(page)
 		if err != nil {
 			return err

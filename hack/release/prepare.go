@@ -35,6 +35,7 @@ var mentions = []struct {
 	{"config/manager/kustomization.yaml", `^ +newTag: vN.N.N$`, false},
 	{"README.md", inPages, true},
 	{"docs/*.md", inPages, true},
+	{"docs/dev/*.md", inPages, true},
 	{"charts/trellis/README.md", inPages, true},
 }
 

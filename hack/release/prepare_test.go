@@ -30,7 +30,7 @@ var clone = map[string]string{
 	"docs/install.md": "`kubectl-trellis_v0.1.0_OS_ARCH.tar.gz` `trellis-manager_v0.1.0_oci.tar` docker://YOUR-REGISTRY/trellis-manager:v0.1.0`\n",
 	"docs/cli.md": "https://github.com/trellis-k8s/trellis/releases/download/v0.1.0/trellis.yaml\n" +
 		"Client:   v0.1.0 (commit 4450ab3f330f)\nOperator: v0.1.0 (image ghcr.io/trellis-k8s/trellis-manager:v0.1.0, namespace x)\n",
-	"docs/development.md": "make release VERSION=v0.1.0   # writes dist/\n",
+	"docs/dev/development.md": "make release VERSION=v0.1.0   # writes dist/\n",
 }
 
 // writeFiles makes a folder with these files.
@@ -187,7 +187,7 @@ func TestRepositoryCanBePrepared(t *testing.T) {
 		}
 	}
 	least := map[string]int{
-		"charts/trellis/Chart.yaml": 2, "config/manager/kustomization.yaml": 1, "README.md": 4, "docs/install.md": 10, "internal/version/source.go": 1, "docs/cli.md": 4, "docs/development.md": 2,
+		"charts/trellis/Chart.yaml": 2, "config/manager/kustomization.yaml": 1, "README.md": 4, "docs/install.md": 10, "internal/version/source.go": 1, "docs/cli.md": 4, "docs/dev/development.md": 2,
 	}
 	for file, want := range least {
 		if named[file] < want {

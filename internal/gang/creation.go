@@ -17,7 +17,7 @@ import (
 )
 
 // Creation is a replica of which no pod exists, and which is created in place when a plan has one for it: its pods are created pinned and
-// without Trellis' gate (docs/architecture.md#created-in-place).
+// without Trellis' gate (docs/dev/architecture.md#created-in-place).
 type Creation struct {
 	// Pods of the replica by index, as the API server will store them, without Trellis' gate and without pins. The UID of each is what
 	// stands for it in plans; see [PlannedUID].

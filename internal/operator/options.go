@@ -70,7 +70,7 @@ type Options struct {
 	// RequeueAfter, HoldFor, ReserveDomainAfter, ReserveDomainFor and ReserveShare are the scheduler's (see scheduler.Options).
 	RequeueAfter, HoldFor, ReserveDomainAfter, ReserveDomainFor time.Duration
 	ReserveShare                                                float64
-	// GateAllPods creates every gang gated, also one whose place is known (docs/architecture.md#created-in-place).
+	// GateAllPods creates every gang gated, also one whose place is known (docs/dev/architecture.md#created-in-place).
 	GateAllPods bool
 	// Capacity is how autoscalers are asked for nodes, and nodeShapes the text of its shapes.
 	Capacity   capacitycontroller.Options

@@ -30,7 +30,7 @@ func starts(log string) (times, replicas int) {
 }
 
 // TestTimeOfAnUpdate compares an update in step with one in which each component is updated by itself, replica by replica: how many starts one after the
-// other it takes, and how many replicas are made. docs/updates.md has these numbers.
+// other it takes, and how many replicas are made. docs/dev/generations.md has these numbers.
 func TestTimeOfAnUpdate(t *testing.T) {
 	pair := map[string]int{"prefill": 2, "decode": 4}
 	cases := map[string]struct {

@@ -25,7 +25,7 @@ const (
 )
 
 // page describes how to get sources and programs.
-const page = "docs/development.md#the-real-kai-grove-and-leaderworkerset"
+const page = "docs/dev/development.md#the-real-kai-grove-and-leaderworkerset"
 
 // Set is some of the peers, and where they are on this machine.
 type Set struct {

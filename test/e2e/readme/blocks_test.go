@@ -28,7 +28,7 @@ var (
 	fence  = regexp.MustCompile("^( *)```(.*)$")
 )
 
-// reasons why a block is not run. docs/development.md explains them.
+// reasons why a block is not run. docs/dev/development.md explains them.
 var reasons = []string{
 	"is a test itself", "needs Kueue", "needs LeaderWorkerSet", "needs a registry", "needs an update in progress",
 	"needs an earlier release", "needs the Dynamo operator", "needs the peers' definitions",
@@ -108,6 +108,11 @@ func read(t *testing.T) []*block {
 	if err != nil || len(files) < 10 {
 		t.Fatal(files, err)
 	}
+	dev, err := filepath.Glob(filepath.Join(root, "docs", "dev", "*.md"))
+	if err != nil || len(dev) == 0 {
+		t.Fatal(dev, err)
+	}
+	files = append(files, dev...)
 	for _, name := range []string{"README.md", "CONTRIBUTING.md", "SECURITY.md"} {
 		files = append(files, filepath.Join(root, name))
 	}

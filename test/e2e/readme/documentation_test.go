@@ -196,6 +196,7 @@ func (r *reader) install() {
 		}
 		r.Fatalf("%s has no more blocks with %q", page, parts)
 	}
+	take("docs/start-admin.md", "RELEASE=")
 	take("docs/install.md", "RELEASE=")
 	take("docs/install.md", "apply --server-side -k config/default\n")
 	take("docs/install.md", "kubectl trellis version")

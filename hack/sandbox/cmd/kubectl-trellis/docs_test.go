@@ -26,16 +26,26 @@ var (
 	shellBlock = regexp.MustCompile("(?ms)^ *```(sh|console)\n(.*?)^ *```$")
 )
 
+// documentation are the README and the pages of the docs, by path.
+func documentation(t *testing.T) []string {
+	t.Helper()
+	files := []string{"../../../../README.md"}
+	for _, pattern := range []string{"../../../../docs/*.md", "../../../../docs/dev/*.md"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil || len(found) == 0 {
+			t.Fatalf("%s: %v", pattern, err)
+		}
+		files = append(files, found...)
+	}
+	return files
+}
+
 // documented are the calls of the plugin in the shell blocks of the README and the documentation: arguments by page. What only a shell can
 // work out is "X".
 func documented(t *testing.T) map[string][][]string {
 	t.Helper()
-	files, err := filepath.Glob("../../../../docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	out := map[string][][]string{}
-	for _, page := range append(files, "../../../../README.md") {
+	for _, page := range documentation(t) {
 		content, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
@@ -138,12 +148,8 @@ func TestDocumentedFlagsExist(t *testing.T) {
 		}
 	}
 	walk(plugin.NewCommand(genericiooptions.NewTestIOStreamsDiscard(), command.New()))
-	files, err := filepath.Glob("../../../../docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	found := 0
-	for _, page := range append(files, "../../../../README.md") {
+	for _, page := range documentation(t) {
 		content, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)

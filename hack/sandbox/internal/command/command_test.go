@@ -102,7 +102,7 @@ func TestSandboxWithoutPeers(t *testing.T) {
 		provider, sources, programs string
 		want                        []string
 	}{
-		"nothing set": {"KAI", "", "", []string{"--provider KAI: KAI: PEERS_SRC is not set; PEERS_BIN is not set.", "sources (kai)", "docs/development.md#the-real"}},
+		"nothing set": {"KAI", "", "", []string{"--provider KAI: KAI: PEERS_SRC is not set; PEERS_BIN is not set.", "sources (kai)", "docs/dev/development.md#the-real"}},
 		"no programs": {"KAI", programs, "", []string{"KAI: PEERS_BIN is not set."}},
 		"one program is missing": {"KAI", programs, programs, []string{
 			"KAI: PEERS_BIN=" + programs + " lacks kai-queuecontroller. ", "that of the programs (kai-scheduler, kai-binder, kai-podgrouper,",

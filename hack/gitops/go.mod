@@ -1,0 +1,11 @@
+// The health checks of docs/gitops.md, run with the Lua interpreter of Argo CD. A module of its own: the operator does not depend on Lua.
+module github.com/trellis-k8s/trellis/hack/gitops
+
+go 1.26.0
+
+require (
+	github.com/yuin/gopher-lua v1.1.2
+	sigs.k8s.io/yaml v1.6.0
+)
+
+require go.yaml.in/yaml/v2 v2.4.2 // indirect
