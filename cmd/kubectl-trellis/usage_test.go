@@ -87,7 +87,12 @@ func TestHelpShowsOwnFlags(t *testing.T) {
 	if err != nil || !strings.Contains(help, "--free") || strings.Contains(help, "--kubeconfig") || !strings.Contains(help, `"kubectl trellis options"`) {
 		t.Errorf("%v\n%s", err, help)
 	}
-	if options, err := run(t, "options"); err != nil || !strings.Contains(options, "--kubeconfig") || !strings.Contains(options, "--namespace") || strings.Contains(options, "--free") {
+	own, last, found := strings.Cut(help, "\nGlobal Flags:\n")
+	if global := strings.Count(last, "\n  "); !found || strings.Contains(own, "--template") || strings.Contains(own, "--help") || global > 5 ||
+		!strings.Contains(last, "--namespace") || !strings.Contains(last, "--help") {
+		t.Errorf("the global flags are not the last, or not few:\n%s", help)
+	}
+	if options, err := run(t, "options"); err != nil || !strings.Contains(options, "--kubeconfig") || !strings.Contains(options, "--namespace") || !strings.Contains(options, "--template") || strings.Contains(options, "--free") {
 		t.Errorf("%v\n%s", err, options)
 	}
 	if help, err := run(t, "plan", "--help"); err != nil || !strings.Contains(help, "--cluster ") {

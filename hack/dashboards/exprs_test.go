@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/yaml"
 
+	"github.com/trellis-k8s/trellis/internal/controller/capacity"
 	"github.com/trellis-k8s/trellis/internal/controller/storageversion"
 	_ "github.com/trellis-k8s/trellis/internal/operator" // registers its metrics
 	"github.com/trellis-k8s/trellis/internal/scheduler"
@@ -132,7 +133,7 @@ func registered(t *testing.T) map[string]bool {
 		}
 	}
 	described := make(chan *prometheusclient.Desc, 1000)
-	for _, collector := range slices.Concat(scheduler.Collectors(), storageversion.Collectors(), webhook.Collectors()) { // what has no series yet, or none on a standby
+	for _, collector := range slices.Concat(scheduler.Collectors(), capacity.Collectors(), storageversion.Collectors(), webhook.Collectors()) { // what has no series yet, or none on a standby
 		collector.Describe(described)
 	}
 	close(described)

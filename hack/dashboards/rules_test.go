@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,6 +17,8 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/promql/promqltest"
 	"github.com/prometheus/prometheus/rules"
+
+	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
 
 // alerting makes Prometheus' own rule of an alert.
@@ -77,6 +80,47 @@ func TestAlerts(t *testing.T) {
 			"for more":              {`trellis_longest_wait_seconds 0+60x90`, 70 * time.Minute, []string{"A gang has been waiting to be placed for 1h 10m 0s."}},
 			"it is placed":          {`trellis_longest_wait_seconds 0+60x62 0x30`, 90 * time.Minute, nil},
 		},
+		"TrellisGangNeedsAction": {
+			"nothing waits":       {`trellis_gangs_waiting{reason="NeverFits"} 0x30`, 20 * time.Minute, nil},
+			"for capacity":        {`trellis_gangs_waiting{reason="InsufficientCapacity"} 3x30`, 20 * time.Minute, nil},
+			"hosts that are lost": {`trellis_gangs_waiting{reason="DomainGone"} 0x5 1x10 0x15`, 20 * time.Minute, nil},
+			"for two reasons": {`trellis_gangs_waiting{reason="NeverFits"} 2x30` + "\n" + `trellis_gangs_waiting{reason="NoDomain"} 1x30`, 20 * time.Minute, []string{
+				"Gangs wait until somebody acts: 1 with the reason NoDomain.", "Gangs wait until somebody acts: 2 with the reason NeverFits."}},
+		},
+		"TrellisCreationRefused": {
+			"none":         {`trellis_graphs_reporting{condition="Placed",reason="CreationRefused"} 0x30`, 20 * time.Minute, nil},
+			"other causes": {`trellis_graphs_reporting{condition="Placed",reason="InsufficientCapacity"} 4x30`, 20 * time.Minute, nil},
+			"two":          {`trellis_graphs_reporting{condition="Placed",reason="CreationRefused"} 2x30`, 20 * time.Minute, []string{"2 deployments have pods or scaling groups that the API server refuses to create."}},
+		},
+		"TrellisDeploymentNeedsAction": {
+			"none":              {`trellis_graphs_reporting{condition="Valid",reason="Invalid"} 0x30`, 20 * time.Minute, nil},
+			"waits for quota":   {`trellis_graphs_reporting{condition="QuotaReserved",reason="QuotaPending"} 1x30`, 20 * time.Minute, nil},
+			"an invalid one":    {`trellis_graphs_reporting{condition="Valid",reason="Invalid"} 1x30`, 20 * time.Minute, []string{"1 deployments report Invalid in the condition Valid."}},
+			"no Kueue is there": {`trellis_graphs_reporting{condition="QuotaReserved",reason="KueueNotInstalled"} 1x30`, 20 * time.Minute, []string{"1 deployments report KueueNotInstalled in the condition QuotaReserved."}},
+		},
+		"TrellisRolloutStuck": {
+			"progress":     {`trellis_longest_rollout_stall_seconds 0+60x30 0+60x30`, 55 * time.Minute, nil},
+			"a deadline":   {`trellis_graphs_reporting{condition="RolledOut",reason="ProgressDeadlineExceeded"} 1x30` + "\n" + `trellis_longest_rollout_stall_seconds 0+60x30`, 20 * time.Minute, []string{"An update makes no progress: its progress deadline is over, or no replica has become available for an hour."}},
+			"for an hour":  {`trellis_longest_rollout_stall_seconds 0+60x90`, 70 * time.Minute, []string{"An update makes no progress: its progress deadline is over, or no replica has become available for an hour."}},
+			"not so long":  {`trellis_longest_rollout_stall_seconds 0+60x90`, 50 * time.Minute, nil},
+			"just running": {`trellis_graphs_reporting{condition="RolledOut",reason="RollingOut"} 3x90`, 70 * time.Minute, nil},
+		},
+		"TrellisRolloutInPlace": {
+			"none":      {`trellis_rollouts_in_place 0x30`, 20 * time.Minute, nil},
+			"for short": {`trellis_rollouts_in_place 0x5 1x10 0x15`, 20 * time.Minute, nil},
+			"one":       {`trellis_rollouts_in_place 1x30`, 20 * time.Minute, []string{"1 components are updated one replica at a time, because their queue has no quota for a surplus replica."}},
+		},
+		"TrellisQuotaWaitsLong": {
+			"for short":        {`trellis_longest_report_seconds{condition="QuotaReserved"} 0+60x90`, 50 * time.Minute, nil},
+			"another one":      {`trellis_longest_report_seconds{condition="RolledOut"} 0+60x90`, 70 * time.Minute, nil},
+			"more than 1 hour": {`trellis_longest_report_seconds{condition="QuotaReserved"} 0+60x90`, 70 * time.Minute, []string{"A deployment has been without the quota of Kueue for 1h 10m 0s."}},
+		},
+		"TrellisCapacityRequestsFail": {
+			"before":        {`trellis_capacity_requests_failed_total{reason="CapacityRequestEnded"} 5x60`, 50 * time.Minute, nil},
+			"not requested": {`trellis_capacity_requests_failed_total{reason="CapacityNotRequested"} 0+1x60`, 50 * time.Minute, nil},
+			"one": {`trellis_capacity_requests_failed_total{reason="CapacityRequestEnded"} 0x10 1x30` + "\n" + `trellis_capacity_requests_failed_total{reason="CapacityRequestRefused"} 0x60`,
+				25 * time.Minute, []string{"Requests for nodes fail: CapacityRequestEnded."}},
+		},
 		"TrellisEvictionsRepeat": {
 			"one":            {`trellis_gang_evictions_total{reason="Unschedulable"} 0x10 1x30`, 20 * time.Minute, nil},
 			"one in minutes": {`trellis_gang_evictions_total{reason="Unschedulable"} 0+1x40` + "\n" + `trellis_gang_evictions_total{reason="SchedulerRefuses"} 0x40`, 30 * time.Minute, []string{"Gangs are released and cannot be bound where they were placed: Unschedulable."}},
@@ -122,5 +166,27 @@ func TestAlerts(t *testing.T) {
 	}
 	if slices.Sort(all); !slices.Equal(all, tested) {
 		t.Errorf("tested are %v, want %v", tested, all)
+	}
+}
+
+// TestWaitReasonsThatNeedAction: for each reason of a gang that waits until somebody acts, and no other, the alert fires, and its section of
+// the runbook says what to do.
+func TestWaitReasonsThatNeedAction(t *testing.T) {
+	if !registered(t)["trellis_gangs_waiting"] {
+		t.Fatal("there is no metric of the gangs that wait")
+	}
+	all := rulesOf(t)
+	i := slices.IndexFunc(all, func(r rule) bool { return r.Alert == "TrellisGangNeedsAction" })
+	_, section, _ := strings.Cut(string(read(t, runbook)), "\n## TrellisGangNeedsAction\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	for _, reason := range scheduler.WaitReasons() {
+		needed := scheduler.NeedsAction(reason)
+		fires := firing(t, all[i], fmt.Sprintf(`trellis_gangs_waiting{reason=%q} 1x30`, reason), 20*time.Minute)
+		if len(fires) > 0 != needed {
+			t.Errorf("%s needs somebody: %t; the alert fires: %q", reason, needed, fires)
+		}
+		if listed := strings.Contains(section, "\n| `"+reason+"` |"); listed != needed {
+			t.Errorf("%s needs somebody: %t; the runbook lists it: %t", reason, needed, listed)
+		}
 	}
 }

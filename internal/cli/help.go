@@ -19,6 +19,9 @@ import (
 // optionsName is the command that lists kubectl's flags, as kubectl options does.
 const optionsName = "options"
 
+// helpFlag is the flag that cobra adds to every command.
+const helpFlag = "help"
+
 // SetHelp has all commands below root show their help and usage on the width of the terminal, with their own flags alone: those of kubectl
 // are listed by the command options, which is added.
 func SetHelp(root *cobra.Command) {
@@ -76,12 +79,13 @@ func writeUsage(out io.Writer, p text.Page, cmd *cobra.Command) {
 	add("Available Commands", commands(p, cmd))
 	own, kubectl := flagsOf(cmd)
 	add("Flags", own.FlagUsagesWrapped(p.Columns))
+	add("Global Flags", global(cmd, kubectl).FlagUsagesWrapped(p.Columns))
 	if cmd.HasAvailableSubCommands() {
 		sections = append(sections, p.Wrap(fmt.Sprintf("Use %q for more about a command.", cmd.CommandPath()+" [command] --help"), "")+"\n")
 	}
 	if kubectl.HasAvailableFlags() || !cmd.HasParent() {
 		sections = append(sections, p.Wrap(fmt.Sprintf("Use %q for the flags that choose the cluster, the namespace and the user, which are "+
-			"those of kubectl.",
+			"those of kubectl, and for those of templates.",
 			cmd.Root().CommandPath()+" "+optionsName), "")+"\n")
 	}
 	fmt.Fprint(out, strings.Join(sections, "\n"))
@@ -107,17 +111,38 @@ func commands(p text.Page, cmd *cobra.Command) string {
 func kubectlFlags() *pflag.FlagSet {
 	set := pflag.NewFlagSet("", pflag.ContinueOnError)
 	genericclioptions.NewConfigFlags(true).AddFlags(set)
+	templates := &cobra.Command{}
+	genericclioptions.NewPrintFlags("").TemplatePrinterFlags.AddFlags(templates)
+	set.AddFlagSet(templates.Flags())
 	return set
 }
 
-// flagsOf are the flags of a command, and those that it takes as all of kubectl's commands do.
+// shownFlags are those of kubectl that the help of a command shows.
+var shownFlags = []string{"context", "namespace"}
+
+// global are the flags that the help of a command shows last: that for help, and few of kubectl's.
+func global(cmd *cobra.Command, kubectl *pflag.FlagSet) *pflag.FlagSet {
+	set := pflag.NewFlagSet("", pflag.ContinueOnError)
+	if f := cmd.Flags().Lookup(helpFlag); f != nil {
+		set.AddFlag(f)
+	}
+	for _, name := range shownFlags {
+		if f := kubectl.Lookup(name); f != nil {
+			set.AddFlag(f)
+		}
+	}
+	return set
+}
+
+// flagsOf are the flags of a command but that for help, and those that it takes as all of kubectl's commands do.
 func flagsOf(cmd *cobra.Command) (own, kubectl *pflag.FlagSet) {
 	own, kubectl = pflag.NewFlagSet("", pflag.ContinueOnError), pflag.NewFlagSet("", pflag.ContinueOnError)
 	known := kubectlFlags()
 	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
-		if k := known.Lookup(f.Name); k != nil && k.Usage == f.Usage {
+		switch k := known.Lookup(f.Name); {
+		case k != nil && k.Usage == f.Usage:
 			kubectl.AddFlag(f)
-		} else {
+		case f.Name != helpFlag:
 			own.AddFlag(f)
 		}
 	})
@@ -127,7 +152,7 @@ func flagsOf(cmd *cobra.Command) (own, kubectl *pflag.FlagSet) {
 func newOptionsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   optionsName,
-		Short: "List the flags that choose the cluster, the namespace and the user",
+		Short: "List the flags that choose the cluster, the namespace and the user, and those of templates",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			out := cmd.OutOrStdout()

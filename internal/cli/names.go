@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/trellis-k8s/trellis/internal/limit"
+	"github.com/trellis-k8s/trellis/internal/nearest"
 )
 
 // maxNames bounds what an error lists.
@@ -35,44 +36,7 @@ func NotFound(what string, names []string, none string) error {
 
 // Nearest is the name that a word was probably meant to be: one that begins with it, or differs in few letters. It is "" without any.
 func Nearest(word string, names []string) string {
-	word = strings.ToLower(word)
-	best, least := "", 0
-	for _, name := range slices.SortedFunc(slices.Values(names), Natural) {
-		lower := strings.ToLower(name)
-		d := distance(word, lower)
-		if len(word) > 1 && strings.HasPrefix(lower, word) {
-			d = min(d, 1)
-		}
-		if d <= max(1, len(word)/3) && d < len(lower) && (best == "" || d < least) {
-			best, least = name, d
-		}
-	}
-	return best
-}
-
-// distance counts the letters to insert, to drop or to replace, and the neighbours to swap, that make one word of another.
-func distance(a, b string) int {
-	var before []int
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		next := make([]int, len(b)+1)
-		next[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			next[j+1] = min(row[j+1]+1, next[j]+1, row[j]+cost)
-			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
-				next[j+1] = min(next[j+1], before[j-1]+1)
-			}
-		}
-		before, row = row, next
-	}
-	return row[len(b)]
+	return nearest.Of(word, slices.SortedFunc(slices.Values(names), Natural))
 }
 
 // Natural compares names so that rack-2 comes before rack-10.

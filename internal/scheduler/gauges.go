@@ -19,7 +19,6 @@ import (
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/gang"
-	"github.com/trellis-k8s/trellis/internal/placement"
 )
 
 // What is read from the scheduler's state when metrics are gathered.
@@ -50,10 +49,6 @@ var (
 	graphOmitted = desc("trellis_graph_metrics_omitted", "Graphs without series of their own, because there are more than --graph-metrics.")
 )
 
-func desc(name, help string, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc(name, help, labels, nil)
-}
-
 // gatherEvery is the shortest time between two counts of the cluster; in between, a scrape gets the last count.
 const gatherEvery = 10 * time.Second
 
@@ -64,7 +59,7 @@ type gatherer struct{}
 func (*gatherer) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		gangsWaiting, placesLeft, longestWait, levelDomains, levelUnlabelled, levelCapacity, levelFree, levelLargestGang, levelFragmented,
-		graphReplicas, graphWait, graphScore, graphPaired, graphOmitted,
+		graphReplicas, graphWait, graphScore, graphPaired, graphOmitted, graphsReporting, longestReport, rolloutsInPlace, longestStall,
 	} {
 		out <- d
 	}
@@ -88,18 +83,12 @@ func (g *gathered) collect(s *Scheduler, out chan<- prometheus.Metric) {
 	}
 }
 
-// readings collects gauges.
-type readings struct{ metrics []prometheus.Metric }
-
-func (r *readings) gauge(d *prometheus.Desc, value float64, labels ...string) {
-	r.metrics = append(r.metrics, prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...))
-}
-
 func gather(ctx context.Context, s *Scheduler) []prometheus.Metric {
 	r := &readings{}
 	waiting := r.waits(s.ledger, s.options.Clock.Now())
 	r.graphs(s, waiting)
 	r.levels(ctx, s)
+	r.conditions(ctx, s)
 	return r.metrics
 }
 
@@ -210,13 +199,4 @@ func init() {
 		gangRequeues.WithLabelValues(reason)
 	}
 	timeToPlacement.WithLabelValues(classes.label(""))
-}
-
-// waitReasons are the reasons of a gang that waits.
-var waitReasons = []string{
-	placement.CodeInsufficientCapacity, placement.CodeNeverFits, placement.CodeNoDomain, placement.CodeDomainGone,
-	placement.CodeBudgetExhausted, placement.CodeBaseGangWaits, placement.CodeNoPartner,
-	placement.CodeAnchorConflict, placement.CodeLevelGone, gang.CodeRequeued, gang.CodeProviderNotReady, gang.CodeSchedulerRefuses,
-	gang.CodeUnschedulable, gang.CodeSchedulingBlocked, gang.CodeReleaseRefused, gang.CodeRecordFull,
-	gang.CodePreempting, gang.CodePodsNotEnding, gang.CodeRefusedEverywhere, gang.CodeWaitingForAdmission, gang.CodeCreating,
 }

@@ -44,3 +44,27 @@ func TestContainerResources(t *testing.T) {
 		})
 	}
 }
+
+// The container that serves is the one called main. Where none is, the refusal names those that there are.
+func TestMainContainerIsNamed(t *testing.T) {
+	const image = "spec.components[0].podTemplate.spec.containers[main].image: Required value: name the image of the main container"
+	for name, tc := range map[string]struct {
+		containers string
+		want       []string
+	}{
+		"one called worker": {`[{name: worker, image: i}]`, []string{image + `: the container that serves has the name main, and none of ["worker"] has; rename the one that serves`}},
+		"two others":        {`[{name: worker, image: i}, {name: log, image: i}]`, []string{image + `: the container that serves has the name main, and none of ["worker" "log"] has; rename the one that serves`}},
+		"one without image": {`[{name: main}, {name: log, image: i}]`, []string{image}},
+		"none":              {`[]`, []string{image}},
+		"as it should be":   {containers: `[{name: log, image: i}, {name: main, image: i}]`},
+	} {
+		dgd := &nvidiav1beta1.DynamoGraphDeployment{}
+		text := "metadata: {name: g}\nspec: {components: [{name: Worker, type: worker, podTemplate: {spec: {containers: " + tc.containers + "}}}]}"
+		if err := yaml.UnmarshalStrict([]byte(text), dgd); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(tc.want, textsIn(GraphCreate(FromHub(dgd)), "v1beta1")); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/field"
+	"github.com/trellis-k8s/trellis/internal/limit"
 )
 
 // mainImage: there is no image that would do for every component.
@@ -15,7 +16,27 @@ func mainImage(s component) field.ErrorList {
 	if s.mainImage() != "" {
 		return nil
 	}
-	return one(field.Required(s.mainPath("image"), "name the image of the main container"))
+	const text = "name the image of the main container"
+	if others := s.instead(); len(others) > 0 {
+		return one(field.Required(s.mainPath("image"), text+": the container that serves has the name %s, and none of %q has; rename the one "+
+			"that serves", nvidiav1beta1.MainContainerName, others))
+	}
+	return one(field.Required(s.mainPath("image"), text))
+}
+
+// maxInstead is how many containers an error names.
+const maxInstead = 4
+
+// instead are the names of the containers of a component of v1beta1 that has containers, and no main one.
+func (s component) instead() []string {
+	if s.mainContainer() != nil || s.alpha.ExtraPodSpec != nil {
+		return nil
+	}
+	var names []string
+	for i := range s.template().Spec.Containers {
+		names = append(names, short(s.template().Spec.Containers[i].Name))
+	}
+	return limit.First(names, maxInstead, "containers")
 }
 
 // mainImage is the image of the service's main container; "" for none.

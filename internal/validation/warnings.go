@@ -29,6 +29,7 @@ var graphWarnings = []struct {
 	{"nodes outside of the topology", nodesOutside},
 	{"mounts of unlisted claims", unlistedClaims},
 	{"transfer policy without placement", transferWithoutPlacement},
+	{"annotations that are not known", unknownAnnotations},
 }
 
 // deprecatedFields are accepted because manifests in use have them, and do nothing.

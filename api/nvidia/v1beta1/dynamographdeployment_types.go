@@ -118,14 +118,16 @@ type RestartStrategy struct {
 // +kubebuilder:storageversion
 // +kubebuilder:resource:shortName=dgd,categories=dynamo
 // +kubebuilder:subresource:status
-// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Every component serves with its wanted replicas"
-// +kubebuilder:printcolumn:name="State",type=string,JSONPath=`.status.state`,description="The deployment in one word"
-// +kubebuilder:printcolumn:name="Components",type=string,JSONPath=`.status.summary`,description="Components ready / components wanted"
-// +kubebuilder:printcolumn:name="Domain",type=string,JSONPath=`.status.placement.domain`,description="The topology domain the whole graph sits in"
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Components",type=string,JSONPath=`.status.summary`
+// +kubebuilder:printcolumn:name="Placed",type=string,JSONPath=`.status.conditions[?(@.type=="Placed")].reason`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1,description="Why it is ready or not"
-// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1,description="What is missing, in words"
-// +kubebuilder:printcolumn:name="Provider",type=string,JSONPath=`.status.engine`,priority=1,description="What gets the gangs onto nodes"
+// +kubebuilder:printcolumn:name="Domain",type=string,JSONPath=`.status.placement.domain`,priority=1
+// +kubebuilder:printcolumn:name="Placed Message",type=string,JSONPath=`.status.conditions[?(@.type=="Placed")].message`,priority=1
+// +kubebuilder:printcolumn:name="State",type=string,JSONPath=`.status.state`,priority=1
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
+// +kubebuilder:printcolumn:name="Provider",type=string,JSONPath=`.status.engine`,priority=1
 type DynamoGraphDeployment struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

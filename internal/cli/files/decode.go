@@ -138,7 +138,7 @@ func (c *contents) add(source Source, raw json.RawMessage, kind metav1.TypeMeta)
 		if len(errs) == 0 && object.GetName() == "" {
 			errs = append(errs, source.At(gvk.Kind, "metadata.name", "is required"))
 		}
-		if c.errs = append(c.errs, errs...); len(errs) == 0 {
+		if c.errs = append(c.errs, errs...); object != nil && object.GetName() != "" {
 			if object.GetObjectKind().GroupVersionKind().Empty() {
 				object.GetObjectKind().SetGroupVersionKind(gvk)
 			}
@@ -147,7 +147,8 @@ func (c *contents) add(source Source, raw json.RawMessage, kind metav1.TypeMeta)
 	}
 }
 
-// decode reads an object strictly, with the defaults of its kind. What it returns is of the version that everything inside reads.
+// decode reads an object strictly, with the defaults of its kind. What it returns is of the version that everything inside reads; nil where
+// a field cannot be read.
 func decode(source Source, raw json.RawMessage, name string, into client.Object) (client.Object, []error) {
 	var errs []error
 	strict, err := kjson.UnmarshalStrict(raw, into)
@@ -164,7 +165,7 @@ func decode(source Source, raw json.RawMessage, name string, into client.Object)
 		var whole map[string]any
 		_ = kjson.UnmarshalCaseSensitivePreserveInts(raw, &whole)
 		path := culprit(whole, func() string { return failure(whole, into) })
-		return into, append(errs, source.At(name, path, strings.TrimPrefix(err.Error(), "json: ")))
+		return nil, append(errs, source.At(name, path, strings.TrimPrefix(err.Error(), "json: ")))
 	}
 	switch o := into.(type) {
 	case *corev1.Node:
@@ -178,7 +179,7 @@ func decode(source Source, raw json.RawMessage, name string, into client.Object)
 	case *nvidiav1alpha1.DynamoGraphDeployment, *nvidiav1beta1.DynamoGraphDeployment:
 		dgd, err := defaultGraph(raw)
 		if err != nil {
-			errs = append(errs, source.At(name, "", err.Error()))
+			return nil, append(errs, source.At(name, "", err.Error()))
 		}
 		return dgd, errs
 	}

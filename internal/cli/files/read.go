@@ -20,6 +20,7 @@ const Stdin = "-"
 var extensions = []string{".json", ".yaml", ".yml"}
 
 // Read reads files, folders (the manifests in them, by name) and, for "-", stdin, in the order given. The error joins all that is wrong.
+// Objects that have unknown fields, and are right otherwise, are returned with it.
 func Read(names []string, stdin io.Reader) ([]Object, []Skipped, error) {
 	all := contents{}
 	for _, name := range names {

@@ -78,15 +78,16 @@ func Load(world whatif.World, namespace string, names []string, streams generici
 	for _, s := range skipped {
 		fmt.Fprintf(streams.ErrOut, "%s: %s %s is skipped: a plan does not use this kind\n", s.Source, s.Kind.Kind, s.Name)
 	}
-	if err != nil {
-		return in, err
-	}
 	for _, object := range objects {
 		if object.GetNamespace() == "" && namespaced(object.Object) {
 			object.SetNamespace(namespace)
 		}
 	}
-	if err := errors.Join(append(duplicates(objects), badTopologies(objects)...)...); err != nil {
+	errs := append(duplicates(objects), badTopologies(objects)...)
+	if err != nil { // then a topology may be missing: deployments are checked without
+		errs = append(errs, badGraphs(objects)...)
+	}
+	if err := errors.Join(append([]error{err}, errs...)...); err != nil {
 		return in, err
 	}
 	for _, object := range objects {
@@ -124,13 +125,16 @@ func (o *options) base(ctx context.Context) (world whatif.World, namespace strin
 	if o.operator, err = live.ReadHeartbeat(ctx, client); err != nil {
 		return world, "", err
 	}
-	for _, right := range snapshot.Denied {
-		fmt.Fprintf(o.ErrOut, "Warning: you may not %s in the whole cluster: planned without\n", right)
+	if err := snapshot.Complete(); err != nil {
+		return world, "", err
+	}
+	if len(snapshot.Denied) > 0 {
+		fmt.Fprintf(o.ErrOut, "Warning: you may not %s in the whole cluster: planned without\n", snapshot.Lacking())
 	}
 	if len(o.ignored) > 0 {
 		snapshot.Ignored = o.ignored
 	}
-	return snapshot.World, namespace, snapshot.Complete()
+	return snapshot.World, namespace, nil
 }
 
 func namespaced(object any) bool {
@@ -188,6 +192,22 @@ func badTopologies(objects []files.Object) []error {
 			if _, err := topologybinding.Read(o); err != nil {
 				errs = append(errs, object.Source.At(identityOf(object).String(), "", err.Error()))
 			}
+		}
+	}
+	return errs
+}
+
+// badGraphs is what is wrong with deployments whatever their topology is.
+func badGraphs(objects []files.Object) []error {
+	var errs []error
+	for _, object := range objects {
+		dgd, ok := object.Object.(*nvidiav1beta1.DynamoGraphDeployment)
+		if !ok {
+			continue
+		}
+		w := wanted{dgd, &object.Source, object.Version}
+		for _, e := range validation.GraphCreate(validation.FromHub(dgd)) {
+			errs = append(errs, w.at(e.Field, field.Body{Error: e}))
 		}
 	}
 	return errs

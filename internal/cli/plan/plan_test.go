@@ -182,11 +182,14 @@ func TestBadInput(t *testing.T) {
 		args  []string
 		want  []string
 	}{
-		"not YAML":           {"a: b\n---\nkind: [\n", []string{nodes}, []string{"-:3: not YAML: did not find expected node content"}},
-		"not JSON":           {"{\"kind\": \"List\"}\n{\"kind\": }", []string{nodes}, []string{"-:2: not JSON: invalid character '}'"}},
-		"a key twice":        {"kind: Node\nkind: Pod\n", []string{nodes}, []string{"-:2: not YAML: key \"kind\" already set in map"}},
-		"not an object":      {"a: b\n", []string{nodes}, []string{"-:1: not a Kubernetes object: apiVersion and kind are missing"}},
-		"unknown field":      {graph("      replica: 2\n", ""), []string{nodes, topology}, []string{"-:9: DynamoGraphDeployment g: spec.services.Worker.replica: unknown field"}},
+		"not YAML":      {"a: b\n---\nkind: [\n", []string{nodes}, []string{"-:3: not YAML: did not find expected node content"}},
+		"not JSON":      {"{\"kind\": \"List\"}\n{\"kind\": }", []string{nodes}, []string{"-:2: not JSON: invalid character '}'"}},
+		"a key twice":   {"kind: Node\nkind: Pod\n", []string{nodes}, []string{"-:2: not YAML: key \"kind\" already set in map"}},
+		"not an object": {"a: b\n", []string{nodes}, []string{"-:1: not a Kubernetes object: apiVersion and kind are missing"}},
+		"unknown field": {graph("      replica: 2\n", ""), []string{nodes, topology}, []string{"-:9: DynamoGraphDeployment g: spec.services.Worker.replica: unknown field"}},
+		"unknown and refused": {graph("      replica: 2\n      replicas: -1\n", ""), []string{nodes, topology}, []string{
+			"-:9: DynamoGraphDeployment g: spec.services.Worker.replica: unknown field", "-:10: DynamoGraphDeployment default/g: spec.services[Worker].replicas: Invalid value: -1",
+		}},
 		"wrong type":         {graph("      replicas: two\n", ""), []string{nodes, topology}, []string{"-:9: DynamoGraphDeployment g: spec.services.Worker.replicas: cannot unmarshal string"}},
 		"bad quantity":       {"apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: Node\n  metadata: {name: host}\n  status:\n    capacity:\n      cpu: '1'\n      nvidia.com/gpu: eight\n", []string{topology}, []string{"-:10: Node host: status.capacity.nvidia.com/gpu: quantities must match"}},
 		"another version":    {"\n---\napiVersion: nvidia.com/v1\nkind: DynamoGraphDeployment\nmetadata: {name: g}\n", []string{nodes}, []string{"-:3: DynamoGraphDeployment g: apiVersion: nvidia.com/v1 is not known; write it as nvidia.com/v1beta1"}},

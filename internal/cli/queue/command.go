@@ -28,12 +28,13 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := &options{Output: cli.NewOutput(streams)}
 	cmd := &cobra.Command{
 		Use:   "queue",
-		Short: "List what waits to be placed, since when and why, in the order in which it is planned",
-		Long: "Lists the DynamoGraphDeployments that are not fully placed, of all namespaces, in the order in which the operator plans them: " +
-			"higher\n" +
-			"priority first, and within one priority the namespaces in turn, each with its oldest first. A deployment that does not fit does\n" +
-			"not block those behind it. What waits for admission, by Kueue for example, is not planned yet and comes last, without a\n" +
-			"number. With -n only those of one namespace are listed; the numbers still count all.",
+		Short: "List what waits to be placed, for how many GPUs, since when and why, in the order in which it is planned",
+		Long: "Lists the DynamoGraphDeployments that are not fully placed, of all namespaces, one a line, in the order in which the operator " +
+			"plans\n" +
+			"them: higher priority first, and within one priority the namespaces in turn, each with its oldest first. A deployment that does\n" +
+			"not fit does not block those behind it. What waits for admission, by Kueue for example, is not planned yet and comes last,\n" +
+			"without a number. With -n only those of one namespace are listed; the numbers still count all. GPUS is the number that the\n" +
+			"replicas without a place request, of all that the deployment requests. -o wide adds the messages.",
 		Example: "  kubectl trellis queue\n  kubectl trellis queue -n team-a -o json",
 		Args:    cli.NoArguments,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },

@@ -4,12 +4,14 @@
 package queue
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -35,6 +37,12 @@ func waiting(namespace, name, class string, age, since time.Duration, status met
 	return dgd
 }
 
+// requesting is a template of pods with so many GPUs each.
+func requesting(gpus string) *corev1.PodTemplateSpec {
+	limits := corev1.ResourceList{"nvidia.com/gpu": resource.MustParse(gpus)}
+	return &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{Limits: limits}}}}}
+}
+
 func world() Deployments {
 	class := func(name string, value int32, fallback bool) *schedulingv1.PriorityClass {
 		return &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value, GlobalDefault: fallback}
@@ -50,6 +58,12 @@ func world() Deployments {
 		Type: nvidiav1beta1.ConditionQuotaReserved, Status: metav1.ConditionFalse, Reason: nvidiav1beta1.ReasonQuotaPending,
 		Message: "0 of 1 Workloads have quota in queue gpus; Workload held-base-5d41402a: insufficient unused quota for nvidia.com/gpu in flavor gpu, 8 more needed",
 	})
+	eval := waiting("team-b", "eval", "high", time.Minute, 55*time.Second, metav1.ConditionFalse)
+	eval.Spec.Components = []nvidiav1beta1.ComponentSpec{
+		{Name: "Worker", Replicas: ptr.To(int32(3)), Multinode: &nvidiav1beta1.MultinodeSpec{NodeCount: 2}, PodTemplate: requesting("8")}, {Name: "Frontend"},
+	}
+	eval.Status.Components = map[string]nvidiav1beta1.ComponentStatus{"Worker": {ScheduledReplicas: ptr.To(int32(1))}}
+	held.Spec.Components = []nvidiav1beta1.ComponentSpec{{Name: "Worker", Replicas: ptr.To(int32(2)), PodTemplate: requesting("4")}}
 	leaving := waiting("team-a", "leaving", "high", time.Hour, time.Hour, metav1.ConditionFalse)
 	leaving.DeletionTimestamp = &metav1.Time{Time: noon}
 	return Deployments{Snapshot: live.Snapshot{World: whatif.World{
@@ -57,7 +71,7 @@ func world() Deployments {
 		Priorities: []*schedulingv1.PriorityClass{class("high", 1000, false), class("low", -5, false), class("usual", 10, true)},
 		Graphs: []*nvidiav1beta1.DynamoGraphDeployment{
 			waiting("team-a", "young", "", time.Minute, 50*time.Second, metav1.ConditionFalse), waiting("team-a", "old", "", 2*time.Hour, 100*time.Minute, metav1.ConditionFalse),
-			waiting("team-b", "eval", "high", time.Minute, 55*time.Second, metav1.ConditionFalse), waiting("team-b", "placed", "high", time.Minute, 55*time.Second, metav1.ConditionTrue),
+			eval, waiting("team-b", "placed", "high", time.Minute, 55*time.Second, metav1.ConditionTrue),
 			waiting("team-c", "newest", "", time.Second, time.Second, metav1.ConditionFalse), held, mixed, leaving, {ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "not-looked-at-yet"}},
 		},
 	}}}
@@ -69,6 +83,7 @@ func TestText(t *testing.T) {
 	golden.Check(t, "testdata/all.golden", Build(world()).Text(text.Page{}))
 	one := world()
 	one.Only, one.Denied = "team-a", []string{"list priorityclasses.scheduling.k8s.io"}
+	golden.Check(t, "testdata/wide.golden", Build(world()).Text(text.Page{Wide: true}))
 	golden.Check(t, "testdata/namespace.golden", Build(one).Text(text.Page{}))
 	golden.Check(t, "testdata/nothing.golden", Build(Deployments{}).Text(text.Page{}))
 }
@@ -135,11 +150,48 @@ func TestMissingPods(t *testing.T) {
 	}
 }
 
+// TestGPUs: replicas that are placed wait for none, the status knows those of claims, and unknown ones are not shown as 0.
+func TestGPUs(t *testing.T) {
+	two := nvidiav1beta1.ComponentSpec{Name: "Worker", Replicas: ptr.To(int32(2)), PodTemplate: requesting("8")}
+	claims := *two.DeepCopy()
+	claims.PodTemplate.Spec.Containers[0].Resources = corev1.ResourceRequirements{Claims: []corev1.ResourceClaim{{Name: "gpus"}}}
+	claims.PodTemplate.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpus", ResourceClaimTemplateName: ptr.To("t")}}
+	for name, tc := range map[string]struct {
+		component nvidiav1beta1.ComponentSpec
+		status    nvidiav1beta1.ComponentStatus
+		want      string
+	}{
+		"nothing placed":         {two, nvidiav1beta1.ComponentStatus{}, "16"},
+		"one of two":             {two, nvidiav1beta1.ComponentStatus{ScheduledReplicas: ptr.To(int32(1))}, "8/16"},
+		"more than wanted":       {two, nvidiav1beta1.ComponentStatus{ScheduledReplicas: ptr.To(int32(3))}, "0/16"},
+		"without a template":     {nvidiav1beta1.ComponentSpec{Name: "Worker"}, nvidiav1beta1.ComponentStatus{}, "0"},
+		"claims in the status":   {claims, nvidiav1beta1.ComponentStatus{GPUsPerReplica: ptr.To(int64(4))}, "8"},
+		"claims that no one has": {claims, nvidiav1beta1.ComponentStatus{}, "-"},
+	} {
+		dgd := waiting("team-a", "g", "", 0, 0, metav1.ConditionFalse)
+		dgd.Spec.Components = []nvidiav1beta1.ComponentSpec{tc.component}
+		dgd.Status.Components = map[string]nvidiav1beta1.ComponentStatus{"Worker": tc.status}
+		if got := gpusOf(dgd).cell(); got != tc.want {
+			t.Errorf("%s: got %s, want %s", name, got, tc.want)
+		}
+	}
+}
+
 // TestWidths: on a terminal no line is longer than the terminal is wide.
 func TestWidths(t *testing.T) {
 	s := world()
+	for i := range 200 {
+		s.Graphs = append(s.Graphs, waiting(fmt.Sprintf("team-%d", i%7), fmt.Sprintf("llama-70b-disaggregated-%d", i), "", time.Hour, time.Hour, metav1.ConditionFalse))
+	}
 	for _, columns := range []int{80, 100, 160} {
-		for line := range strings.Lines(Build(s).Text(text.Page{Columns: columns, Color: true})) {
+		shown := Build(s).Text(text.Page{Columns: columns, Color: true})
+		if lines := strings.Count(shown, "InsufficientCapacity"); lines != 205 || strings.Count(shown, "\n") > 210 {
+			t.Errorf("%d columns: %d lines for 206 deployments:\n%s", columns, strings.Count(shown, "\n"), shown)
+		}
+		if columns > 80 != strings.Contains(shown, "PRIORITY") {
+			t.Errorf("%d columns: the priority is shown: %t", columns, strings.Contains(shown, "PRIORITY"))
+		}
+		for line := range strings.Lines(shown) {
 			if width := text.Width(strings.TrimSuffix(line, "\n")); width > columns {
 				t.Errorf("%d of %d columns: %s", width, columns, line)
 			}

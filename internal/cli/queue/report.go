@@ -47,6 +47,8 @@ type Entry struct {
 	Name      string `json:"name"`
 	// Priority is the lowest of its pods'.
 	Priority int32 `json:"priority"`
+	// GPUs of the deployment; absent where the claims of its pods leave the number open.
+	*GPUs
 	// Since is when it began to wait. Reason and Message are those of the condition Placed.
 	Since   metav1.Time `json:"since"`
 	Reason  string      `json:"reason"`
@@ -64,7 +66,8 @@ func Build(s Deployments) Queue {
 		}
 		c := live.Placed(dgd)
 		w := Entry{
-			Namespace: dgd.Namespace, Name: dgd.Name, Priority: s.priority(dgd), Since: c.LastTransitionTime, Reason: c.Reason, Message: c.Message,
+			Namespace: dgd.Namespace, Name: dgd.Name, Priority: s.priority(dgd), GPUs: gpusOf(dgd), Since: c.LastTransitionTime,
+			Reason: c.Reason, Message: c.Message,
 		}
 		if w.Reason == gang.CodeWaitingForAdmission {
 			unadmitted = append(unadmitted, w)

@@ -5,6 +5,7 @@ package queue
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -23,13 +24,13 @@ func (r Queue) Refs() []cli.Ref {
 	return refs
 }
 
-// Text is a table. Each row is followed by why it waits; on a wide page that is a column.
+// Text is a table with one line a deployment, and on a wide page with the messages.
 func (r Queue) Text(p text.Page) string {
 	var b strings.Builder
 	if len(r.Waiting) == 0 {
 		b.WriteString(p.Wrap(r.nothing(), "  ") + "\n")
 	} else {
-		r.table(&b, p)
+		b.WriteString(r.table(p) + "\n" + p.Wrap(r.sum(p), "  ") + "\n")
 	}
 	if len(r.Missing) > 0 {
 		b.WriteString("\n" + r.missingText(p))
@@ -60,14 +61,17 @@ func (r Queue) nothing() string {
 	return fmt.Sprintf("%s %d deployments wait in other namespaces; -A shows them.", said, r.Elsewhere)
 }
 
-func (r Queue) table(b *strings.Builder, p text.Page) {
-	rows := [][]string{{"#", "GRAPH", "PRIORITY", "WAITING", "REASON"}}
+// priorityColumn is the column that is left out where a name needs its space.
+const priorityColumn = 2
+
+func (r Queue) table(p text.Page) string {
+	rows := [][]string{{"#", "GRAPH", "PRIORITY", "GPUS", "WAITING", "REASON"}}
 	if p.Wide {
 		rows[0] = append(rows[0], "MESSAGE")
 	}
 	for _, w := range r.Waiting {
 		row := []string{
-			w.position(), w.Namespace + "/" + w.Name, strconv.Itoa(int(w.Priority)),
+			w.position(), w.Namespace + "/" + w.Name, strconv.Itoa(int(w.Priority)), w.cell(),
 			duration.HumanDuration(max(r.now.Sub(w.Since.Time), 0)), p.Warn(w.Reason),
 		}
 		if p.Wide {
@@ -75,17 +79,35 @@ func (r Queue) table(b *strings.Builder, p text.Page) {
 		}
 		rows = append(rows, row)
 	}
-	if p.Wide {
-		b.WriteString(p.Table(rows, 0, 2))
-		return
+	if table := p.Table(rows, 0, priorityColumn, priorityColumn+1); p.Fits(table) {
+		return table
 	}
-	for i, row := range strings.Split(strings.TrimSuffix(text.Table(rows, 2, 0, 2), "\n"), "\n") {
-		if i == 0 {
-			b.WriteString(p.Head(row) + "\n")
+	for i := range rows { // the order shows it
+		rows[i] = slices.Delete(rows[i], priorityColumn, priorityColumn+1)
+	}
+	return p.Table(rows, 0, priorityColumn)
+}
+
+// sum states how many deployments and GPUs wait, and which command tells the causes.
+func (r Queue) sum(p text.Page) string {
+	var gpus int64
+	atLeast := ""
+	for _, w := range r.Waiting {
+		if w.GPUs == nil {
+			atLeast = "at least "
 			continue
 		}
-		b.WriteString(row + "\n" + p.Wrap("    "+r.Waiting[i-1].Message, "    ") + "\n")
+		gpus += w.GPUs.Waiting
 	}
+	verb := "wait"
+	if len(r.Waiting) == 1 {
+		verb = "waits"
+	}
+	said := fmt.Sprintf("%s %s for %s%s.", text.Count(len(r.Waiting), "deployment"), verb, atLeast, text.Count(int(gpus), "GPU"))
+	if p.Wide {
+		return said
+	}
+	return said + " kubectl trellis explain NAME -n NAMESPACE tells the cause; -o wide adds the messages."
 }
 
 // position as it is printed.

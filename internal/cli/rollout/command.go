@@ -21,11 +21,11 @@ import (
 func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rollout",
-		Short: "Show, pause, resume and abort the update of an inference graph",
+		Short: "Show, pause, resume, abort and undo the update of an inference graph",
 		Long: "Shows the generations of the workers of a DynamoGraphDeployment, and controls the update from one to the next by annotations " +
 			"of the deployment.",
 	}
-	cmd.AddCommand(newStatus(streams), newHistory(streams), newPause(streams), newResume(streams), newAbort(streams))
+	cmd.AddCommand(newStatus(streams), newHistory(streams), newPause(streams), newResume(streams), newAbort(streams), newUndo(streams))
 	return cmd
 }
 
@@ -140,7 +140,7 @@ func notUpdating(o Observed, generation string) error {
 		return errors.New("no update of the workers is in progress")
 	}
 	return fmt.Errorf("no update of the workers is in progress; to return from generation %s, which is rolled out, to the one before: "+
-		"kubectl annotate dgd -n %s %s %s=%s", generation, o.Graph.Namespace, o.Graph.Name, rollout.AnnotationAborted, generation)
+		"kubectl trellis rollout undo dgd/%s -n %s", generation, o.Graph.Name, o.Graph.Namespace)
 }
 
 // change writes annotations, and reports it.

@@ -157,3 +157,49 @@ func TestWhatIsAborted(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatIsUndone: during an update what is aborted, after it the generation that was rolled out, as long as another one is stored.
+func TestWhatIsUndone(t *testing.T) {
+	rolledOut := func(w *world) {
+		w.annotate(render.AnnotationWorkerHash, w.next)
+		w.Graph.Status.Conditions = nil
+	}
+	for name, tc := range map[string]struct {
+		change      func(*world)
+		errContains string
+	}{
+		"in the update": {func(*world) {}, ""},
+		"after it":      {rolledOut, ""},
+		"undone already": {func(w *world) {
+			rolledOut(w)
+			w.annotate(rollout.AnnotationAborted, w.next)
+			w.says(nvidiav1beta1.ReasonRolledBack, "")
+		}, "was aborted already"},
+		"the first one": {func(w *world) {
+			rolledOut(w)
+			w.revisions = w.revisions[1:]
+		}, "of the workers of llm is stored: apply the manifest of the version to return to"},
+		"a change that is not taken up": {func(w *world) {
+			rolledOut(w)
+			w.Graph.Generation++
+		}, "has not taken up the last change yet"},
+		"without generations": {func(w *world) {
+			w.Graph.Status.Conditions, w.Graph.Annotations, w.Groups, w.revisions = nil, nil, nil, nil
+		}, "no update of the workers is in progress"},
+	} {
+		w := newWorld(t)
+		tc.change(w)
+		got, err := toUndo(w.Observed, w.revisions)
+		switch {
+		case tc.errContains == "" && (err != nil || got != w.next):
+			t.Errorf("%s: %q, %v; want %s", name, got, err, w.next)
+		case tc.errContains != "" && (err == nil || !strings.Contains(err.Error(), tc.errContains)):
+			t.Errorf("%s: %q, %v; want %s", name, got, err, tc.errContains)
+		}
+	}
+	w := newWorld(t)
+	rolledOut(w)
+	if _, err := toAbort(w.Observed); err == nil || !strings.Contains(err.Error(), "kubectl trellis rollout undo dgd/llm -n team-a") {
+		t.Errorf("abort after the update does not name undo: %v", err)
+	}
+}

@@ -6,10 +6,13 @@ package status
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/cli/text"
+	"github.com/trellis-k8s/trellis/internal/limit"
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
@@ -18,13 +21,15 @@ type GenerationCount struct {
 	// Name of the generation; empty for workers without one.
 	Name     string `json:"name"`
 	Replicas int    `json:"replicas"`
+	// Images of the main containers of its pods, sorted.
+	Images []string `json:"images,omitempty"`
 }
 
 // generationsOf counts the replicas of a component by generation, the one with the oldest pod first. It is nil unless there are several.
 func generationsOf(s Observed, component string) []GenerationCount {
 	type seen struct {
-		replicas map[string]bool
-		oldest   int64
+		replicas, images map[string]bool
+		oldest           int64
 	}
 	byName := map[string]seen{}
 	for i := range s.Pods {
@@ -35,9 +40,14 @@ func generationsOf(s Observed, component string) []GenerationCount {
 		name, created := pod.Labels[render.LabelWorkerHash], pod.CreationTimestamp.Unix()
 		g, known := byName[name]
 		if !known {
-			g = seen{map[string]bool{}, created}
+			g = seen{map[string]bool{}, map[string]bool{}, created}
 		}
 		g.replicas[pod.Labels[render.LabelReplica]] = true
+		for j := range pod.Spec.Containers {
+			if c := &pod.Spec.Containers[j]; c.Name == nvidiav1beta1.MainContainerName && c.Image != "" {
+				g.images[c.Image] = true
+			}
+		}
 		g.oldest = min(g.oldest, created)
 		byName[name] = g
 	}
@@ -46,7 +56,7 @@ func generationsOf(s Observed, component string) []GenerationCount {
 	}
 	var out []GenerationCount
 	for name, g := range byName {
-		out = append(out, GenerationCount{name, len(g.replicas)})
+		out = append(out, GenerationCount{name, len(g.replicas), slices.Sorted(maps.Keys(g.images))})
 	}
 	slices.SortFunc(out, func(a, b GenerationCount) int {
 		return cmp.Or(cmp.Compare(byName[a.Name].oldest, byName[b.Name].oldest), cmp.Compare(a.Name, b.Name))
@@ -54,11 +64,34 @@ func generationsOf(s Observed, component string) []GenerationCount {
 	return out
 }
 
+// maxImages is how many images of a generation a line names.
+const maxImages = 2
+
+// stuckReasons are the reasons of RolledOut of an update that does not come further by itself.
+var stuckReasons = []string{nvidiav1beta1.ReasonProgressDeadlineExceeded, nvidiav1beta1.ReasonRolloutWaitsForCapacity}
+
+// howToAbort names the command that ends an update of the workers that is stuck, "" where none is.
+func (r Status) howToAbort() string {
+	rolling := slices.IndexFunc(r.Conditions, func(c Condition) bool { return c.Type == nvidiav1beta1.ConditionRolledOut })
+	if rolling < 0 || r.Conditions[rolling].Reason == nvidiav1beta1.ReasonRolledBack {
+		return ""
+	}
+	overdue := slices.Contains(stuckReasons, r.Conditions[rolling].Reason)
+	if !slices.ContainsFunc(r.Components, func(c Component) bool { return len(c.Generations) > 1 && (c.failing || overdue) }) {
+		return ""
+	}
+	return fmt.Sprintf("the update is stuck: kubectl trellis rollout abort dgd/%s -n %s returns to the generation before", r.Name, r.Namespace)
+}
+
 // generations is a line about the generations of a component, "" unless there are several.
 func (s Component) generations() string {
 	parts := make([]string, 0, len(s.Generations))
 	for _, g := range s.Generations {
-		parts = append(parts, text.Count(g.Replicas, "replica")+" of "+cmp.Or(g.Name, "none"))
+		part := text.Count(g.Replicas, "replica") + " of " + cmp.Or(g.Name, "none")
+		if len(g.Images) > 0 {
+			part += " (" + limit.Join(g.Images, len(g.Images), maxImages, ", ") + ")"
+		}
+		parts = append(parts, part)
 	}
 	if len(parts) == 0 {
 		return ""

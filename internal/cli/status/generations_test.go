@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
@@ -24,7 +26,7 @@ func TestBothGenerations(t *testing.T) {
 	}
 	const line = "generations of Decode: 1 replica of bbbbbbbb, 1 replica of aaaaaaaa"
 	r := Build(s)
-	if diff := cmp.Diff([]GenerationCount{{"bbbbbbbb", 1}, {"aaaaaaaa", 1}}, r.Components[0].Generations); diff != "" {
+	if diff := cmp.Diff([]GenerationCount{{Name: "bbbbbbbb", Replicas: 1}, {Name: "aaaaaaaa", Replicas: 1}}, r.Components[0].Generations); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if !slices.Contains(r.notes(), line) || !slices.Contains(r.Changes(nil), line) {
@@ -33,5 +35,50 @@ func TestBothGenerations(t *testing.T) {
 	s.Pods = s.Pods[2:]
 	if r := Build(s); r.Components[0].Generations != nil || slices.Contains(r.notes(), line) {
 		t.Errorf("one generation alone: %+v", r.Components[0].Generations)
+	}
+}
+
+// TestStuckUpdate: where the pods of a new generation do not start, or a deadline is over, the report names the images of both generations,
+// and the command that returns to the former one. Elsewhere it names no such command.
+func TestStuckUpdate(t *testing.T) {
+	update := func(state, reason string) Observed {
+		s := observed(t, llm(allReady), "Decode 0 0 ready", "Decode 0 1 ready", "Decode 1 0 "+state, "Decode 1 1 "+state, "Frontend 0 0 ready")
+		for i, generation := range []string{"aaaaaaaa", "aaaaaaaa", "bbbbbbbb", "bbbbbbbb"} {
+			s.Pods[i].Labels[render.LabelWorkerHash] = generation
+			s.Pods[i].CreationTimestamp = metav1.NewTime(time.Date(2026, 5, 1, 12, i, 0, 0, time.UTC))
+			s.Pods[i].Spec.Containers = []corev1.Container{
+				{Name: "main", Image: map[string]string{"aaaaaaaa": "runtime:1.5.0", "bbbbbbbb": "runtime:1.6.0-typo"}[generation]}, {Name: "log", Image: "log:1"},
+			}
+		}
+		s.Graph.Status.Conditions = append(s.Graph.Status.Conditions, metav1.Condition{
+			Type: nvidiav1beta1.ConditionRolledOut, Status: metav1.ConditionFalse, Reason: reason, Message: "m",
+		})
+		return s
+	}
+	const how = "the update is stuck: kubectl trellis rollout abort dgd/llm -n team-a returns to the generation before"
+	for name, tc := range map[string]struct {
+		state, reason string
+		stuck         bool
+	}{
+		"does not start":     {"ImagePullBackOff", nvidiav1beta1.ReasonRollingOut, true},
+		"ended":              {"exit 3", nvidiav1beta1.ReasonRollingOut, true},
+		"is overdue":         {"starting", nvidiav1beta1.ReasonProgressDeadlineExceeded, true},
+		"waits for capacity": {"gated", nvidiav1beta1.ReasonRolloutWaitsForCapacity, true},
+		"starts":             {"starting", nvidiav1beta1.ReasonRollingOut, false},
+		"is aborted already": {"ImagePullBackOff", nvidiav1beta1.ReasonRolledBack, false},
+	} {
+		r := Build(update(tc.state, tc.reason))
+		if slices.Contains(r.notes(), how) != tc.stuck {
+			t.Errorf("%s: the notes are %q", name, r.notes())
+		}
+		const images = "generations of Decode: 1 replica of aaaaaaaa (runtime:1.5.0), 1 replica of bbbbbbbb (runtime:1.6.0-typo)"
+		if !slices.Contains(r.notes(), images) {
+			t.Errorf("%s: no images in %q", name, r.notes())
+		}
+	}
+	s := update("ImagePullBackOff", nvidiav1beta1.ReasonRollingOut)
+	s.Pods = s.Pods[2:]
+	if r := Build(s); slices.Contains(r.notes(), how) {
+		t.Errorf("one generation alone: %q", r.notes())
 	}
 }

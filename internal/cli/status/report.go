@@ -77,8 +77,8 @@ type Component struct {
 	// Waiting describes what the component waits for, one entry a thing.
 	Waiting []string `json:"waiting,omitempty"`
 
-	// outdated: the pods show fewer ready replicas than the status counts.
-	outdated bool
+	// outdated: the pods show fewer ready replicas than the status counts. failing: a pod gives a reason why it does not start.
+	outdated, failing bool
 }
 
 // Place is a domain with so many replicas.
@@ -174,6 +174,9 @@ func componentOf(s Observed, c *nvidiav1beta1.ComponentSpec) Component {
 		out.Replicas, out.Updated = min(out.Replicas, there), min(out.Updated, there)
 	}
 	out.Generations = generationsOf(s, name)
+	for _, r := range states {
+		out.failing = out.failing || r.state == forStart && r.reason != ""
+	}
 	out.Waiting = waitingFor(s, out, states)
 	return out
 }

@@ -96,6 +96,9 @@ func (r Status) notes() []string {
 	for _, c := range r.Conditions {
 		notes = append(notes, fmt.Sprintf("%s is False, %s: %s", c.Type, c.Reason, c.Message))
 	}
+	if how := r.howToAbort(); how != "" {
+		notes = append(notes, how)
+	}
 	if !r.Ready && r.State == "failed" {
 		notes = append(notes, r.Message)
 	}

@@ -16,6 +16,8 @@ import (
 type Page struct {
 	// Columns that lines are broken at; 0 means [Columns].
 	Columns int
+	// Rows that fit a screen, for reports that fold; 0: any number.
+	Rows int
 	// Wide: nothing is broken, folded or left out.
 	Wide bool
 	// Color: states and headings are coloured, by the codes of ECMA-48.
@@ -25,18 +27,24 @@ type Page struct {
 // narrowest terminal that text is set for. On a smaller one the terminal breaks the lines.
 const narrowest = 60
 
+// lowest screen that reports are folded for. On a smaller one the terminal scrolls.
+const lowest = 40
+
 // PageOf describes what a report is written to. A terminal tells its width, and is coloured unless NO_COLOR is set (no-color.org) or TERM
 // is dumb; anything else has [Columns] and no colour.
 func PageOf(out any) Page {
 	f, ok := out.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) { //nolint:gosec // a file descriptor is small
-		return Page{Columns: Columns}
+		return Page{Columns: Columns, Rows: Rows}
 	}
-	width, _, err := term.GetSize(int(f.Fd())) //nolint:gosec // as above
+	width, height, err := term.GetSize(int(f.Fd())) //nolint:gosec // as above
 	if err != nil || width <= 0 {
 		width = Columns
 	}
-	return Page{Columns: max(width, narrowest), Color: os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
+	if err != nil || height <= 0 {
+		height = Rows
+	}
+	return Page{Columns: max(width, narrowest), Rows: max(height, lowest), Color: os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
 }
 
 // columns that are there to fill; a wide page has no end.
@@ -83,6 +91,16 @@ func (p Page) Bad(s string) string { return p.color("31", s) }
 
 // Head sets a heading in bold type.
 func (p Page) Head(s string) string { return p.color("1", s) }
+
+// Fits reports whether no line of a text is wider than the page.
+func (p Page) Fits(s string) bool {
+	for line := range strings.Lines(s) {
+		if Width(strings.TrimSuffix(line, "\n")) > p.columns() {
+			return false
+		}
+	}
+	return true
+}
 
 // Table sets rows in columns, the first one in bold type, with a gap of two spaces, right-aligned where asked for. When the table is wider
 // than the page, cells are broken between words, those of the widest column first; those of the first column stay whole.

@@ -77,7 +77,7 @@ func TestPageOfNoTerminal(t *testing.T) {
 	}
 	defer file.Close()
 	for _, out := range []any{&bytes.Buffer{}, &strings.Builder{}, file} {
-		if got := PageOf(out); got != (Page{Columns: Columns}) {
+		if got := PageOf(out); got != (Page{Columns: Columns, Rows: Rows}) {
 			t.Errorf("%T: %+v", out, got)
 		}
 	}

@@ -15,6 +15,9 @@ import (
 // Columns that text is broken at where the width of the terminal is not known.
 const Columns = 100
 
+// Rows of a screen where the height of the terminal is not known.
+const Rows = 50
+
 // Width of a text on a terminal, as far as its characters take one place each. What only colours it takes none.
 func Width(s string) int { return utf8.RuneCountInString(colors.ReplaceAllString(s, "")) }
 

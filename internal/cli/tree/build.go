@@ -52,6 +52,7 @@ func Build(s *Scene) Overview {
 // ClusterTopology that could be drawn has the level.
 func BuildAs(s *Scene, draw Draw) (Overview, error) {
 	r, levels := s.drawn(draw.Level)
+	r.folds = draw == Draw{}
 	return r, r.cut(draw, levels)
 }
 

@@ -20,6 +20,8 @@ type Overview struct {
 
 	// nothing: no domain has as much free as was asked for.
 	nothing bool
+	// folds: text is folded to the rows of its page.
+	folds bool
 }
 
 // Deployment is one DynamoGraphDeployment that is shown.

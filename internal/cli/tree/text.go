@@ -7,10 +7,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
-
-	"github.com/xlab/treeprint"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/cli"
@@ -27,13 +24,17 @@ func (r Overview) Refs() []cli.Ref {
 	return refs
 }
 
-// Text renders the report for a page; long names may need more.
+// Text renders the report for a page; long names may need more. Several graphs that need more rows than the page has are folded.
 func (r Overview) Text(p text.Page) string {
-	sections := []string{r.graphsText(p)}
+	sections := []string{r.graphsText(p, r.Graphs)}
 	if !r.nothing {
 		sections = append(sections, r.drawings(p)...)
 	}
-	return joined(append(sections, r.transferText(p), r.waitingText(p), r.notesText(p)))
+	whole := joined(append(sections, r.transferText(p), r.waitingText(p), r.notesText(p)))
+	if r.folds && len(r.Graphs) > 1 && !p.Wide && p.Rows > 0 && strings.Count(whole, "\n") > p.Rows {
+		return r.foldedText(p)
+	}
+	return whole
 }
 
 // Drawings renders the trees alone.
@@ -42,7 +43,7 @@ func (r Overview) Drawings(p text.Page) string { return joined(r.drawings(p)) }
 func (r Overview) drawings(p text.Page) []string {
 	sections := make([]string, 0, len(r.Trees))
 	for _, t := range r.Trees {
-		sections = append(sections, r.treeText(p, t))
+		sections = append(sections, r.treeText(p, t, shape{}))
 	}
 	return sections
 }
@@ -70,13 +71,13 @@ func (r *Overview) NameOf(namespace, name string) string {
 	return name
 }
 
-func (r Overview) graphsText(p text.Page) string {
-	if len(r.Graphs) == 0 {
+func (r Overview) graphsText(p text.Page, graphs []Deployment) string {
+	if len(graphs) == 0 {
 		return ""
 	}
 	several := slices.ContainsFunc(r.Graphs, func(g Deployment) bool { return g.Topology != r.Graphs[0].Topology })
 	rows := [][]string{{"GRAPH", "READY", "TOPOLOGY", "DOMAIN", "CONSTRAINT"}}
-	for _, g := range r.Graphs {
+	for _, g := range graphs {
 		ready, domain, packed := p.Warn("False"), g.Domain, g.Constraints
 		if g.Ready {
 			ready = p.Good("True")
@@ -101,8 +102,8 @@ func (r Overview) graphsText(p text.Page) string {
 }
 
 // treeText is the drawing with columns to its right.
-func (r Overview) treeText(p text.Page, t Tree) string {
-	d := drawing{prefix: func(Pod) string { return "" }}
+func (r Overview) treeText(p text.Page, t Tree, s shape) string {
+	d := drawing{shape: s, prefix: func(Pod) string { return "" }}
 	if len(r.Graphs) > 1 {
 		d.prefix = func(p Pod) string { return r.NameOf(p.Namespace, p.Graph) + ": " }
 	}
@@ -136,113 +137,11 @@ func paint(p text.Page, line string) string {
 	return line
 }
 
-// rows are the lines of the drawing with their cells. Without a resource there are no amounts.
-func (d *drawing) rows(root string, cluster *Domain, resource string) [][]string {
-	d.cells = nil
-	tree := treeprint.NewWithRoot(root + d.addDomain(cluster))
-	d.draw(tree, cluster)
-	rows := [][]string{{"DOMAIN", unit(resource), "FREE", "PODS"}}
-	for i, line := range strings.Split(strings.TrimRight(tree.String(), "\n"), "\n") {
-		rows = append(rows, append([]string{line}, d.cells[i]...))
-	}
-	if resource == "" {
-		for i, row := range rows {
-			rows[i] = append(row[:1], row[3:]...)
-		}
-	}
-	return rows
-}
-
 func levelsLine(t Tree) string {
 	if t.Topology == "" {
 		return ""
 	}
 	return fmt.Sprintf("%s %s: %s\n", cmp.Or(t.TopologyKind, grovev1alpha1.KindClusterTopology), t.Topology, strings.Join(t.Levels, " > "))
-}
-
-// unit heads the column of amounts.
-func unit(resource string) string {
-	if strings.HasSuffix(resource, "/gpu") {
-		return "GPUS"
-	}
-	return resource
-}
-
-// drawing fills a tree, and in the same order the cells that stand to the right of its lines.
-type drawing struct {
-	prefix func(Pod) string
-	cells  [][]string
-	// columns that the names of pods are broken at; 0: nowhere.
-	columns int
-}
-
-// addDomain adds the rows of one domain, with its pods, and returns the empty lines that the drawing needs alongside the further rows.
-func (d *drawing) addDomain(domain *Domain) string {
-	pods := groupPods(domain.Pods, d.prefix)
-	if d.columns > 0 {
-		pods = strings.Split(text.Page{Columns: d.columns}.Wrap(strings.Join(pods, "\n"), "  "), "\n")
-	}
-	if len(pods) == 0 {
-		d.row(domain.Amount)
-	}
-	for i, p := range pods {
-		if i == 0 {
-			d.row(domain.Amount, p)
-		} else {
-			d.row(nil, p)
-		}
-	}
-	return strings.Repeat("\n", max(0, len(pods)-1))
-}
-
-// row adds the cells of one line.
-func (d *drawing) row(a *Amount, pods ...string) {
-	used, free := "", ""
-	if a != nil {
-		used, free = fmt.Sprintf("%d/%d", a.Used, a.Total), strconv.FormatInt(a.Free, 10)
-	}
-	d.cells = append(d.cells, append([]string{used, free}, pods...))
-}
-
-func (d *drawing) draw(t treeprint.Tree, domain *Domain) {
-	for _, child := range domain.Children {
-		below := d.addDomain(child)
-		d.draw(t.AddBranch(child.Title()+below), child)
-	}
-	for _, o := range domain.Others {
-		d.row(o.Amount)
-		t.AddNode(o.title(len(domain.Children) > 0))
-	}
-}
-
-// Title is the value, with the level before it unless the value says it itself.
-func (d *Domain) Title() string {
-	switch {
-	case d.Node && d.State != "":
-		return fmt.Sprintf("%s (%s)", d.Name, d.State)
-	case d.Name == "" && d.State == stateUnknown:
-		return fmt.Sprintf("(%s unknown)", d.Level)
-	case d.Name == "":
-		return fmt.Sprintf("(no %s label)", d.Level)
-	case d.Node || strings.HasPrefix(d.Name, d.Level):
-		return d.Name
-	}
-	return d.Level + " " + d.Name
-}
-
-// title is "3 other racks" or "2 hosts without a rack label".
-func (o Others) title(some bool) string {
-	level := o.Level
-	if o.Count != 1 {
-		level += "s"
-	}
-	switch {
-	case o.Unlabeled != "":
-		return fmt.Sprintf("%d %s without a %s label", o.Count, level, o.Unlabeled)
-	case some:
-		return fmt.Sprintf("%d other %s", o.Count, level)
-	}
-	return fmt.Sprintf("%d %s", o.Count, level)
 }
 
 // maxWaiting bounds how many texts about waiting pods one graph gets.

@@ -39,6 +39,7 @@ func (r *Reconciler) create(ctx context.Context, steps capacity.Steps, all deplo
 			r.Recorder.Eventf(dgd, nil, corev1.EventTypeNormal, EventRequested, "RequestCapacity", "%s waits for capacity: %s requested with %s",
 				ask.Gang.Name, ask.Gang.String(), ask.Gang.Kind)
 		case apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsInternalError(err):
+			requestsFailed.WithLabelValues(EventRefused).Inc()
 			r.Recorder.Eventf(dgd, nil, corev1.EventTypeWarning, EventRefused, "RequestCapacity", "%s", err.Error())
 		}
 		failures = append(failures, err)
@@ -137,6 +138,7 @@ func (r *Reconciler) report(steps capacity.Steps, all deployments) {
 	for _, note := range steps.Refused {
 		key := gangKey{note.Gang.UID, note.Gang.Name}
 		if told[key] = note.Why; r.told[key] != note.Why {
+			requestsFailed.WithLabelValues(EventNotRequested).Inc()
 			r.Recorder.Eventf(all[note.Gang.UID], nil, corev1.EventTypeWarning, EventNotRequested, "RequestCapacity",
 				"%s waits for capacity that is not requested: %s", note.Gang.Name, note.Why)
 		}
@@ -157,6 +159,7 @@ func (r *Reconciler) report(steps capacity.Steps, all deployments) {
 	}
 	r.Results.Ask(asked)
 	for _, note := range steps.GivenUp {
+		requestsFailed.WithLabelValues(EventGivenUp).Inc()
 		r.Recorder.Eventf(all[note.Gang.UID], nil, corev1.EventTypeWarning, EventGivenUp, "RequestCapacity",
 			"no capacity came for %s: %s", note.Gang.Name, note.Why)
 	}

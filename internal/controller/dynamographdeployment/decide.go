@@ -94,8 +94,8 @@ func guard(o observed, written validation.Written) field.ErrorList {
 		written.DynamoGraphDeployment = constraint.WithoutAnnotations(o.dgd)
 	}
 	errs := validation.Graph(written)
-	if len(errs) == 0 && len(o.groups) == 0 && o.profile != nil {
-		errs = validation.GraphTopology(o.dgd, o.profile)
+	if len(o.groups) == 0 && o.profile != nil {
+		errs = append(errs, validation.GraphTopology(o.dgd, o.profile)...)
 	}
 	return errs
 }

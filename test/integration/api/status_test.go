@@ -143,7 +143,8 @@ var _ = Describe("kubectl get", func() {
 		for name, status := range map[string]string{
 			"a-name-of-20-letters": `{state: successful, summary: 12/12, placement: {domain: zone-0/block-0}, conditions: [` + ready + `]}`,
 			"another-of-20-letter": `{state: pending, summary: 0/12, placement: {domain: zone-0/block-0}, conditions: [` +
-				strings.NewReplacer("True", "False", "reason: a", "reason: some_resources_are_not_ready").Replace(ready) + `]}`,
+				strings.NewReplacer("True", "False", "reason: a", "reason: some_resources_are_not_ready").Replace(ready) +
+				`, {type: Placed, status: "False", reason: InsufficientCapacity, message: needs more, lastTransitionTime: "2026-01-01T00:00:00Z"}]}`,
 			"the-third-one-is-new": `{state: initializing, conditions: []}`,
 		} {
 			mustCreate(ctx, deployments, object(deployment.manifest, "metadata: {name: "+name+"}"))
@@ -156,9 +157,10 @@ var _ = Describe("kubectl get", func() {
 		Expect(printed).To(HaveEach(WithTransform(func(line string) int { return len(line) }, BeNumerically("<=", widest))))
 		printed = printedLines(table, printers.PrintOptions{Wide: true})
 		Expect(strings.Fields(printed[0])).To(Equal(strings.Fields(wide)))
+		Expect(printed).To(ContainElement(And(ContainSubstring("InsufficientCapacity"), ContainSubstring("needs more"))))
 	},
-		Entry("in v1alpha1", SpecTimeout(suite.Timeout()), "v1alpha1", "NAME READY STATE SERVICES DOMAIN AGE", "NAME READY STATE SERVICES DOMAIN AGE REASON MESSAGE PROVIDER"),
-		Entry("in v1beta1", SpecTimeout(suite.Timeout()), "v1beta1", "NAME READY STATE COMPONENTS DOMAIN AGE", "NAME READY STATE COMPONENTS DOMAIN AGE REASON MESSAGE PROVIDER"),
+		Entry("in v1alpha1", SpecTimeout(suite.Timeout()), "v1alpha1", "NAME READY SERVICES PLACED AGE", "NAME READY SERVICES PLACED AGE DOMAIN PLACED MESSAGE STATE REASON MESSAGE PROVIDER"),
+		Entry("in v1beta1", SpecTimeout(suite.Timeout()), "v1beta1", "NAME READY COMPONENTS PLACED AGE", "NAME READY COMPONENTS PLACED AGE DOMAIN PLACED MESSAGE STATE REASON MESSAGE PROVIDER"),
 	)
 })
 

@@ -1,0 +1,33 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"slices"
+
+	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/placement"
+)
+
+// patient are the reasons of a gang that waits for capacity, for time, or for other gangs and controllers.
+var patient = []string{
+	placement.CodeInsufficientCapacity, placement.CodeBaseGangWaits, placement.CodeNoPartner, gang.CodeRequeued, gang.CodeSchedulerRefuses,
+	gang.CodeUnschedulable, gang.CodePreempting, gang.CodeWaitingForAdmission, gang.CodeCreating,
+}
+
+// needAction are the reasons of a gang that waits until somebody acts. The alert TrellisGangNeedsAction has the same ones.
+var needAction = []string{
+	placement.CodeNeverFits, placement.CodeNoDomain, placement.CodeDomainGone, placement.CodeBudgetExhausted, placement.CodeAnchorConflict,
+	placement.CodeLevelGone, gang.CodeProviderNotReady, gang.CodeSchedulingBlocked, gang.CodeReleaseRefused, gang.CodeRecordFull,
+	gang.CodePodsNotEnding, gang.CodeRefusedEverywhere,
+}
+
+// waitReasons are the reasons of a gang that waits.
+var waitReasons = slices.Concat(patient, needAction)
+
+// WaitReasons returns the reasons of a gang that waits.
+func WaitReasons() []string { return slices.Clone(waitReasons) }
+
+// NeedsAction reports whether a gang that waits for the reason waits until somebody acts.
+func NeedsAction(reason string) bool { return slices.Contains(needAction, reason) }
