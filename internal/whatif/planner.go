@@ -147,6 +147,12 @@ type request struct {
 // request resolves a deployment as the operator would, on top of what exists of it. Every provider gets the plan of the one that the
 // planner serves alone: they differ in who carries it out.
 func (p *Planner) request(dgd *nvidiav1beta1.DynamoGraphDeployment) (*request, error) {
+	return p.requestWith(dgd, p.index.members)
+}
+
+// requestWith is request with the pods of a group as members returns them.
+func (p *Planner) requestWith(dgd *nvidiav1beta1.DynamoGraphDeployment,
+	members func(*trellisv1alpha1.ScalingGroup, bool) []*corev1.Pod) (*request, error) {
 	existing, stated := p.index.groups[nameOf(dgd)], constraint.StatementOf(dgd)
 	inputs := render.Inputs{
 		Topology: p.world.Topology(profileOf(stated, existing)), Provider: specs.Gates.Name, Workload: render.ChooseWorkload(dgd),
@@ -175,7 +181,7 @@ func (p *Planner) request(dgd *nvidiav1beta1.DynamoGraphDeployment) (*request, e
 	r := &request{observation: gang.Observation{DGD: dgd, Groups: groups, Profile: p.world.Topology(frozenProfile(groups)),
 		Admission: p.admission}}
 	for _, sg := range groups {
-		pods := p.index.members(sg, existing[sg.Spec.Service] != nil)
+		pods := members(sg, existing[sg.Spec.Service] != nil)
 		r.existing = append(r.existing, pods...)
 		r.observation.Pods = append(r.observation.Pods, p.wanted(sg, pods)...)
 	}

@@ -84,19 +84,19 @@ func leadersThatAreLate() []TableEntry {
 	return out
 }
 
-// startedOrMoved waits until a new deployment is ready. Where another operator filled the zone that its first pod started in, it waits there, and the
-// restart that its condition advises moves it, once or more often.
+// startedOrMoved waits until a new deployment is ready. Where another operator filled the zone that its first pod started in, it waits there, and a
+// Parallel restart moves it, once or more often.
 func (w *world) startedOrMoved(name string) {
 	w.t.Helper()
 	moves, stopped := 0, false
-	w.until(name+" is Ready, moved by a Parallel restart where its condition advises one", func() error {
+	w.until(name+" is Ready, moved by a Parallel restart where its running pods anchor it", func() error {
 		dgd := w.dgd(name)
 		id := fmt.Sprintf("move-%d", moves)
 		if restart := dgd.Status.Restart; moves > 0 && (restart == nil || restart.ObservedID != id) {
 			return fmt.Errorf("restart %s is not observed yet", id)
 		}
 		c := meta.FindStatusCondition(dgd.Status.Conditions, placed)
-		switch advised := c != nil && strings.Contains(c.Message, "a Parallel restart moves it"); {
+		switch advised := c != nil && strings.Contains(c.Message, "running pods anchor the graph"); {
 		case !advised:
 			stopped = true
 		case moves == 0 || stopped: // else the condition is that of before the restart
