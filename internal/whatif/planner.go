@@ -43,6 +43,8 @@ type Planner struct {
 	// admission turns the pods that do not exist yet into what they would be.
 	admission newpod.Objects
 	options   placement.Options
+	// problems of the levels of topologies, by name, as far as they were asked for.
+	problems map[string][]problem
 }
 
 // NewPlanner counts the world's nodes and pods, and reserves capacity for pods that were released and are not bound yet.
@@ -116,6 +118,7 @@ func (p *Planner) Warnings(dgd *nvidiav1beta1.DynamoGraphDeployment) []field.Tex
 	if why := validation.OverLimit(dgd, podlimit.Default); why != "" {
 		warnings = append(warnings, field.Say("planned up to the default of the operator only: %s", why))
 	}
+	warnings = append(warnings, field.Plain(p.MisplacedBy(dgd))...)
 	return append(warnings, field.Plain(p.ofPods(dgd))...)
 }
 
@@ -126,10 +129,15 @@ func (p *Planner) Plan(dgd *nvidiav1beta1.DynamoGraphDeployment) (Plan, error) {
 	if err != nil {
 		return Plan{}, err
 	}
+	return p.plan(r), nil
+}
+
+// plan places what is requested.
+func (p *Planner) plan(r *request) Plan {
 	r.asked = gang.NewRequest(r.observation)
 	r.result = placement.PlanGraph(p.cluster, r.asked.Graph, p.options)
 	p.planUnconstrained(r)
-	return p.answer(r), nil
+	return p.answer(r)
 }
 
 // request is one deployment on its way through the planner.
