@@ -92,6 +92,11 @@ func (p *Planner) withdraw(g *Plan) {
 	for _, pod := range g.Exist {
 		p.cluster.DeletePod(topology.PodID(pod))
 	}
+	p.forget(g)
+}
+
+// forget drops the capacity that a plan has reserved.
+func (p *Planner) forget(g *Plan) {
 	for _, demand := range append([]placement.Demand{g.request.asked.Graph}, g.request.freeGraphs...) {
 		for _, component := range demand.Components {
 			for _, replica := range component.Waiting {

@@ -185,6 +185,8 @@ var _ = Describe("The Parallel restart of docs/updates.md", func() {
 		Expect(w.domains("zone", w.all()...)).To(Equal([]string{"a"}))
 		w.scale("g", "Worker", 2)
 		w.hasCondition("g", nvidiav1alpha1.ConditionPlaced, metav1.ConditionFalse, "InsufficientCapacity", "running pods anchor the graph in")
+		why, _ := w.kubectlTrellis(0, "explain", "dgd/g")
+		w.says(why, "A Parallel restart places it: b holds all 2 packed replicas.", "kubectl trellis rollout restart --parallel dgd/g -n "+w.name)
 		w.patch("g", `{"spec":{"restart":{"id":"one","strategy":{"type":"Sequential","order":["Worker"]}}}}`)
 		w.hasCondition("g", nvidiav1alpha1.ConditionRolledOut, metav1.ConditionFalse, nvidiav1alpha1.ReasonRolloutWaitsForCapacity, "running pods anchor the graph in")
 		w.patch("g", strings.ReplaceAll(patch, "'$ID'", "moved"))

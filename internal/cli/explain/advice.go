@@ -6,6 +6,7 @@ package explain
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,7 +21,47 @@ func (s *Subject) advise(r *Explanation, planner *whatif.Planner, plan *whatif.P
 	if len(plan.Waiting()) == 0 {
 		return
 	}
+	for i := range r.Waiting {
+		if a := r.Waiting[i].advice; a != nil {
+			r.Advice = append(r.Advice, *a)
+		}
+	}
 	s.adviseRestart(r, planner, plan)
+	s.advisePriority(r, planner, plan)
+}
+
+// advisePriority names the components that lower the priority of a deployment, and plans it with the highest one.
+func (s *Subject) advisePriority(r *Explanation, planner *whatif.Planner, plan *whatif.Plan) {
+	list := planner.Priorities(plan)
+	if list == nil {
+		return
+	}
+	lowest, highest := list[0], list[len(list)-1]
+	var low []string
+	for _, one := range list {
+		if one.Priority == lowest.Priority {
+			low = append(low, one.Component)
+		}
+	}
+	class := "no priority class"
+	if lowest.Class != "" {
+		class = "priority class " + lowest.Class
+	}
+	note := fmt.Sprintf("The deployment has the lowest priority of its components, %d: %s has %s. %s has %s, %d.",
+		lowest.Priority, strings.Join(low, ", "), class, highest.Component, highest.Class, highest.Priority)
+	r.Notes = append([]string{note}, r.Notes...)
+	if lowest.Class != "" || highest.Class == "" {
+		return
+	}
+	if more, victims := planner.Prioritized(plan, highest.Class); more > 0 {
+		effect := fmt.Sprintf("With priority class %s for %s, %d of the waiting replicas are placed at once", highest.Class,
+			strings.Join(low, ", "), more)
+		if victims != "" {
+			effect += "; preempted: " + victims
+		}
+		r.Advice = append(r.Advice, Advice{Effect: effect + ".", Commands: []string{fmt.Sprintf(
+			`kubectl patch dgd -n %s %s --type=merge -p '{"spec":{"priorityClassName":"%s"}}'`, plan.Namespace, plan.Name, highest.Class)}})
+	}
 }
 
 // adviseRestart plans a Parallel restart where packed replicas run and others have no capacity alongside them.

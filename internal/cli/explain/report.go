@@ -78,6 +78,8 @@ type Replica struct {
 	WouldGo string `json:"wouldGo,omitempty"`
 	// Preempts reports who would have to free capacity there.
 	Preempts string `json:"preempts,omitempty"`
+	// PreemptedBy reports who has taken its capacity, and when.
+	PreemptedBy string `json:"preemptedBy,omitempty"`
 }
 
 // Cause is why some replicas are not placed.
@@ -102,6 +104,9 @@ type Cause struct {
 	FreeingDomain string `json:"freeingDomain,omitempty"`
 	Freeing       []Host `json:"freeing,omitempty"`
 	FreeingMore   int    `json:"freeingMore,omitempty"`
+
+	// advice is the change that frees them.
+	advice *Advice
 }
 
 // Advice is one change.
@@ -110,6 +115,8 @@ type Advice struct {
 	Effect string `json:"effect"`
 	// Commands make the change, in this order.
 	Commands []string `json:"commands,omitempty"`
+	// Manual is what no command does.
+	Manual []string `json:"manual,omitempty"`
 }
 
 // Gangs are replicas of one component.

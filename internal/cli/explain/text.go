@@ -53,7 +53,7 @@ func (s setting) cut(r *Explanation) string {
 	without := *r
 	without.Advice, without.Withheld = nil, nil
 	lines := strings.SplitAfter(s.set(&without), "\n")
-	most := max(MaxLines-strings.Count(advice, "\n"), minLines)
+	most := max(MaxLines-1-strings.Count(advice, "\n"), minLines) // a line is between them
 	if len(lines)-1 > most {
 		lines = append(lines[:most-1], "and more: -o wide shows all of it\n")
 	}

@@ -21,6 +21,9 @@ func (s setting) advice(r *Explanation) string {
 		for _, command := range one.Commands {
 			b.WriteString("  " + command + "\n")
 		}
+		for _, text := range one.Manual {
+			b.WriteString(s.Wrap("  "+text, "    ") + "\n")
+		}
 	}
 	for _, text := range r.Withheld {
 		b.WriteString(s.Wrap(text, "  ") + "\n")
