@@ -5,6 +5,7 @@ package gang
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -88,7 +89,9 @@ func namesOf(list []Waiting) string {
 // leading is the cause that says most: one that no waiting ends before all others, and a real shortage before a wait that only follows
 // from another.
 func leading(waiting []Waiting) Waiting {
-	if i := slices.IndexFunc(waiting, func(w Waiting) bool { return w.Code == placement.CodeNeverFits }); i >= 0 {
+	if i := slices.IndexFunc(waiting, func(w Waiting) bool {
+		return w.Code == placement.CodeNeverFits || w.Refusal != nil && w.Refusal.Never != nil
+	}); i >= 0 {
 		return waiting[i]
 	}
 	for _, w := range waiting {
@@ -119,7 +122,36 @@ func (w Waiting) short(most int) string {
 	if w.Refusal != nil {
 		return w.Refusal.Short(most)
 	}
-	return limit.Text(w.Message, most)
+	return limit.Text(shortQuota(w.Message, most), most)
+}
+
+// quotaError is what the API server says of a ResourceQuota that refuses a pod. It lists the resources that the quota lacks.
+var quotaError = regexp.MustCompile(`(?s)^.*exceeded quota: ([^,]+), requested: (.+?), used: (.+?), limited: ([^;]+)`)
+
+// shortQuota is the error of a ResourceQuota by its numbers, where the whole text is longer than so many bytes: who is refused stands
+// before it, and a text that is cut would lose how much is missing.
+func shortQuota(text string, most int) string {
+	found := quotaError.FindStringSubmatch(text)
+	if len(text) <= most || found == nil {
+		return text
+	}
+	requested, used, limited := strings.Split(found[2], ","), strings.Split(found[3], ","), strings.Split(found[4], ",")
+	name, amount, _ := strings.Cut(requested[0], "=")
+	short := fmt.Sprintf("quota %s: %s=%s requested, %s of %s used", found[1], name, amount, valueOf(used, name), valueOf(limited, name))
+	if more := len(requested) - 1; more > 0 {
+		short += fmt.Sprintf(", and %d more", more)
+	}
+	return short + text[len(found[0]):]
+}
+
+// valueOf is the value of a name in a list of NAME=VALUE.
+func valueOf(list []string, name string) string {
+	for _, one := range list {
+		if key, value, _ := strings.Cut(strings.TrimSpace(one), "="); key == name {
+			return strings.TrimSpace(value)
+		}
+	}
+	return "?"
 }
 
 // OrCluster names a domain for messages.

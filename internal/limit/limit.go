@@ -11,7 +11,9 @@ const Condition = 1024
 
 const ellipsis = "..."
 
-// Text returns s, or as many of its characters as fit with an ellipsis into so many bytes.
+func digit(c byte) bool { return '0' <= c && c <= '9' }
+
+// Text returns s, or as many of its characters as fit with an ellipsis into so many bytes. No number is cut in two.
 func Text(s string, bytes int) string {
 	if len(s) <= bytes {
 		return s
@@ -19,6 +21,11 @@ func Text(s string, bytes int) string {
 	end := max(bytes-len(ellipsis), 0)
 	for end > 0 && !utf8.RuneStart(s[end]) {
 		end--
+	}
+	if digit(s[end]) { // a part of a number is another number
+		for end > 0 && digit(s[end-1]) {
+			end--
+		}
 	}
 	return s[:end] + ellipsis
 }

@@ -171,7 +171,7 @@ var _ = Describe("A deployment that names a ClusterTopologyBinding", func() {
 		w.eventOn("ClusterTopologyBinding", w.name, "TopologiesDiffer", differ)
 		dgd := w.graphOf(graphs.Components{"A": graphs.Worker(1, 2, 2, "rack")})
 		Expect(w.c.Create(ctx, dgd)).To(Succeed())
-		w.says(dgd, "Placed", "False", "NeverFits")
+		w.says(dgd, "Placed", "False", "NoDomain: ", "no node has label "+wrongRack)
 
 		By("the ClusterTopology is corrected")
 		Expect(retry.RetryOnConflict(retry.DefaultBackoff, func() error {

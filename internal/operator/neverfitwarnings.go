@@ -77,7 +77,8 @@ func (c *capacity) OnUpdate(old, now any) {
 // OnDelete implements [toolscache.ResourceEventHandler].
 func (c *capacity) OnDelete(any) { c.stale.Store(true) }
 
-// warn returns a sentence for each gang that would wait for larger domains or hosts.
+// warn returns a sentence for each gang that would wait for larger domains or hosts, or for labels, and for what is wrong with the levels
+// that it is packed by.
 func (c *capacity) warn(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
 	for _, synced := range c.synced {
 		if !synced() {
@@ -95,7 +96,7 @@ func (c *capacity) warn(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
 	if c.planner == nil {
 		return nil
 	}
-	return c.planner.NeverFits(dgd)
+	return append(c.planner.NeverFits(dgd), c.planner.MisplacedBy(dgd)...)
 }
 
 // newPlanner counts the nodes; nil when there are too many.

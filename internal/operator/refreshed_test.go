@@ -78,7 +78,7 @@ func (p *inPlaceWorld) waiting() *nvidiav1alpha1.DynamoGraphDeployment {
 	p.rackKey(wrongRack)
 	dgd := p.graph("zone", graphs.Components{"A": graphs.Worker(1, 1, 2, "rack"), "B": graphs.Worker(1, 2, 2, "rack")})
 	Expect(p.c.Create(p.ctx, dgd)).To(Succeed())
-	p.says(dgd, "Placed", "False", "NeverFits")
+	p.says(dgd, "Placed", "False", "NoDomain: ", "no node has label "+wrongRack)
 	Expect(p.rackKeys()).To(Equal(map[string]string{"g-a": wrongRack, "g-b": wrongRack}))
 	return dgd
 }

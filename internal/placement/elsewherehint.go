@@ -33,14 +33,17 @@ func (s *search) elsewhere(u *unit, anchor topology.DomainID) topology.Path {
 	return nil
 }
 
-// anchored is elsewhereText without the names of domains.
-const anchored = "another domain has capacity, but running pods anchor the graph: a Parallel restart moves it"
+// seeExplain names the command that tries whether a restart helps: the operator pays no second plan for it.
+const seeExplain = " (see kubectl trellis explain)"
 
-// elsewhereText says that the anchor is what binds.
+// anchored is elsewhereText without the names of domains.
+const anchored = "another domain has capacity, but running pods anchor the graph" + seeExplain
+
+// elsewhereText says that the anchor is what binds. The other domain has capacity for this replica, which does not mean for all of the
+// graph.
 func (r *Refusal) elsewhereText() string {
 	if len(r.Elsewhere) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s has capacity, but running pods anchor the graph in %s: a Parallel restart moves it", pathText(r.Elsewhere),
-		pathText(r.Within))
+	return fmt.Sprintf("%s has capacity, but running pods anchor the graph in %s%s", pathText(r.Elsewhere), pathText(r.Within), seeExplain)
 }

@@ -228,7 +228,7 @@ func TestRefusalNamesWhereThereIsCapacity(t *testing.T) {
 	if refusal == nil || !refusal.Elsewhere.Equal(topology.Path{"b"}) {
 		t.Fatalf("refusal %+v, want it to name zone b", refusal)
 	}
-	if want := "b has capacity, but running pods anchor the graph in a: a Parallel restart moves it; needs 2 pods"; !strings.HasPrefix(refusal.Message(), want) {
+	if want := "b has capacity, but running pods anchor the graph in a (see kubectl trellis explain); needs 2 pods"; !strings.HasPrefix(refusal.Message(), want) {
 		t.Errorf("%q, want it to begin with %q", refusal.Message(), want)
 	}
 	scattered := append(slices.Clone(nodes[:2]), "b1 b/r1 8", "b2 b/r2 8")

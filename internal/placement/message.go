@@ -51,6 +51,9 @@ func (r *Refusal) numbers() string {
 		return fmt.Sprintf("%s, where members of the graph are pinned, has no nodes any more; "+
 			"the graph can move when all of these members are gone", pathText(r.Within))
 	case CodeNoDomain:
+		if r.Never != nil {
+			return r.needText()
+		}
 		return fmt.Sprintf("%s; no node%s carries the labels of level %s", r.needText(), inside(r.Within), name(r.LevelName))
 	case CodeAnchorConflict:
 		return fmt.Sprintf("pods are pinned to %s, which lies outside of %s, where the rest of the graph is pinned",

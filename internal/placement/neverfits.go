@@ -29,6 +29,9 @@ type Never struct {
 	Together bool
 	// OnePerHost: no host would hold two of the pods. FewHosts: no domain has as many hosts as there are pods, whatever they are.
 	OnePerHost, FewHosts bool
+	// Unlabeled: not the hosts are too few or too small, but labels or the order of the levels keep them out of the domains. The code is then
+	// [CodeNoDomain].
+	Unlabeled *Unlabeled
 }
 
 // refused is why a unit does not fit inside a domain, and whether it would ever.
@@ -40,6 +43,9 @@ func (s *search) refused(u *unit, at topology.DomainID) *Refusal {
 	}
 	if r.Never = s.never(u, r.Level); r.Never != nil {
 		r.Code, r.Steps, r.Compared = CodeNeverFits, 0, 0
+		if r.Never.Unlabeled != nil {
+			r.Code = CodeNoDomain
+		}
 	}
 	return r
 }
@@ -120,11 +126,17 @@ func (s *search) tooSmall(u *unit, level int, domains []topology.DomainID) *Neve
 					n.Resource, n.Need, n.Have = r.Name, r.Amount*int64(c.pods), has
 				}
 			}
+			if level > topology.NoLevel && labelsHelp(c.view, domains, c.pods) || s.hostsAbove(level) {
+				n.Unlabeled = s.unlabeled(level, c.view)
+			}
 			return n
 		}
 	}
 	for _, sub := range u.subs {
 		if sub.required > level {
+			if len(s.tree.Domains(sub.required, topology.Root)) == 0 {
+				return s.nowhere(sub.required)
+			}
 			if n := s.never(sub, sub.required); n != nil {
 				return n
 			}
@@ -142,6 +154,15 @@ func (r *Refusal) WhyNever() string {
 	}
 	if n.Level == "" {
 		return n.hostText()
+	}
+	if n.Unlabeled != nil {
+		bare := *n
+		bare.Unlabeled = nil
+		where := ""
+		if n.Unlabeled.Lack < n.Unlabeled.Hosts {
+			where = (&Refusal{Never: &bare}).WhyNever()
+		}
+		return n.Unlabeled.text(where)
 	}
 	level, where := name(n.Level), " ("+pathText(n.Domain)+")"
 	switch {

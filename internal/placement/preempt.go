@@ -42,7 +42,7 @@ func (p *planner) preempt(a *attempt) *attempt {
 func (p *planner) preemptFor(a *attempt, si int, lacking bool) {
 	s := p.components[si]
 	if first := &a.results[si][0]; first.Head && first.Refusal != nil { // the others follow, and have their turn next
-		if lacking && first.Refusal.Code != CodeNeverFits {
+		if lacking && first.Refusal.Never == nil {
 			p.preemptHead(a, si, s.first())
 		}
 		return

@@ -13,7 +13,8 @@ const (
 	CodeInsufficientCapacity = "InsufficientCapacity"
 	// CodeNeverFits: no domain of today's nodes could hold the gang, even if nothing ran there.
 	CodeNeverFits = "NeverFits"
-	// CodeNoDomain: no node carries the labels of the level that is asked for.
+	// CodeNoDomain: no node carries the labels of the level that is asked for, or so many lack them, or the levels are in such an order, that
+	// no domain could hold the gang.
 	CodeNoDomain = "NoDomain"
 	// CodeDomainGone: the domain that active members are pinned to has no nodes any more.
 	CodeDomainGone = "DomainGone"
@@ -57,7 +58,8 @@ type Refusal struct {
 	// Domains are those of the level inside Within, in path order, and Outside those of the level alongside it: with [Options].Domains, and
 	// only where domains were compared.
 	Domains, Outside []Domain
-	// Never explains why no domain of today's nodes could hold the gang; set for [CodeNeverFits].
+	// Never explains why no domain of today's nodes could hold the gang; set for [CodeNeverFits], and for [CodeNoDomain] where labels or
+	// levels are the cause.
 	Never *Never
 	// Spreading tells where the spread of its component lets the replica go; nil: anywhere.
 	Spreading *Spreading
@@ -143,6 +145,9 @@ func (s *search) refusal(u *unit, at topology.DomainID) *Refusal {
 	domains := t.Domains(r.Level, bound)
 	if len(domains) == 0 {
 		r.Code = CodeNoDomain
+		if len(t.Domains(r.Level, topology.Root)) == 0 {
+			r.Never = s.nowhere(r.Level)
+		}
 		return r
 	}
 	if among := u.onlyAmong(t, domains); len(among) > 0 {

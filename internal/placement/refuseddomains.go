@@ -92,7 +92,7 @@ func (r *Refusal) Asks() string {
 			Steps: r.Steps, Compared: r.Compared,
 			LeftOut: r.LeftOut, NodeSelector: r.NodeSelector, Never: r.Never, Spreading: r.Spreading,
 		}
-		return bare.sentence()
+		return strings.Replace(bare.sentence(), seeExplain, "", 1) // the reader of the tables is there
 	}
 	return r.sentence()
 }

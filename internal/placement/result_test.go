@@ -99,7 +99,7 @@ func TestMessages(t *testing.T) {
 			group:   &Group{Required: 2, Preferred: none, Within: topology.Path{"z", "b", "r9"}, Pods: pods("p", 1, gpus(8))},
 			wantWhy: "z/b/r9, where members of the graph are pinned, has no nodes any more; the graph can move when all of these members are gone"},
 		"no labels": {levels: ls, nodes: []string{"a - 8"}, group: group("g", 1, none, pods("p", 1, gpus(8))),
-			wantWhy: "needs 1 pod x 8 nvidia.com/gpu in one block; no node carries the labels of level block"},
+			wantWhy: "no node has label topology.example/zone of level 'zone': correct the key of the level, or label the nodes; needs 1 pod x 8 nvidia.com/gpu in one block"},
 		"long names are shortened in the middle": {levels: ls, nodes: []string{"a " + long + "/" + long + "/" + long + " 1"},
 			group: group("g", 2, none, pods("p", 2, gpus(1))),
 			wantWhy: "needs 2 pods x 1 nvidia.com/gpu in one rack; " + strings.Repeat("é", 31) + "/" + strings.Repeat("é", 7) + "..." +

@@ -59,7 +59,7 @@ func (r *Refusal) shorter(causes string) []string {
 	if c := r.Closest; c != nil && r.Code != CodeNeverFits {
 		bare.Closest = &Closest{Domain: c.Domain, Holds: c.Holds, Of: c.Of}
 	}
-	forms := []string{causes + bare.needText() + bare.closestText(), causes + bare.needText()}
+	forms := append(r.bracketed(causes, &bare), causes+bare.needText()+bare.closestText(), causes+bare.needText())
 	if causes == "" {
 		return append(r.ruledForms(&bare), forms...)
 	}
@@ -70,6 +70,23 @@ func (r *Refusal) shorter(causes string) []string {
 	forms = append(forms, strings.TrimSuffix(causes, "; "))
 	if len(r.Elsewhere) > 0 {
 		forms = append(forms, anchored)
+	}
+	return forms
+}
+
+// bracketed are forms with the hosts that take no pod, without the other domains: first with all that is needed, then without the domain
+// around, which the closest one is in.
+func (r *Refusal) bracketed(causes string, bare *Refusal) []string {
+	if bare.Closest == nil {
+		return nil
+	}
+	full := *bare
+	full.Closest = r.Closest
+	forms := []string{causes + full.needText() + full.closestText()}
+	if len(r.Within) > 0 && r.Level > r.Within.Level() {
+		anywhere := *bare
+		anywhere.Within = nil
+		forms = append(forms, causes+anywhere.needText()+full.closestText())
 	}
 	return forms
 }

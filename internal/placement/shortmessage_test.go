@@ -9,6 +9,27 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
+// The short form keeps the hosts that take no pod of the closest domain, also of a graph that has to be in one domain.
+func TestShortKeepsTheBracket(t *testing.T) {
+	r := &Refusal{
+		Code: CodeInsufficientCapacity, Gang: "w-0", Level: 2, LevelName: "rack", Within: topology.Path{"zone-0", "block-0"},
+		Need:        []Need{{4, []topology.Request{{Name: "nvidia.com/gpu", Amount: 8}}}},
+		Closest:     &Closest{Domain: topology.Path{"zone-0", "block-0", "rack-1"}, Holds: 3, Of: 4, Excluded: []Excluded{{topology.Exclusion{Kind: topology.KindCordoned}, 1}}},
+		OthersFewer: 11, OthersEqual: 2,
+	}
+	const holds = "; zone-0/block-0/rack-1 holds 3 of 4 (1 host cordoned)"
+	for most, want := range map[int]string{
+		300: "needs 4 pods x 8 nvidia.com/gpu in one rack inside zone-0/block-0" + holds + "; 2 other racks hold no more; 11 other racks hold fewer",
+		130: "needs 4 pods x 8 nvidia.com/gpu in one rack inside zone-0/block-0" + holds,
+		115: "needs 4 pods x 8 nvidia.com/gpu in one rack" + holds,
+		80:  "needs 4 pods x 8 nvidia.com/gpu in one rack inside zone-0/block-0",
+	} {
+		if got := r.Short(most); got != want {
+			t.Errorf("in %d bytes: %q, want %q", most, got, want)
+		}
+	}
+}
+
 // The short form of a refusal keeps the rule that keeps the pods off most hosts, which names what is in the way.
 func TestShortNamesTheRule(t *testing.T) {
 	rule := Excluded{topology.Exclusion{Kind: topology.KindRule, Detail: "devices of served.example/device: 0 of 2 devices of class gpu free"}, 12}

@@ -77,7 +77,7 @@ func (s *step) roll() {
 	}
 	available, floor, staying := len(s.in(isAvailable)), s.floor(), s.staying()
 	serving := s.in(func(r Replica) bool { return isAvailable(r) && r.Outdated && !staying[r.Ordinal] })
-	slices.SortFunc(serving, compareLoss)
+	slices.SortFunc(serving, CompareLoss)
 	for _, r := range serving[:min(len(serving), max(0, available-floor))] {
 		s.remove(r.Ordinal, "it runs an older revision: %d available > %d that have to stay", available, floor)
 		available--

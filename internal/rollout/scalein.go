@@ -25,7 +25,7 @@ func (s *step) scaleIn() {
 // components serve with them.
 func (s *step) byLoss() []Replica {
 	active := s.in(Replica.active)
-	slices.SortFunc(active, compareLoss)
+	slices.SortFunc(active, CompareLoss)
 	staying := s.staying()
 	slices.SortStableFunc(active, func(a, b Replica) int { return bools.Compare(staying[a.Ordinal], staying[b.Ordinal]) })
 	return active
@@ -41,7 +41,7 @@ func (s *step) staying() map[int]bool {
 	of := map[string]int{}
 	stay := func(replicas int, is func(Replica) bool) {
 		found := s.in(func(r Replica) bool { return isAvailable(r) && r.Outdated && is(r) })
-		slices.SortFunc(found, func(a, b Replica) int { return compareLoss(b, a) })
+		slices.SortFunc(found, func(a, b Replica) int { return CompareLoss(b, a) })
 		for _, r := range found {
 			if replicas > 0 && of[r.Generation] < s.Replicas {
 				out[r.Ordinal] = true
@@ -71,9 +71,9 @@ func lossOf(r Replica) string {
 	return what
 }
 
-// compareLoss orders replicas by how little is lost with them: those not placed first, then those that do not serve, then those of an
+// CompareLoss orders replicas by how little is lost with them: those not placed first, then those that do not serve, then those of an
 // older revision, then those where their role is in excess, then the youngest.
-func compareLoss(a, b Replica) int {
+func CompareLoss(a, b Replica) int {
 	return cmp.Or(
 		cmp.Compare(rank(a), rank(b)), bools.Compare(b.Outdated, a.Outdated), cmp.Compare(b.Excess, a.Excess),
 		cmp.Compare(b.Created, a.Created), cmp.Compare(b.Ordinal, a.Ordinal),

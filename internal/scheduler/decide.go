@@ -157,6 +157,7 @@ func (l *ledger) plan(ctx context.Context, o gang.Observation, r *gang.Request, 
 	maps.Copy(d.parted, r.Parted(answer))
 	l.place(ctx, o, r, &planned, d.promised.split(answer.Placed), d)
 	l.noteRefusals(r, trial, answer.Waiting, d)
+	l.holds.namePreemptors(o.Groups, answer.Waiting, l.clock.Now())
 	d.result.Waiting, d.result.Surplus = append(d.result.Waiting, answer.Waiting...), append(d.result.Surplus, answer.Surplus...)
 	d.waits.unmet, d.waits.ruled = answer.Unmet, planned.Ruled()
 	l.holds.end(l.cluster, r.Planned(&answer))

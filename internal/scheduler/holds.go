@@ -42,11 +42,14 @@ type holds struct {
 	used map[types.NamespacedName]hold
 	// preempted are replicas that lost a pod to a preemption, and since when: their capacity is not held.
 	preempted map[string]time.Time
+	// preemptors are the deployments that replicas were planned to be preempted for.
+	preemptors map[string]preemptor
 }
 
 func newHolds(lasts time.Duration) holds {
 	return holds{
 		lasts: lasts, byPod: map[types.NamespacedName]hold{}, used: map[types.NamespacedName]hold{}, preempted: map[string]time.Time{},
+		preemptors: map[string]preemptor{},
 	}
 }
 
@@ -156,6 +159,7 @@ func (h *holds) expire(c *topology.Cluster, now time.Time) (next time.Duration) 
 			delete(h.preempted, gang)
 		}
 	}
+	maps.DeleteFunc(h.preemptors, func(_ string, by preemptor) bool { return now.Sub(by.since) > preemptedFor })
 	return next
 }
 

@@ -17,6 +17,9 @@ func (l *ledger) place(ctx context.Context, o gang.Observation, r *gang.Request,
 	_, again := l.failures[d.graph] // what is tried again was reported and measured before
 	for _, replica := range placed {
 		d.countPlaced(o, r, replica)
+		if replica.Preempts != nil {
+			l.holds.notePreemptor(replica.Preempts, d.graph, l.clock.Now())
+		}
 		if !again {
 			l.observePlaced(o, r, replica)
 			if p := replica.Preempts; p != nil && (!replica.Base || !baseReported) {

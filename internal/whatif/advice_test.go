@@ -156,8 +156,16 @@ func drawCrowded(t *testing.T, rt *rapid.T) (World, *nvidiav1beta1.DynamoGraphDe
 		front.PodTemplate.Spec.Containers[0].Resources.Limits = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}
 		dgd.Spec.Components = append(dgd.Spec.Components, *front)
 	}
+	zones, taken := []string{"a", "b"}, map[string]bool{}
+	if n := rapid.IntRange(0, 2).Draw(rt, "replicas of a neighbour"); n > 0 && len(w.Nodes) >= 8 {
+		zones = zones[:1]
+		w.exist(t, deployment("n", int32(n)), func(pod *corev1.Pod) {
+			released("b", "r"+pod.Labels[render.LabelReplica], true)(pod)
+			taken[pod.Spec.NodeName] = true
+		})
+	}
 	if rapid.Bool().Draw(rt, "in part there") {
-		place := rapid.SampledFrom([]string{"a", "b"}).Draw(rt, "zone")
+		place := rapid.SampledFrom(zones).Draw(rt, "zone")
 		first := true
 		w.exist(t, dgd, func(pod *corev1.Pod) {
 			node := fmt.Sprintf("%s-r0-%s", place, pod.Labels[render.LabelPodIndex])
@@ -168,11 +176,14 @@ func drawCrowded(t *testing.T, rt *rapid.T) (World, *nvidiav1beta1.DynamoGraphDe
 		})
 	}
 	for _, n := range w.Nodes {
+		if taken[n.Name] {
+			continue
+		}
 		for i := range rapid.IntRange(0, 3).Draw(rt, n.Name+" tenants") {
 			w.occupy(n.Name, rapid.IntRange(1, 4).Draw(rt, fmt.Sprint(n.Name, " gpus ", i)))
 			w.Pods[len(w.Pods)-1].Name, w.Pods[len(w.Pods)-1].UID = fmt.Sprint(n.Name, "-", i), types.UID(fmt.Sprint(n.Name, "-", i))
 		}
-		switch rapid.IntRange(0, 7).Draw(rt, n.Name+" state") {
+		switch rapid.IntRange(0, 8).Draw(rt, n.Name+" state") {
 		case 0:
 			n.Spec.Unschedulable = true
 		case 1:
@@ -180,6 +191,8 @@ func drawCrowded(t *testing.T, rt *rapid.T) (World, *nvidiav1beta1.DynamoGraphDe
 		case 2:
 			n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown}}
 			n.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeUnreachable, Effect: corev1.TaintEffectNoSchedule}}
+		case 8:
+			n.Spec.Taints = []corev1.Taint{{Key: "team", Value: "training", Effect: corev1.TaintEffectNoSchedule}}
 		case 3:
 			n.Status.Allocatable["nvidia.com/gpu"] = resource.MustParse("4")
 		}
@@ -200,15 +213,30 @@ func (w *World) done(t *rapid.T, dgd *nvidiav1beta1.DynamoGraphDeployment, hosts
 		}
 		after.Nodes = append(after.Nodes, n)
 	}
+	gone := func(is func(*corev1.Pod) bool) int {
+		before := len(after.Pods)
+		after.Pods = slices.DeleteFunc(after.Pods, is)
+		return before - len(after.Pods)
+	}
 	for _, o := range hosts {
 		for _, one := range o.Pods {
 			if one.Namespace == dgd.Namespace && strings.HasPrefix(one.Name, dgd.Name+"-") {
 				t.Fatalf("%s of %s would have to go, a pod of the graph itself", one.Name, o.Node)
 			}
-			before := len(after.Pods)
-			after.Pods = slices.DeleteFunc(after.Pods, func(pod *corev1.Pod) bool { return nameOf(pod) == one.NamespacedName })
-			if len(after.Pods) == before {
-				t.Fatalf("there is no pod %s on %s: %+v", one.Name, o.Node, hosts)
+			switch one.Way.Kind {
+			case WayPod:
+				if gone(func(pod *corev1.Pod) bool { return nameOf(pod) == one.NamespacedName }) == 0 {
+					t.Fatalf("there is no pod %s on %s: %+v", one.Name, o.Node, hosts)
+				}
+			case WayScaleIn: // of equal replicas the operator removes those with the highest ordinals
+				gone(func(pod *corev1.Pod) bool {
+					ordinal, _, ok := render.ReplicaOf(pod)
+					return ok && pod.Labels[render.LabelGraph] == one.Way.Graph.Name && int(ordinal) >= one.Way.To
+				})
+			case WayDelete:
+				gone(func(pod *corev1.Pod) bool { return pod.Labels[render.LabelGraph] == one.Way.Graph.Name })
+			default:
+				t.Fatalf("pod %s leaves by %+v", one.Name, one.Way)
 			}
 		}
 	}
@@ -273,7 +301,7 @@ func followed(n *corev1.Node, o Obstacle) {
 		for i := range n.Status.Conditions {
 			n.Status.Conditions[i].Status = corev1.ConditionTrue
 		}
-		n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeUnreachable })
+		n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool { return bad(&t) })
 	}
 	n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool { return slices.Contains(o.Taints, t.ToString()) })
 }

@@ -4,8 +4,8 @@
 package whatif
 
 import (
+	"maps"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -28,9 +28,16 @@ type trial struct {
 	graph   *Plan
 	replica replicaKey
 	tree    *topology.Tree
-	// own are the graph's pods, occupants those of others on the hosts that were looked at.
+	// own are the graph's pods, occupants those of others on the hosts that were looked at and may have to go. priority is that of the
+	// replica.
 	own       map[types.NamespacedName]bool
 	occupants map[string][]Occupant
+	priority  int32
+	// scaledIn counts the replicas that a group was scaled in by, and deleted are the deployments that were deleted.
+	scaledIn map[types.NamespacedName]int
+	deleted  map[types.NamespacedName]bool
+	// orders are the ordinals of groups in the order in which they are scaled in.
+	orders map[types.NamespacedName][]int32
 	// nodes are the objects of nodes as they were changed.
 	nodes map[string]*corev1.Node
 	// plans counts how often the graph was planned again.
@@ -38,21 +45,32 @@ type trial struct {
 }
 
 func (p *Planner) newTrial(g *Plan, replica replicaKey) *trial {
-	t := &trial{Planner: p, graph: g, replica: replica, own: g.names(), occupants: map[string][]Occupant{}}
+	t := &trial{Planner: p, graph: g, replica: replica, own: g.names(), occupants: map[string][]Occupant{},
+		orders: map[types.NamespacedName][]int32{}}
 	place := g.request.asked.Graph.PlaceOf(replica.component)
 	levels, selector := place.Levels, place.NodeSelector
 	if slices.ContainsFunc(g.Replicas, func(r Replica) bool { return r.Free && r.Component == replica.component }) {
 		levels, selector = nil, nil // the kube-scheduler's
 	}
-	t.tree = p.cluster.Tree(levels, selector)
+	t.tree, t.priority = p.cluster.Tree(levels, selector), g.priorityOf(replica.component)
 	return t
+}
+
+// priorityOf is the priority with which replicas of a component are planned.
+func (g *Plan) priorityOf(component string) int32 {
+	for _, demand := range g.request.freeGraphs {
+		if slices.ContainsFunc(demand.Components, func(c placement.Component) bool { return c.Name == component }) {
+			return demand.Priority
+		}
+	}
+	return g.request.asked.Graph.Priority
 }
 
 // free tries to free a domain. It returns what was freed for the replica to be placed, and the domain that holds all of that.
 func (t *trial) free(c candidate, leaf *placement.Refusal) (domain topology.Path, hosts []Obstacle, fits bool) {
 	t.cluster.Begin()
 	defer t.cluster.Rollback()
-	t.nodes = map[string]*corev1.Node{}
+	t.nodes, t.scaledIn, t.deleted = map[string]*corev1.Node{}, map[types.NamespacedName]int{}, map[types.NamespacedName]bool{}
 	at, list := c.domain, c.list
 	domain = t.tree.Path(at)
 	for range maxRounds {
@@ -62,6 +80,7 @@ func (t *trial) free(c candidate, leaf *placement.Refusal) (domain topology.Path
 		}
 		refusal, planned := t.again()
 		if planned && refusal == nil {
+			t.nameWays(hosts)
 			return domain, hosts, true
 		}
 		if leaf = culprit(refusal); leaf == nil || leaf.Closest == nil {
@@ -77,6 +96,16 @@ func (t *trial) free(c candidate, leaf *placement.Refusal) (domain topology.Path
 		domain, list = common(domain, t.tree.Path(at)), t.blocked(t.tree.View(shape), []topology.DomainID{at})[0]
 	}
 	return nil, nil, false
+}
+
+// nameWays completes the pods that have to go with how they leave.
+func (t *trial) nameWays(hosts []Obstacle) {
+	for i := range hosts {
+		for j := range hosts[i].Pods {
+			o := &hosts[i].Pods[j]
+			o.Way = t.way(o)
+		}
+	}
 }
 
 // common is the domain around two.
@@ -100,10 +129,10 @@ func (t *trial) open(at topology.DomainID, shape *topology.Shape, pods int, list
 			o = (*hosts)[i] // more has to be done about it
 		}
 		t.cluster.Begin()
-		node, occupants := t.nodes[o.Node], t.occupants[o.Node]
+		node, scaledIn, deleted := t.nodes[o.Node], maps.Clone(t.scaledIn), maps.Clone(t.deleted)
 		if !t.openHost(&o, shape) || view.Fit(at) <= before {
 			t.cluster.Rollback()
-			t.nodes[o.Node], t.occupants[o.Node] = node, occupants
+			t.nodes[o.Node], t.scaledIn, t.deleted = node, scaledIn, deleted
 			continue
 		}
 		t.cluster.Commit()
@@ -145,7 +174,7 @@ func (t *trial) step(o *Obstacle, why topology.Exclusion) bool {
 		o.Broken = true
 		repair(node)
 	case topology.KindTaint:
-		if strings.HasPrefix(why.Detail, conditionTaints) {
+		if slices.ContainsFunc(node.Spec.Taints, func(taint corev1.Taint) bool { return bad(&taint) && taint.ToString() == why.Detail }) {
 			o.Broken = true
 			repair(node)
 			break
@@ -169,8 +198,14 @@ func repair(node *corev1.Node) {
 			node.Status.Conditions[i].Status = corev1.ConditionTrue
 		}
 	}
-	dropTaints(node, func(taint *corev1.Taint) bool {
-		return strings.HasPrefix(taint.Key, conditionTaints) && taint.Key != corev1.TaintNodeUnschedulable
+	dropTaints(node, func(taint *corev1.Taint) bool { return bad(taint) && taint.Key != corev1.TaintNodeUnschedulable })
+}
+
+// badlyTainted reports whether a node has a taint that says that it is not fit for pods.
+func (t *trial) badlyTainted(name string) bool {
+	i := slices.IndexFunc(t.world.Nodes, func(n *corev1.Node) bool { return n.Name == name })
+	return i >= 0 && slices.ContainsFunc(t.world.Nodes[i].Spec.Taints, func(taint corev1.Taint) bool {
+		return bad(&taint) && taint.Key != corev1.TaintNodeUnschedulable
 	})
 }
 
@@ -193,19 +228,16 @@ func (t *trial) node(name string) *corev1.Node {
 	return node
 }
 
-// evict takes the fewest pods of others off a host that free what it is short of.
+// evict takes the fewest pods of others off a host that free what it is short of, with all that leaves with them.
 func (t *trial) evict(o *Obstacle, why topology.Exclusion) bool {
-	pods, enough := chosen(t.occupants[o.Node], why)
+	pods, enough := chosen(t.present(o.Node), why)
 	if !enough || len(pods) == 0 {
 		return false
 	}
-	for _, pod := range pods {
-		t.cluster.DeletePod(pod.id)
+	for i := range pods {
+		t.leave(&pods[i])
 	}
 	o.Pods = append(o.Pods, pods...)
-	t.occupants[o.Node] = slices.DeleteFunc(slices.Clone(t.occupants[o.Node]), func(one Occupant) bool {
-		return slices.ContainsFunc(pods, func(gone Occupant) bool { return gone.id == one.id })
-	})
 	return true
 }
 

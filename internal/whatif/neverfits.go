@@ -12,8 +12,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/placement"
 )
 
-// NeverFits describes what of a deployment no domain of the world's nodes could hold, even if nothing ran there: one sentence for each
-// cause. It looks at nodes, topologies and what does not count on nodes, and at as many replicas as begin together. A deployment that is
+// NeverFits describes what of a deployment no domain of the world's nodes could hold, even if nothing ran there, because the hosts are too
+// few or too small, or because of their labels: one sentence for each cause. It looks at nodes, topologies and what does not count on nodes, and at as many replicas as begin together. A deployment that is
 // not valid is not looked at.
 func (p *Planner) NeverFits(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
 	p.Begin()
@@ -26,12 +26,13 @@ func (p *Planner) NeverFits(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
 		return nil
 	}
 	var causes []string
-	components := map[string][]string{}
+	components, unlabeled := map[string][]string{}, map[string]bool{}
 	for _, r := range g.Replicas {
-		if r.Reason == nil || r.Reason.Code != placement.CodeNeverFits {
+		if r.Reason == nil || r.Reason.Refusal == nil || r.Reason.Refusal.Never == nil {
 			continue
 		}
 		why := r.Reason.Refusal.WhyNever()
+		unlabeled[why] = r.Reason.Code == placement.CodeNoDomain
 		if components[why] == nil {
 			causes = append(causes, why)
 		}
@@ -40,7 +41,11 @@ func (p *Planner) NeverFits(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
 		}
 	}
 	for i, why := range causes {
-		causes[i] = fmt.Sprintf("%s will wait: %s; larger domains or hosts have to be added first", strings.Join(components[why], ", "), why)
+		fix := "; larger domains or hosts have to be added first"
+		if unlabeled[why] {
+			fix = "" // it is part of the cause
+		}
+		causes[i] = fmt.Sprintf("%s will wait: %s%s", strings.Join(components[why], ", "), why, fix)
 	}
 	return causes
 }

@@ -5,13 +5,11 @@ package whatif
 
 import (
 	"cmp"
-	"maps"
 	"slices"
-	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/bools"
 	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/topology"
@@ -41,17 +39,26 @@ type Occupant struct {
 	Amount   int64
 	// Planned: it is not bound there; capacity is reserved for it, or the same plan put it there.
 	Planned bool
+	// Way is how it leaves for good.
+	Way Way
 
 	id       string
 	requests []topology.Request
+	// group and ordinal are those of a replica of a deployment, controller is the kind and the name of another controller.
+	group      *trellisv1alpha1.ScalingGroup
+	ordinal    int32
+	controller string
+	// rank is how many replicas leave with it.
+	rank int
 }
 
 // Obstacles returns the domain that is easiest to free for a refused replica of the graph, of those that come closest to holding it, and
 // the hosts there that have to be freed, the easiest first. It was tried: with all of that done the replica is placed. None of the graph's
-// own pods has to go. There are none when nothing that was tried helps. It is asked before the plan is rolled back.
+// own pods has to go, and none of a higher priority. There are none when nothing that was tried helps. It is asked before the plan is
+// rolled back.
 func (p *Planner) Obstacles(g Plan, r *placement.Refusal) (topology.Path, []Obstacle) {
 	leaf := culprit(r)
-	if r.Code == placement.CodeNeverFits || leaf == nil || leaf.Closest == nil || g.request == nil {
+	if r.Never != nil || leaf == nil || leaf.Closest == nil || g.request == nil {
 		return nil, nil
 	}
 	t := p.newTrial(&g, replicaKey{r.Component, r.Ordinal})
@@ -129,20 +136,26 @@ func (t *trial) blocked(view *topology.View, domains []topology.DomainID) [][]Ob
 	return lists
 }
 
-// effort ranks hosts: one command, then as many pods as have to go, then what no pod's end helps, then what is no host for such pods at
+// effort ranks hosts: one command, then as many pods or replicas as have to go, then what no pod's end helps, then what is no host for such pods at
 // all: it is too small, or their selector or affinity leaves it out, or the graph's own pods are on it.
 func (t *trial) effort(o *Obstacle) int {
 	switch o.Why.Kind {
 	case topology.KindCordoned:
 		return 0
 	case topology.KindResource:
-		pods, enough := chosen(t.occupants[o.Node], o.Why)
+		pods, enough := chosen(t.present(o.Node), o.Why)
 		if !enough {
 			return 1 << 20
 		}
-		return len(pods)
-	case topology.KindTaint, topology.KindNotReady:
-		return 1 << 10
+		ranks := 0
+		for i := range pods {
+			ranks += max(pods[i].rank, 1)
+		}
+		return ranks
+	case topology.KindTaint:
+		return bools.Int(t.badlyTainted(o.Node))<<12 + 1<<10
+	case topology.KindNotReady:
+		return 1 << 12
 	}
 	return 1 << 20
 }
@@ -194,79 +207,4 @@ func missing(tree *topology.Tree, at topology.DomainID, needs []placement.Need, 
 		}
 	}
 	return shape, pods
-}
-
-// readOccupants notes the pods of others on hosts, as they are now.
-func (t *trial) readOccupants(list []Obstacle) {
-	found := map[string][]Occupant{}
-	for _, o := range list {
-		found[o.Node] = nil
-	}
-	add := func(node string, o Occupant) {
-		if !t.own[o.NamespacedName] {
-			found[node] = append(found[node], o)
-		}
-	}
-	for _, pod := range t.world.Pods {
-		if _, wanted := found[pod.Spec.NodeName]; !wanted {
-			continue
-		}
-		if _, counts := t.cluster.Bound(topology.PodID(pod)); counts { // it has not finished, and was not taken off before
-			add(pod.Spec.NodeName, Occupant{NamespacedName: nameOf(pod), id: topology.PodID(pod), requests: topology.ShapeOf(pod).Requests()})
-		}
-	}
-	t.cluster.Reservations(func(id, node string, s *topology.Shape) {
-		if _, wanted := found[node]; wanted {
-			add(node, Occupant{NamespacedName: t.nameOf(id), Planned: true, id: id, requests: s.Requests()})
-		}
-	})
-	maps.Copy(t.occupants, found)
-}
-
-// nameOf is the name behind an ID: of a pod that exists, or of one that is still to be made.
-func (p *Planner) nameOf(id string) types.NamespacedName {
-	if name, known := p.index.names[id]; known {
-		return name
-	}
-	namespace, name, _ := strings.Cut(id, "/")
-	return types.NamespacedName{Namespace: namespace, Name: name}
-}
-
-// chosen are the fewest pods that free what a host is short of: the smallest that does alone, or else the largest ones; false when all of
-// them do not suffice.
-func chosen(pods []Occupant, why topology.Exclusion) (some []Occupant, enough bool) {
-	var using []Occupant
-	for _, pod := range pods {
-		if pod.Resource, pod.Amount = why.Detail, amount(pod.requests, why.Detail); pod.Amount > 0 {
-			using = append(using, pod)
-		}
-	}
-	slices.SortFunc(using, func(a, b Occupant) int {
-		return cmp.Or(cmp.Compare(b.Amount, a.Amount), strings.Compare(a.String(), b.String()))
-	})
-	short := why.Need - why.Have
-	for _, pod := range slices.Backward(using) {
-		if pod.Amount >= short {
-			return []Occupant{pod}, true
-		}
-	}
-	for _, pod := range using {
-		if short <= 0 {
-			break
-		}
-		some, short = append(some, pod), short-pod.Amount
-	}
-	return some, short <= 0
-}
-
-func amount(requests []topology.Request, resource string) int64 {
-	if resource == string(corev1.ResourcePods) {
-		return 1
-	}
-	for _, r := range requests {
-		if r.Name == resource {
-			return r.Amount
-		}
-	}
-	return 0
 }

@@ -43,6 +43,8 @@ type Planner struct {
 	// admission turns the pods that do not exist yet into what they would be.
 	admission newpod.Objects
 	options   placement.Options
+	// problems of the levels of topologies, by name, as far as they were asked for.
+	problems map[string][]problem
 }
 
 // NewPlanner counts the world's nodes and pods, and reserves capacity for pods that were released and are not bound yet.
@@ -116,6 +118,7 @@ func (p *Planner) Warnings(dgd *nvidiav1beta1.DynamoGraphDeployment) []field.Tex
 	if why := validation.OverLimit(dgd, podlimit.Default); why != "" {
 		warnings = append(warnings, field.Say("planned up to the default of the operator only: %s", why))
 	}
+	warnings = append(warnings, field.Plain(p.MisplacedBy(dgd))...)
 	return append(warnings, field.Plain(p.ofPods(dgd))...)
 }
 
@@ -126,10 +129,15 @@ func (p *Planner) Plan(dgd *nvidiav1beta1.DynamoGraphDeployment) (Plan, error) {
 	if err != nil {
 		return Plan{}, err
 	}
+	return p.plan(r), nil
+}
+
+// plan places what is requested.
+func (p *Planner) plan(r *request) Plan {
 	r.asked = gang.NewRequest(r.observation)
 	r.result = placement.PlanGraph(p.cluster, r.asked.Graph, p.options)
 	p.planUnconstrained(r)
-	return p.answer(r), nil
+	return p.answer(r)
 }
 
 // request is one deployment on its way through the planner.
@@ -147,6 +155,12 @@ type request struct {
 // request resolves a deployment as the operator would, on top of what exists of it. Every provider gets the plan of the one that the
 // planner serves alone: they differ in who carries it out.
 func (p *Planner) request(dgd *nvidiav1beta1.DynamoGraphDeployment) (*request, error) {
+	return p.requestWith(dgd, p.index.members)
+}
+
+// requestWith is request with the pods of a group as members returns them.
+func (p *Planner) requestWith(dgd *nvidiav1beta1.DynamoGraphDeployment,
+	members func(*trellisv1alpha1.ScalingGroup, bool) []*corev1.Pod) (*request, error) {
 	existing, stated := p.index.groups[nameOf(dgd)], constraint.StatementOf(dgd)
 	inputs := render.Inputs{
 		Topology: p.world.Topology(profileOf(stated, existing)), Provider: specs.Gates.Name, Workload: render.ChooseWorkload(dgd),
@@ -175,7 +189,7 @@ func (p *Planner) request(dgd *nvidiav1beta1.DynamoGraphDeployment) (*request, e
 	r := &request{observation: gang.Observation{DGD: dgd, Groups: groups, Profile: p.world.Topology(frozenProfile(groups)),
 		Admission: p.admission}}
 	for _, sg := range groups {
-		pods := p.index.members(sg, existing[sg.Spec.Service] != nil)
+		pods := members(sg, existing[sg.Spec.Service] != nil)
 		r.existing = append(r.existing, pods...)
 		r.observation.Pods = append(r.observation.Pods, p.wanted(sg, pods)...)
 	}

@@ -204,14 +204,18 @@ type index struct {
 	groups map[types.NamespacedName]map[string]*trellisv1alpha1.ScalingGroup
 	// pods by the name of their scaling group.
 	pods map[types.NamespacedName][]*corev1.Pod
-	// names of pods by the ID that the cluster counts them under.
+	// names of pods by the ID that the cluster counts them under, and byID the pods themselves.
 	names map[string]types.NamespacedName
+	byID  map[string]*corev1.Pod
+	// named are the scaling groups by their own names.
+	named map[types.NamespacedName]*trellisv1alpha1.ScalingGroup
 }
 
 func newIndex(w *World) index {
 	x := index{
 		groups: map[types.NamespacedName]map[string]*trellisv1alpha1.ScalingGroup{},
 		pods:   map[types.NamespacedName][]*corev1.Pod{}, names: map[string]types.NamespacedName{},
+		byID: map[string]*corev1.Pod{}, named: map[types.NamespacedName]*trellisv1alpha1.ScalingGroup{},
 	}
 	for _, sg := range w.Groups {
 		if sg.DeletionTimestamp != nil {
@@ -221,10 +225,10 @@ func newIndex(w *World) index {
 		if x.groups[name] == nil {
 			x.groups[name] = map[string]*trellisv1alpha1.ScalingGroup{}
 		}
-		x.groups[name][sg.Spec.Service] = sg
+		x.groups[name][sg.Spec.Service], x.named[nameOf(sg)] = sg, sg
 	}
 	for _, pod := range w.Pods {
-		x.names[topology.PodID(pod)] = nameOf(pod)
+		x.names[topology.PodID(pod)], x.byID[topology.PodID(pod)] = nameOf(pod), pod
 		if group := pod.Labels[render.LabelScalingGroup]; group != "" {
 			key := types.NamespacedName{Namespace: pod.Namespace, Name: group}
 			x.pods[key] = append(x.pods[key], pod)

@@ -144,7 +144,7 @@ var _ = Describe("kubectl trellis", Label("cli"), func() {
 		for _, target := range []string{"dgd/g", "sg/g-worker", "pod/g-worker-0-1"} {
 			text, _ := w.kubectlTrellis(0, "explain", target)
 			w.says(text, "Worker-0 gated", "Worker-0: InsufficientCapacity: needs 2 pods x 8 nvidia.com/gpu in one rack", "a/r0 2 15 1 of 2 1 short of GPUs",
-				"Easiest to free is a/r1", w.node("a-r1-0")+" cordoned kubectl uncordon "+w.node("a-r1-0"), "The operator reports the same.")
+				"Easiest to free is a/r1", w.node("a-r1-0")+" cordoned", "Worker-0 fits in a/r1 after these changes.", "kubectl uncordon "+w.node("a-r1-0"), "The operator reports the same.")
 		}
 		why := asJSON[explain.Explanation](w, 0, "explain", "dgd/g")
 		Expect(why.Result.Agrees).To(BeTrue())

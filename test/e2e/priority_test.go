@@ -68,7 +68,10 @@ func priorityMakesRoom(w *world) {
 	w.ready("urgent")
 	Expect(podsOf(w, "urgent")).To(w.bePlacedIn("rack", pair...), "there it breaks only one other gang")
 	w.hasEventOf(corev1.EventTypeNormal, "DynamoGraphDeployment", "urgent", scheduler.EventPreempting, "2 of "+w.name+"/pair-worker-0")
-	w.hasCondition("pair", nvidiav1alpha1.ConditionPlaced, metav1.ConditionFalse, "InsufficientCapacity", "of 2")
+	w.hasCondition("pair", nvidiav1alpha1.ConditionPlaced, metav1.ConditionFalse, "InsufficientCapacity", "of 2", "preempted by "+w.name+"/urgent")
+	why, _ := w.kubectlTrellis(0, "explain", "dgd/pair", "-o", "wide")
+	w.says(why, "ago by "+w.name+"/urgent (priority 1000)")
+	Expect(why).NotTo(MatchRegexp(`kubectl (delete|patch) dgd -n \S+ urgent`), "who has preempted it is not to be freed")
 	for _, name := range []string{"one", "two"} {
 		w.ready(name)
 	}

@@ -61,7 +61,8 @@ type SchedulerTopologyReference struct {
 const (
 	// ConditionLevelsLabeled is True when every node the topology covers carries the label of every level.
 	ConditionLevelsLabeled = "LevelsLabeled"
-	// ConditionHierarchyConsistent is True when each hostname value belongs to one node and each domain is one place.
+	// ConditionHierarchyConsistent is True when each hostname value belongs to one node, each domain is one place, and each level is broader
+	// than the next.
 	ConditionHierarchyConsistent = "HierarchyConsistent"
 	// ConditionInUse is True while a deployment names this topology.
 	ConditionInUse = "InUse"
@@ -83,6 +84,7 @@ const (
 	ReasonHierarchyValid     = "HierarchyValid"
 	ReasonDuplicateHostnames = "DuplicateHostnames"
 	ReasonLevelOmitted       = "LevelOmitted"
+	ReasonLevelsReversed     = "LevelsReversed"
 	ReasonReferenced         = "Referenced"
 	ReasonUnreferenced       = "Unreferenced"
 	ReasonDefault            = "IsDefault"
@@ -135,6 +137,7 @@ type TopologyLevelStatus struct {
 // +kubebuilder:printcolumn:name="Levels",type=string,JSONPath=`.status.summary`,description="Levels from the broadest to the narrowest"
 // +kubebuilder:printcolumn:name="Nodes",type=integer,JSONPath=`.status.nodes`,description="Nodes this topology covers"
 // +kubebuilder:printcolumn:name="Labeled",type=string,JSONPath=`.status.conditions[?(@.type=="LevelsLabeled")].status`,description="Every node carries the label of every level"
+// +kubebuilder:printcolumn:name="Consistent",type=string,JSONPath=`.status.conditions[?(@.type=="HierarchyConsistent")].status`,description="Each domain is one place, and each level is broader than the next"
 // +kubebuilder:printcolumn:name="Used by",type=integer,JSONPath=`.status.usedBy`,description="Deployments that name this topology"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="LevelsLabeled")].message`,priority=1,description="What the labels lack"

@@ -28,6 +28,8 @@ type Subject struct {
 	// Events of the deployment and of some of its waiting pods, unless EventsHidden.
 	Events       []corev1.Event
 	EventsHidden bool
+	// Preempted are the kube-scheduler's events about pods of the namespace that it has preempted.
+	Preempted []corev1.Event
 	// Operator is what is known of the operator, nil when it is running.
 	Operator *live.Heartbeat
 }
@@ -162,5 +164,5 @@ func (s *Subject) readEvents(ctx context.Context, c client.Reader) error {
 		}
 		s.Events = append(s.Events, list.Items...)
 	}
-	return nil
+	return s.readPreempted(ctx, c)
 }

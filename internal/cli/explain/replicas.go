@@ -54,6 +54,9 @@ func (s *Subject) replicas(plan whatif.Plan) []Replica {
 			if p, ok := planned[fmt.Sprintf("%s-%d", sg.Spec.Service, ordinal)]; ok && s.mayPlan() {
 				r.compare(p)
 			}
+			if r.Domain == "" && r.State != StateRunning {
+				r.PreemptedBy = s.preemptedBy(byOrdinal[ordinal])
+			}
 			list = append(list, r)
 		}
 	}

@@ -23,6 +23,10 @@ type Explanation struct {
 	Replicas []Replica `json:"replicas"`
 	// Waiting explains why replicas are not placed, those with the same words together.
 	Waiting []Cause `json:"waiting"`
+	// Advice are changes that were planned on a copy, each with the result that it says.
+	Advice []Advice `json:"advice,omitempty"`
+	// Withheld describes changes that a reader may think of, and that were planned and do not help.
+	Withheld []string `json:"withheld,omitempty"`
 	// Transfer describes how prefill and decode replicas are beside each other, and what would mend it; absent where no kvTransferPolicy
 	// places them.
 	Transfer []string `json:"kvTransfer,omitempty"`
@@ -74,6 +78,8 @@ type Replica struct {
 	WouldGo string `json:"wouldGo,omitempty"`
 	// Preempts reports who would have to free capacity there.
 	Preempts string `json:"preempts,omitempty"`
+	// PreemptedBy reports who has taken its capacity, and when.
+	PreemptedBy string `json:"preemptedBy,omitempty"`
 }
 
 // Cause is why some replicas are not placed.
@@ -98,6 +104,19 @@ type Cause struct {
 	FreeingDomain string `json:"freeingDomain,omitempty"`
 	Freeing       []Host `json:"freeing,omitempty"`
 	FreeingMore   int    `json:"freeingMore,omitempty"`
+
+	// advice is the change that frees them.
+	advice *Advice
+}
+
+// Advice is one change.
+type Advice struct {
+	// Effect is what the change does, and what a plan after it places.
+	Effect string `json:"effect"`
+	// Commands make the change, in this order.
+	Commands []string `json:"commands,omitempty"`
+	// Manual is what no command does.
+	Manual []string `json:"manual,omitempty"`
 }
 
 // Gangs are replicas of one component.

@@ -17,8 +17,12 @@ import (
 	"github.com/trellis-k8s/trellis/internal/limit"
 )
 
-// MaxLines is how many lines the text has at most, unless the page is a wide one.
-const MaxLines = 25
+// MaxLines is how many lines the text has at most, unless the page is a wide one, or the advice has more. minLines is how many the rest
+// has then.
+const (
+	MaxLines = 25
+	minLines = 12
+)
 
 // maxNodes is how many hosts a row names.
 const maxNodes = 3
@@ -40,11 +44,23 @@ func (r Explanation) Text(p text.Page) string {
 		}
 		tighter(&b)
 	}
-	lines := strings.SplitAfter(setting{p, ages{r.now}, b}.set(&r), "\n")
-	if len(lines)-1 > MaxLines {
-		lines = append(lines[:MaxLines-1], "and more: -o wide shows all of it\n")
+	return (setting{p, ages{r.now}, b}).cut(&r)
+}
+
+// cut is the text with the lines that are too many left out, but none of the advice.
+func (s setting) cut(r *Explanation) string {
+	advice := s.advice(r)
+	without := *r
+	without.Advice, without.Withheld = nil, nil
+	lines := strings.SplitAfter(s.set(&without), "\n")
+	most := max(MaxLines-1-strings.Count(advice, "\n"), minLines) // a line is between them
+	if len(lines)-1 > most {
+		lines = append(lines[:most-1], "and more: -o wide shows all of it\n")
 	}
-	return strings.Join(lines, "")
+	if advice != "" {
+		advice = "\n" + advice
+	}
+	return strings.Join(lines, "") + advice
 }
 
 // bounds are how much of each part is shown.
@@ -109,7 +125,7 @@ type setting struct {
 }
 
 func (s setting) set(r *Explanation) string {
-	sections := []string{s.head(r), s.replicas(r), s.waitingFor(r), s.list("KV TRANSFER", r.Transfer, s.notes), s.result(r),
+	sections := []string{s.head(r), s.replicas(r), s.waitingFor(r), s.advice(r), s.list("KV TRANSFER", r.Transfer, s.notes), s.result(r),
 		s.list("CONDITIONS", s.conditionLines(r), s.conditions),
 		s.list("EVENTS", s.eventLines(r), s.events), s.list("", r.Notes, s.notes)}
 	sections = slices.DeleteFunc(sections, func(s string) bool { return s == "" })

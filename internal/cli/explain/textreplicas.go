@@ -126,7 +126,7 @@ func (r *Replica) place() string {
 }
 
 func (r *Replica) detail() string {
-	parts := []string{r.Detail}
+	parts := []string{r.PreemptedBy, r.Detail}
 	if r.WouldGo != "" && r.State == StateGated {
 		parts = append(parts, "there is capacity for it now in "+r.WouldGo)
 	}

@@ -196,7 +196,7 @@ func (s setting) freeing(b *strings.Builder, w *Cause) {
 // maxUsers is how many pods on a host are named.
 const maxUsers = 4
 
-// way is what makes the host take a pod.
+// way names the pods that have to leave for the host to take one. What is to be done is under WHAT HELPS.
 func (h *Host) way(wide bool) string {
 	var users []string
 	more := h.PodsMore
@@ -214,11 +214,8 @@ func (h *Host) way(wide bool) string {
 	if more > 0 {
 		users = append(users, fmt.Sprintf("%d more", more))
 	}
-	switch {
-	case len(users) == 0:
-		return h.Remedy
-	case h.Remedy != "":
-		return h.Remedy + "; used by " + strings.Join(users, ", ")
+	if len(users) == 0 {
+		return ""
 	}
 	return "used by " + strings.Join(users, ", ")
 }

@@ -5,7 +5,6 @@ package explain
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/topology"
@@ -46,6 +45,7 @@ func CausesOf(planner *whatif.Planner, plan whatif.Plan, most int) []Cause {
 				if refusal.Code != placement.CodeBaseGangWaits { // the base gang has them
 					domain, obstacles := planner.Obstacles(plan, refusal)
 					w.free(domain, obstacles, most)
+					w.advice = freeingAdvice(refusal, domain, obstacles)
 				}
 			}
 			list = append(list, w)
@@ -115,23 +115,4 @@ func (w *Cause) free(domain topology.Path, obstacles []whatif.Obstacle, most int
 		}
 		w.Freeing = append(w.Freeing, h)
 	}
-}
-
-// remedy is what someone has to do about a host itself.
-func remedy(o whatif.Obstacle) string {
-	var parts []string
-	if o.Cordoned {
-		parts = append(parts, "kubectl uncordon "+o.Node)
-	}
-	if o.Broken {
-		parts = append(parts, "repair it: kubectl describe node "+o.Node)
-	}
-	switch len(o.Taints) {
-	case 0:
-	case 1:
-		parts = append(parts, "remove the taint, or tolerate it: "+o.Taints[0])
-	default:
-		parts = append(parts, "remove the taints, or tolerate them: "+strings.Join(o.Taints, ", "))
-	}
-	return strings.Join(parts, "; ")
 }

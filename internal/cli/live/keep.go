@@ -5,6 +5,7 @@ package live
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
@@ -38,9 +39,14 @@ func pod(p *corev1.Pod) (*corev1.Pod, error) {
 	if ended && p.Labels[render.LabelScalingGroup] == "" {
 		return nil, nil
 	}
-	stripped, err := scheduler.StripPod(p)
+	controller := metav1.GetControllerOf(p)
+	object, err := scheduler.StripPod(p)
 	if err != nil {
 		return nil, err
 	}
-	return stripped.(*corev1.Pod), nil
+	stripped := object.(*corev1.Pod)
+	if len(stripped.OwnerReferences) == 0 && controller != nil { // who has started it is part of how it leaves
+		stripped.OwnerReferences = []metav1.OwnerReference{{Kind: controller.Kind, Name: controller.Name, Controller: controller.Controller}}
+	}
+	return stripped, nil
 }

@@ -21,11 +21,12 @@ import (
 func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rollout",
-		Short: "Show, pause, resume, abort and undo the update of an inference graph",
+		Short: "Show, pause, resume, abort and undo the update of an inference graph, and restart it",
 		Long: "Shows the generations of the workers of a DynamoGraphDeployment, and controls the update from one to the next by annotations " +
-			"of the deployment.",
+			"of the deployment. Requests restarts.",
 	}
-	cmd.AddCommand(newStatus(streams), newHistory(streams), newPause(streams), newResume(streams), newAbort(streams), newUndo(streams))
+	cmd.AddCommand(newStatus(streams), newHistory(streams), newPause(streams), newResume(streams), newAbort(streams), newUndo(streams),
+		newRestart(streams))
 	return cmd
 }
 

@@ -12,5 +12,5 @@
 //	           89ef4567           1          1
 //
 // Read takes what it needs from a cluster, Build and Generations make reports (pure), and Text renders them. Pausing, resuming and
-// aborting write annotations of the deployment, which the operator follows.
+// aborting write annotations of the deployment, which the operator follows; a restart is requested in its spec.
 package rollout

@@ -39,6 +39,8 @@ type scan struct {
 	topology.Scan
 	// omitted are levels that the nodes' labels have and the topology lacks, so that one path means several places.
 	omitted []hierarchy.Omitted
+	// reversed are levels in the wrong order.
+	reversed []hierarchy.Reversed
 }
 
 // of scans the nodes for a topology, unless the last scan still holds. A node event counted during a scan makes that scan stale.
@@ -77,5 +79,8 @@ func scanNodes(ct *grovev1alpha1.ClusterTopology, nodes []corev1.Node) scan {
 	for _, level := range ct.Spec.Levels {
 		levels = append(levels, topology.Level{Domain: level.Domain, Key: level.Key})
 	}
-	return scan{Scan: topology.ScanNodes(pointers, levels, ct.Spec.NodeSelector), omitted: hierarchy.FindOmitted(covered, levels)}
+	return scan{
+		Scan:    topology.ScanNodes(pointers, levels, ct.Spec.NodeSelector),
+		omitted: hierarchy.FindOmitted(covered, levels), reversed: hierarchy.FindReversed(covered, levels),
+	}
 }

@@ -113,11 +113,20 @@ func labelled(s topology.Scan) metav1.Condition {
 	return c
 }
 
-// consistent: each domain is one place. Two nodes of one hostname are named before a level that is omitted.
+// consistent: each domain is one place, and each level is broader than the next. Levels in the wrong order are named alone, since nothing
+// else can be said of them; two nodes of one hostname before a level that is omitted.
 func consistent(s scan) metav1.Condition {
 	c := metav1.Condition{
 		Type: grovev1alpha1.ConditionHierarchyConsistent, Status: metav1.ConditionTrue, Reason: grovev1alpha1.ReasonHierarchyValid,
 		Message: "every hostname belongs to one node, and no path means several places",
+	}
+	if len(s.reversed) > 0 {
+		texts := make([]string, 0, len(s.reversed))
+		for _, r := range s.reversed {
+			texts = append(texts, r.String())
+		}
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, grovev1alpha1.ReasonLevelsReversed, strings.Join(texts, "; ")
+		return c
 	}
 	if s.DuplicateCount == 0 && len(s.omitted) == 0 {
 		return c

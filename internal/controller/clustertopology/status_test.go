@@ -35,6 +35,7 @@ func TestOmittedLevel(t *testing.T) {
 		message  []string
 	}{
 		"all levels":     {levels: []grovev1alpha1.TopologyLevel{zone, block, rack, host}, reason: "HierarchyValid"},
+		"upside down":    {levels: []grovev1alpha1.TopologyLevel{host, rack, zone}, reason: "LevelsReversed", message: []string{"level 'host' (kubernetes.io/hostname) is above level 'rack'"}},
 		"the block":      {levels: []grovev1alpha1.TopologyLevel{zone, rack, host}, reason: "LevelOmitted", message: []string{"rack zone-0/rack-0 covers 2 places"}},
 		"one block only": {levels: []grovev1alpha1.TopologyLevel{zone, rack, host}, selector: map[string]string{block.Key: "block-1"}, reason: "HierarchyValid"},
 		"and a hostname twice": {

@@ -1,0 +1,151 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/cli"
+	"github.com/trellis-k8s/trellis/internal/cli/live"
+	"github.com/trellis-k8s/trellis/internal/whatif"
+)
+
+func newRestart(streams genericiooptions.IOStreams) *cobra.Command {
+	var parallel, yes bool
+	cmd := newSubcommand(streams, "restart", "Recreate the pods of all components",
+		"Requests a restart in the spec of the deployment, after a question: the components restart one after the other, as in a rolling\n"+
+			"update. With --parallel all pods stop, and all start again when none is left, in a domain that is chosen then.",
+		func(ctx context.Context, o *options, c client.Client, observed Observed) error {
+			strategy := nvidiav1beta1.RestartStrategySequential
+			if parallel {
+				strategy = nvidiav1beta1.RestartStrategyParallel
+			}
+			if !yes {
+				expected := ""
+				if parallel {
+					expected = expectedOf(ctx, c, observed.Graph)
+				}
+				if err := confirm(o.In, o.ErrOut, restartQuestion(observed.Graph, strategy, expected)); err != nil {
+					return err
+				}
+			}
+			return o.restart(ctx, c, observed, strategy)
+		})
+	cmd.Flags().BoolVar(&parallel, "parallel", false, "stop all pods before the first one starts again; the domain is chosen again")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	return cmd
+}
+
+// restartQuestion states what a restart does. expected is what a plan of now places after it, "" without one.
+func restartQuestion(dgd *nvidiav1beta1.DynamoGraphDeployment, strategy nvidiav1beta1.RestartStrategyType, expected string) string {
+	if strategy == nvidiav1beta1.RestartStrategySequential {
+		return fmt.Sprintf("The components of %s in %s restart one after the other, as in a rolling update.", dgd.Name, dgd.Namespace)
+	}
+	text := fmt.Sprintf("All pods of %s in %s stop, and all start again when none is left. It does not serve meanwhile.", dgd.Name,
+		dgd.Namespace)
+	if expected != "" {
+		text += "\n" + expected
+	}
+	return text
+}
+
+// expectedOf plans what a Parallel restart would place; "" where it cannot be planned. A restart needs no right to read the cluster.
+func expectedOf(ctx context.Context, c client.Reader, dgd *nvidiav1beta1.DynamoGraphDeployment) string {
+	snapshot, err := live.Read(ctx, c)
+	if err != nil || snapshot.Complete() != nil {
+		return "Where it would be placed is not known: you may not read the nodes and pods of the cluster."
+	}
+	world := snapshot.Graph(client.ObjectKeyFromObject(dgd))
+	if world == nil || world.UID != dgd.UID {
+		return ""
+	}
+	return expected(snapshot.World, world)
+}
+
+// expected is what a Parallel restart of a deployment of the world would place; "" where it cannot be planned.
+func expected(world whatif.World, dgd *nvidiav1beta1.DynamoGraphDeployment) string {
+	planner := whatif.NewPlanner(world)
+	planner.Begin()
+	defer planner.Rollback()
+	if len(planner.Check(dgd)) > 0 {
+		return ""
+	}
+	plan, err := planner.Plan(dgd)
+	if err != nil {
+		return ""
+	}
+	restart, planned := planner.Restart(&plan)
+	switch {
+	case !planned || restart.Wanted == 0:
+		return ""
+	case restart.Complete():
+		return fmt.Sprintf("Planned now: %s.", restart.Text())
+	}
+	return fmt.Sprintf("Planned now: %s. The others would wait again.", restart.Text())
+}
+
+// errNotConfirmed is returned for every answer but yes.
+var errNotConfirmed = errors.New("nothing was changed: answer y, or use --yes")
+
+// confirm asks, and returns an error unless the answer is yes.
+func confirm(in io.Reader, out io.Writer, question string) error {
+	if _, err := fmt.Fprintf(out, "%s\nRestart it? [y/N] ", question); err != nil {
+		return err
+	}
+	answer, _ := bufio.NewReader(io.LimitReader(in, 64)).ReadString('\n') // no answer is none
+	switch strings.ToLower(strings.TrimSpace(answer)) {
+	case "y", "yes":
+		return nil
+	}
+	return errNotConfirmed
+}
+
+// restart requests a restart, and reports its id.
+func (o *options) restart(ctx context.Context, c client.Client, observed Observed, strategy nvidiav1beta1.RestartStrategyType) error {
+	id := restartID(cli.Now(c))
+	patch, err := restartPatch(observed.Graph, id, strategy)
+	if err != nil {
+		return err
+	}
+	dgd := observed.Graph
+	if err := c.Patch(ctx, dgd.DeepCopy(), client.RawPatch(types.MergePatchType, patch), client.FieldOwner(fieldOwner)); err != nil {
+		return cli.Explain(err, fmt.Sprintf("changing %s %s", cli.Graph.Name, client.ObjectKeyFromObject(dgd)))
+	}
+	observed.Operator.Warn(o.ErrOut)
+	_, err = fmt.Fprintf(o.Out, "%s: restart %s requested; kubectl get dgd -n %s %s -o jsonpath='{.status.restart}' shows how far it is\n",
+		dgd.Name, id, dgd.Namespace, dgd.Name)
+	return err
+}
+
+// restartID is an id that no earlier request has.
+func restartID(now time.Time) string { return now.UTC().Format("20060102T150405.000Z") }
+
+// restartPatch requests a restart of one deployment, and of none that was created anew meanwhile. Parallel removes the order of a former
+// request, which it must not have; Sequential keeps it.
+func restartPatch(dgd *nvidiav1beta1.DynamoGraphDeployment, id string, strategy nvidiav1beta1.RestartStrategyType) ([]byte, error) {
+	how := map[string]any{"type": strategy}
+	if strategy == nvidiav1beta1.RestartStrategyParallel {
+		how["order"] = nil
+	}
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": dgd.UID}, "spec": map[string]any{"restart": map[string]any{"id": id, "strategy": how}},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("writing the patch: %w", err)
+	}
+	return patch, nil
+}

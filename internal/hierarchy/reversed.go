@@ -1,0 +1,59 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hierarchy
+
+import (
+	"fmt"
+
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// Reversed are two neighbouring levels of which the lower one is the broader.
+type Reversed struct{ Above, Below topology.Level }
+
+// String says it in one sentence.
+func (r Reversed) String() string {
+	return fmt.Sprintf("level '%s' (%s) is above level '%s' (%s), which is broader: list the levels from the broadest to the narrowest",
+		r.Above.Domain, r.Above.Key, r.Below.Domain, r.Below.Key)
+}
+
+// FindReversed finds neighbouring levels in the wrong order. What is known of their keys says so, and the labels do not contradict: no
+// value of the upper one has several values of the lower one, and some value of the lower one has several of the upper one.
+func FindReversed(labels []map[string]string, levels topology.Levels) []Reversed {
+	var out []Reversed
+	for i := 1; i < len(levels); i++ {
+		above, below := levels[i-1], levels[i]
+		if upper, lower := rankOf(above), rankOf(below); upper == Unknown || lower == Unknown || upper <= lower {
+			continue
+		}
+		if !severalIn(labels, above.Key, below.Key) && severalIn(labels, below.Key, above.Key) {
+			out = append(out, Reversed{above, below})
+		}
+	}
+	return out
+}
+
+// rankOf is the rank of a level by its key, or else by its name.
+func rankOf(level topology.Level) Rank {
+	if key, ok := Look(level.Key); ok {
+		return key.Rank
+	}
+	return words[level.Domain]
+}
+
+// severalIn reports whether some value of a label has several values of another one.
+func severalIn(labels []map[string]string, outer, inner string) bool {
+	first := map[string]string{}
+	for _, node := range labels {
+		value, in := node[outer], node[inner]
+		if value == "" || in == "" {
+			continue
+		}
+		if known, ok := first[value]; ok && known != in {
+			return true
+		}
+		first[value] = in
+	}
+	return false
+}

@@ -1,0 +1,81 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// Unlabeled states that the labels of nodes, or the order of the levels, keep a gang from being placed: there may be enough hosts for it.
+type Unlabeled struct {
+	// Level and Key are those of the broadest level whose label nodes lack. Lack of Hosts hosts lack it.
+	Level, Key  string
+	Lack, Hosts int
+	// Above is the level of single hosts, which Level should be above; "" where the order is not the cause.
+	Above string
+}
+
+// unlabeled returns what keeps hosts out of the domains of a level; nil for nothing. With a view, only hosts that suit its pods count.
+func (s *search) unlabeled(level int, view *topology.View) *Unlabeled {
+	count := s.tree.Size
+	if view != nil {
+		count = view.Suiting
+	}
+	levels, hosts := s.tree.Levels(), count(topology.Root)
+	for i := range level + 1 {
+		if levels[i].Key == corev1.LabelHostname && i < level {
+			return &Unlabeled{Level: levels[level].Domain, Key: levels[level].Key, Above: levels[i].Domain}
+		}
+		in := 0
+		for _, d := range s.tree.Domains(i, topology.Root) {
+			in += count(d)
+		}
+		if in < hosts {
+			return &Unlabeled{Level: levels[i].Domain, Key: levels[i].Key, Lack: hosts - in, Hosts: hosts}
+		}
+	}
+	return nil
+}
+
+// hostsAbove reports whether a level is below that of single hosts.
+func (s *search) hostsAbove(level int) bool {
+	return slices.ContainsFunc(s.tree.Levels()[:max(level, 0)], func(l topology.Level) bool { return l.Key == corev1.LabelHostname })
+}
+
+// nowhere explains that no node is in a domain of a level; the labels of some broader level may be what lacks.
+func (s *search) nowhere(level int) *Never {
+	n := &Never{Level: s.tree.Levels().Name(level), Unlabeled: s.unlabeled(level, nil)}
+	if n.Unlabeled == nil { // there are no nodes
+		return nil
+	}
+	return n
+}
+
+// labelsHelp reports whether a domain might hold so many pods with the hosts that are in no domain of the level, when all are empty.
+func labelsHelp(view *topology.View, domains []topology.DomainID, pods int) bool {
+	outside, best := view.WhenEmpty(topology.Root), 0
+	for _, d := range domains {
+		holds := view.WhenEmpty(d)
+		outside, best = outside-holds, max(best, holds)
+	}
+	return outside > 0 && best+outside >= pods
+}
+
+// text is "no node has label example.com/rack of level 'rack': correct the key of the level, or label the nodes". where is "no rack has 4
+// hosts: the largest has 2 (a/r0)".
+func (l *Unlabeled) text(where string) string {
+	switch {
+	case l.Above != "":
+		return fmt.Sprintf("level '%s' is below level '%s', so that a %s is one host: list the levels from the broadest to the narrowest",
+			name(l.Level), name(l.Above), name(l.Level))
+	case l.Lack == l.Hosts:
+		return fmt.Sprintf("no node has label %s of level '%s': correct the key of the level, or label the nodes", name(l.Key), name(l.Level))
+	}
+	return fmt.Sprintf("%s, and %d of %d hosts lack label %s of level '%s': label them", where, l.Lack, l.Hosts, name(l.Key), name(l.Level))
+}

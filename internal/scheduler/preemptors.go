@@ -1,0 +1,48 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/placement"
+)
+
+// preemptor is the deployment that a replica was planned to free capacity for.
+type preemptor struct {
+	graph types.NamespacedName
+	since time.Time
+}
+
+// notePreemptor remembers for which deployment replicas are preempted. Pods of others are left out.
+func (h *holds) notePreemptor(p *placement.Preemption, graph types.NamespacedName, now time.Time) {
+	for _, replica := range p.Gangs {
+		h.preemptors[replica] = preemptor{graph, now}
+	}
+}
+
+// namePreemptors adds to what waits who has preempted it. It is remembered while the replica waits.
+func (h *holds) namePreemptors(groups []*trellisv1alpha1.ScalingGroup, waiting []gang.Waiting, now time.Time) {
+	if len(h.preemptors) == 0 {
+		return
+	}
+	names := map[string]string{}
+	for _, sg := range groups {
+		names[sg.Spec.Service] = sg.Namespace + "/" + sg.Name
+	}
+	for i := range waiting {
+		w := &waiting[i]
+		replica := fmt.Sprintf("%s-%d", names[w.Component], w.Ordinal)
+		if by, preempted := h.preemptors[replica]; preempted {
+			by.since = now
+			h.preemptors[replica] = by
+			w.Noted(fmt.Sprintf("preempted by %s", by.graph))
+		}
+	}
+}

@@ -1,0 +1,234 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package whatif
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/placement"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/internal/render"
+	"github.com/trellis-k8s/trellis/internal/replicas"
+	"github.com/trellis-k8s/trellis/internal/rollout"
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// WayKind is what makes a pod leave its host for good.
+type WayKind string
+
+// Kinds of ways. A pod of a replica, or of another controller, that is deleted alone is started again, perhaps on the same host.
+const (
+	// WayPod deletes the pod, which has no controller.
+	WayPod WayKind = "pod"
+	// WayController scales in or moves what has started the pod: Controller.
+	WayController WayKind = "controller"
+	// WayScaleIn scales a component in, so that the operator removes the pod's replica and those that it removes before it.
+	WayScaleIn WayKind = "scale in"
+	// WayDelete deletes the deployment: scaled in, the component would have no replica left.
+	WayDelete WayKind = "delete"
+	// WayPlanned leaves out a deployment that the same command plans.
+	WayPlanned WayKind = "planned"
+)
+
+// Way is how a pod is made to leave its host for good.
+type Way struct {
+	Kind WayKind
+	// Controller is the kind and the name of what has started the pod: "StatefulSet train".
+	Controller string
+	// Graph is the deployment that is scaled in or deleted.
+	Graph types.NamespacedName
+	// Component is scaled in to To replicas. Index is its place in spec.components, -1 where the deployment is not known; Adapter is the name
+	// of its scaling adapter, "" without one.
+	Component string
+	To        int
+	Index     int
+	Adapter   string
+}
+
+// way is how an occupant leaves, by what the trial has scaled in and deleted.
+func (t *trial) way(o *Occupant) Way {
+	switch {
+	case o.group == nil && o.controller != "":
+		return Way{Kind: WayController, Controller: o.controller}
+	case o.group == nil && o.Planned:
+		return Way{Kind: WayPlanned}
+	case o.group == nil:
+		return Way{Kind: WayPod}
+	}
+	graph := types.NamespacedName{Namespace: o.Namespace, Name: o.group.Spec.Graph}
+	if t.deleted[graph] {
+		return Way{Kind: WayDelete, Graph: graph}
+	}
+	way := Way{Kind: WayScaleIn, Graph: graph, Component: o.group.Spec.Service, Index: -1}
+	way.To = len(t.order(o.group)) - t.scaledIn[nameOf(o.group)]
+	if dgd := t.world.Graph(graph); dgd != nil {
+		for i := range dgd.Spec.Components {
+			if c := &dgd.Spec.Components[i]; c.Name == way.Component {
+				if way.Index = i; replicas.WithAdapter(c) {
+					way.Adapter = replicas.AdapterName(dgd.Name, c.Name)
+				}
+			}
+		}
+	}
+	return way
+}
+
+// leave takes an occupant off the cluster, with all that leaves with it.
+func (t *trial) leave(o *Occupant) {
+	if o.group == nil {
+		t.cluster.DeletePod(o.id)
+		return
+	}
+	order := t.order(o.group)
+	last := slices.Index(order, o.ordinal) + 1
+	if last == 0 || last >= len(order) {
+		t.deleteGraph(types.NamespacedName{Namespace: o.Namespace, Name: o.group.Spec.Graph})
+		return
+	}
+	name := nameOf(o.group)
+	t.scaledIn[name] = max(t.scaledIn[name], last)
+	for _, pod := range t.index.pods[name] {
+		if ordinal, _, ok := render.ReplicaOf(pod); ok && slices.Contains(order[:last], ordinal) && render.Member(pod, o.group) {
+			t.cluster.DeletePod(topology.PodID(pod))
+		}
+	}
+}
+
+// deleteGraph takes all pods of a deployment off the cluster.
+func (t *trial) deleteGraph(graph types.NamespacedName) {
+	t.deleted[graph] = true
+	for _, sg := range t.index.groups[graph] {
+		for _, pod := range t.index.pods[nameOf(sg)] {
+			if render.Member(pod, sg) {
+				t.cluster.DeletePod(topology.PodID(pod))
+			}
+		}
+	}
+}
+
+// lastReplica is what the last replica of a component ranks more than others: its deployment has to be deleted.
+const lastReplica = 100
+
+// rankOf is how many replicas of a group leave with one of them.
+func (t *trial) rankOf(sg *trellisv1alpha1.ScalingGroup, ordinal int32) int {
+	order := t.order(sg)
+	if last := slices.Index(order, ordinal) + 1; last > 0 && last < len(order) {
+		return last
+	}
+	return len(order) + lastReplica
+}
+
+// order is that of leavers, which is asked for once a trial.
+func (t *trial) order(sg *trellisv1alpha1.ScalingGroup) []int32 {
+	name := nameOf(sg)
+	if order, known := t.orders[name]; known {
+		return order
+	}
+	t.orders[name] = t.leavers(sg)
+	return t.orders[name]
+}
+
+// leavers are the ordinals of a group's replicas in the order in which the operator scales them in; none where another controller does.
+func (p *Planner) leavers(sg *trellisv1alpha1.ScalingGroup) []int32 {
+	if !specs.Named(sg.Spec.Provider).Planned {
+		return nil
+	}
+	excess := map[int32]int{}
+	if gang.RoleOf(sg) != placement.NoRole {
+		of := types.NamespacedName{Namespace: sg.Namespace, Name: sg.Spec.Graph}
+		excess = gang.Excess(sg, slices.Collect(maps.Values(p.index.groups[of])))
+	}
+	found := map[int32]*rollout.Replica{}
+	for _, pod := range p.index.pods[nameOf(sg)] {
+		ordinal, _, ok := render.ReplicaOf(pod)
+		if !ok || leaving(pod) || !render.Member(pod, sg) {
+			continue
+		}
+		r := found[ordinal]
+		if r == nil {
+			r = &rollout.Replica{Ordinal: int(ordinal), State: rollout.Available, Excess: excess[ordinal]}
+			found[ordinal] = r
+		}
+		r.State, r.Created = min(r.State, stateOf(pod)), max(r.Created, pod.CreationTimestamp.Unix())
+		r.Outdated = r.Outdated || render.Outdated(sg, pod)
+	}
+	list := make([]rollout.Replica, 0, len(found))
+	for _, r := range found {
+		list = append(list, *r)
+	}
+	slices.SortFunc(list, rollout.CompareLoss)
+	out := make([]int32, 0, len(list))
+	for _, r := range list {
+		out = append(out, int32(r.Ordinal))
+	}
+	return out
+}
+
+// stateOf is the state that one pod leaves its replica in.
+func stateOf(pod *corev1.Pod) rollout.State {
+	ready := slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+	switch {
+	case render.GateClosed(pod):
+		return rollout.Waiting
+	case ready:
+		return rollout.Available
+	}
+	return rollout.Starting
+}
+
+// ofNode reports whether a pod stays with its node: it comes back as long as the node is there.
+func ofNode(pod *corev1.Pod) bool {
+	owner := metav1.GetControllerOf(pod)
+	return owner != nil && (owner.Kind == "DaemonSet" || owner.Kind == "Node")
+}
+
+// occupant describes a pod on a host; false for one that nobody takes off for the graph: it stays with its node, is of a higher priority
+// than the graph, which may have preempted for it, or its scaling group is not known.
+func (t *trial) occupant(pod *corev1.Pod) (Occupant, bool) {
+	o := Occupant{NamespacedName: nameOf(pod), id: topology.PodID(pod), requests: topology.ShapeOf(pod).Requests(), rank: 1}
+	if ofNode(pod) || topology.PriorityOf(t.ranked(pod)) > t.priority {
+		return o, false
+	}
+	if group := pod.Labels[render.LabelScalingGroup]; group != "" {
+		sg, ordinal, ok := t.index.named[types.NamespacedName{Namespace: pod.Namespace, Name: group}], int32(0), false
+		if sg == nil || !render.Member(pod, sg) {
+			return o, false
+		}
+		if ordinal, _, ok = render.ReplicaOf(pod); ok {
+			o.group, o.ordinal = sg, ordinal
+			o.rank = t.rankOf(sg, ordinal)
+		}
+		return o, ok
+	}
+	if owner := metav1.GetControllerOf(pod); owner != nil {
+		o.controller = owner.Kind + " " + owner.Name
+	}
+	return o, true
+}
+
+// badWords are those of taints that keep pods off a host because it is broken, or is about to go.
+var badWords = []string{
+	"bad", "broken", "cordon", "delet", "degraded", "disrupt", "drain", "error", "evict", "fail", "fault", "maintenance", "not-ready",
+	"notready", "out-of-service", "pressure", "quarantine", "repair", "shutdown", "terminat", "unavailable", "unhealthy", "uninitialized",
+	"unreachable", "unschedulable", "xid",
+}
+
+// bad reports whether a taint says that its host is not fit for pods: nobody is told to remove it.
+func bad(taint *corev1.Taint) bool {
+	if strings.HasPrefix(taint.Key, conditionTaints) {
+		return true
+	}
+	text := strings.ToLower(taint.Key + "=" + taint.Value)
+	return slices.ContainsFunc(badWords, func(word string) bool { return strings.Contains(text, word) })
+}
