@@ -6,8 +6,8 @@ package nearest
 
 import "strings"
 
-// Of returns the name that a word was probably meant to be: one that begins with the word, or differs in few letters. Of several equally near
-// names it is the first. It is "" without any.
+// Of returns the name that a word was probably meant to be: one that begins with the word, or differs in few
+// letters. Among equally near names the first one is returned. It is "" if no name is near.
 func Of(word string, names []string) string {
 	word = strings.ToLower(word)
 	best, least := "", 0
