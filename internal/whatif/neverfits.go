@@ -13,8 +13,8 @@ import (
 )
 
 // NeverFits describes what of a deployment no domain of the world's nodes could hold, even if nothing ran there, because the hosts are too
-// few or too small, or because of their labels: one sentence for each cause. It looks at nodes, topologies and what does not count on nodes, and at as many replicas as begin together. A deployment that is
-// not valid is not looked at.
+// few or too small, or because of their labels: one sentence for each cause. It looks at nodes, topologies and what does not count on
+// nodes, and at as many replicas as begin together. A deployment that is not valid is not looked at.
 func (p *Planner) NeverFits(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
 	p.Begin()
 	defer p.Rollback()

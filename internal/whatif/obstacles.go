@@ -136,8 +136,8 @@ func (t *trial) blocked(view *topology.View, domains []topology.DomainID) [][]Ob
 	return lists
 }
 
-// effort ranks hosts: one command, then as many pods or replicas as have to go, then what no pod's end helps, then what is no host for such pods at
-// all: it is too small, or their selector or affinity leaves it out, or the graph's own pods are on it.
+// effort ranks hosts: one command, then as many pods or replicas as have to go, then what no pod's end helps, then what is no host for
+// such pods at all: it is too small, or their selector or affinity leaves it out, or the graph's own pods are on it.
 func (t *trial) effort(o *Obstacle) int {
 	switch o.Why.Kind {
 	case topology.KindCordoned:
