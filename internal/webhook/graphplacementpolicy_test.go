@@ -25,7 +25,7 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
-var _ = It("Only who may patch GraphPlacements of all namespaces writes their spec", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+var _ = It("Only the operator and cluster admins write the spec of a GraphPlacement", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
 	s := newServer(ctx)
 	text, err := os.ReadFile(manifestsDir + "graphplacement_policy.yaml")
 	Expect(err).NotTo(HaveOccurred())
@@ -61,6 +61,20 @@ var _ = It("Only who may patch GraphPlacements of all namespaces writes their sp
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: namespace.Name},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: "operator"}},
 	})).To(Succeed())
+	limited := metav1.ObjectMeta{Namespace: namespace.Name, Name: namespace.Name + "-limited"}
+	Expect(s.admin.Create(ctx, &rbacv1.RoleBinding{ // as with the chart's value watchNamespaces
+		ObjectMeta: limited, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: namespace.Name},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: "limited"}},
+	})).To(Succeed())
+	Expect(s.admin.Create(ctx, &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: limited.Name},
+		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{"grove.io"}, Resources: []string{"clustertopologies/status"}, Verbs: []string{"patch"}}},
+	})).To(Succeed())
+	Expect(s.admin.Create(ctx, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: limited.Name},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: limited.Name},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: "limited"}},
+	})).To(Succeed())
 	scheme := runtime.NewScheme()
 	Expect(trellisv1alpha1.AddToScheme(scheme)).To(Succeed())
 	as := func(user string) client.Client {
@@ -85,6 +99,7 @@ var _ = It("Only who may patch GraphPlacements of all namespaces writes their sp
 	written := placement("chat")
 	Expect(operator.Create(ctx, written)).To(Succeed())
 	Expect(operator.Patch(ctx, written, merge(`{"spec":{"domain":"zone-0"}}`))).To(Succeed())
+	Expect(as("limited").Patch(ctx, written, merge(`{"spec":{"domain":"zone-2"}}`))).To(Succeed())
 	err = owner.Patch(ctx, written.DeepCopy(), merge(`{"spec":{"domain":"zone-1"}}`))
 	Expect(err).To(MatchError(apierrors.IsForbidden, "IsForbidden"))
 	Expect(err).To(MatchError(ContainSubstring("only the operator writes spec. To have it written again from the pods, delete")))

@@ -208,8 +208,9 @@ func (w *world) runEarlier() {
 		}
 	})
 	w.t.Log("the earlier operator takes over: its pods run, and it follows the adapter")
-	w.ready("packed")
-	w.ready("newer")
+	for _, name := range []string{"packed", "newer"} { // that operator writes no GraphPlacement
+		w.until(name+" is Ready", func() error { return w.isReady(name) })
+	}
 	w.mustKubectl("scale", "dgdsa/packed-frontend", "--replicas=2")
 	w.until("the adapter's number is followed", func() error {
 		n := 0
@@ -223,5 +224,5 @@ func (w *world) runEarlier() {
 		}
 		return nil
 	})
-	w.ready("packed")
+	w.until("packed is Ready", func() error { return w.isReady("packed") })
 }
