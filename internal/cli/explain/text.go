@@ -17,12 +17,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/limit"
 )
 
-// MaxLines is how many lines the text has at most, unless the page is a wide one, or the advice has more. minLines is how many the rest
-// has then.
-const (
-	MaxLines = 25
-	minLines = 12
-)
+// MaxLines is how many lines the text has at most, without the advice, unless the page is a wide one.
+const MaxLines = 25
 
 // maxNodes is how many hosts a row names.
 const maxNodes = 3
@@ -32,14 +28,16 @@ func (r Explanation) Refs() []cli.Ref {
 	return []cli.Ref{{Kind: cli.Graph.Name, Group: cli.Graph.Group, Name: r.Name}}
 }
 
-// Text renders the report in at most [MaxLines] lines: what is least of use is folded first. A wide page gets all of it.
+// Text renders the report in at most [MaxLines] lines and those of the advice: what is least of use is folded first. A wide page gets all
+// of it.
 func (r Explanation) Text(p text.Page) string {
 	if p.Wide {
 		return setting{p, ages{r.now}, everything}.set(&r)
 	}
 	b := roomy
 	for _, tighter := range tightening {
-		if got := (setting{p, ages{r.now}, b}).set(&r); strings.Count(got, "\n") <= MaxLines {
+		s := setting{p, ages{r.now}, b}
+		if got := s.set(&r); strings.Count(got, "\n") <= MaxLines+s.adviceLines(&r) {
 			return got
 		}
 		tighter(&b)
@@ -47,20 +45,26 @@ func (r Explanation) Text(p text.Page) string {
 	return (setting{p, ages{r.now}, b}).cut(&r)
 }
 
+// adviceLines is how many lines the advice takes, with the one before it.
+func (s setting) adviceLines(r *Explanation) int {
+	if advice := s.advice(r); advice != "" {
+		return 1 + strings.Count(advice, "\n")
+	}
+	return 0
+}
+
 // cut is the text with the lines that are too many left out, but none of the advice.
 func (s setting) cut(r *Explanation) string {
-	advice := s.advice(r)
 	without := *r
 	without.Advice, without.Withheld = nil, nil
 	lines := strings.SplitAfter(s.set(&without), "\n")
-	most := max(MaxLines-1-strings.Count(advice, "\n"), minLines) // a line is between them
-	if len(lines)-1 > most {
-		lines = append(lines[:most-1], "and more: -o wide shows all of it\n")
+	if len(lines)-1 > MaxLines {
+		lines = append(lines[:MaxLines-1], "and more: -o wide shows all of it\n")
 	}
-	if advice != "" {
-		advice = "\n" + advice
+	if advice := s.advice(r); advice != "" {
+		lines = append(lines, "\n"+advice)
 	}
-	return strings.Join(lines, "") + advice
+	return strings.Join(lines, "")
 }
 
 // bounds are how much of each part is shown.
