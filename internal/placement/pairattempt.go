@@ -91,6 +91,7 @@ func (p *planner) inOrder(bound topology.DomainID, base bool, shared *search, or
 		return a
 	}
 	if order == pairsFirst {
+		a.placeAnchored()
 		a.placePairs()
 	}
 	if base && !a.placePairedBase(shared) {
@@ -116,6 +117,17 @@ func (p *planner) inOrder(bound topology.DomainID, base bool, shared *search, or
 	a.again()
 	a.placeLater()
 	return a
+}
+
+// placeAnchored places the rest of releases that were cut short, which can go nowhere else.
+func (a *attempt) placeAnchored() {
+	for si, s := range a.p.components {
+		for ri := range s.now() {
+			if len(s.Waiting[ri].Anchor) > 0 {
+				a.placeReplica(si, ri)
+			}
+		}
+	}
 }
 
 // placePairedBase places the base gang, or what is left of it beside the replicas that are placed by their roles.
