@@ -102,6 +102,7 @@ func (p *planner) inOrder(bound topology.DomainID, base bool, shared *search, or
 		a.placePairs()
 	}
 	if !base {
+		a.noteHeads()
 		a.placeLacking()
 	}
 	a.placeOthers()
@@ -111,6 +112,9 @@ func (p *planner) inOrder(bound topology.DomainID, base bool, shared *search, or
 			return a
 		}
 		a.order = pairsFirst
+		if !base {
+			a.noteHeads()
+		}
 		a.placeOthers()
 		a.order = order
 	}
@@ -156,6 +160,17 @@ func (a *attempt) headsPlaced() bool {
 		}
 	}
 	return true
+}
+
+// noteHeads notes which replicas that are placed by their roles begin together.
+func (a *attempt) noteHeads() {
+	for si, s := range a.p.components {
+		if n := s.head(); n > 1 && a.p.pairable(s) {
+			for ri := range n {
+				a.results[si][ri].Head = len(a.results[si][ri].Pods) > 0
+			}
+		}
+	}
 }
 
 // notePair counts a replica that is placed.

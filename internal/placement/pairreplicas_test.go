@@ -4,6 +4,7 @@
 package placement
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -24,4 +25,34 @@ func TestPairingKeepsAnchors(t *testing.T) {
 	if diff := cmp.Diff("decode-1 r1: a", summary(r)[1]); diff != "" {
 		t.Errorf("%s\n%v %v", diff, summary(r), refusals(r))
 	}
+}
+
+// TestPairingNotesHeads: the replicas that a component does not run without are marked as such, with a pairing or without.
+func TestPairingNotesHeads(t *testing.T) {
+	ls := levels("rack")
+	for _, paired := range []bool{false, true} {
+		g := Demand{Levels: ls, Required: none, Preferred: none, Components: []Component{
+			componentOf("decode", none, none, 3, 1, gpus(8)), componentOf("prefill", none, none, 1, 1, gpus(8))}}
+		g.Components[0].MinAvailable = 2
+		if paired {
+			inRoles(&g, 0, true)
+		}
+		r := PlanGraph(clusterOf(ls, racksOfOne(1, 4)...), g, Options{})
+		for _, one := range r.Replicas {
+			if head := one.Component == "decode" && one.Ordinal < 2; one.Refusal != nil || one.Head != head {
+				t.Errorf("paired %v: %s-%d is of the first replicas: %v, want %v; %v", paired, one.Component, one.Ordinal, one.Head, head, one.Refusal)
+			}
+		}
+	}
+}
+
+// racksOfOne is racks of hosts with 8 GPUs, of a topology of racks alone.
+func racksOfOne(racks, hosts int) []string {
+	var nodes []string
+	for r := range racks {
+		for h := range hosts {
+			nodes = append(nodes, fmt.Sprintf("n%02d-%02d r%02d 8", r, h, r))
+		}
+	}
+	return nodes
 }
