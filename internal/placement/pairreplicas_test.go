@@ -56,3 +56,24 @@ func racksOfOne(racks, hosts int) []string {
 	}
 	return nodes
 }
+
+// TestPairingAmongManyDomains: a domain that holds both roles is found, however many hold more replicas of one of them.
+func TestPairingAmongManyDomains(t *testing.T) {
+	ls := levels("rack")
+	var nodes []string
+	for i := range 4 * mostPairDomains { // few are alike, and none has a whole host
+		for h := range 4 {
+			nodes = append(nodes, fmt.Sprintf("a%03d-%d a%03d 8 used=%d", i, h, i, 1+i>>(2*h)&3))
+		}
+	}
+	nodes = append(nodes, "z1 z 8", "z2 z 8 used=6")
+	for _, required := range []bool{false, true} {
+		g := Demand{Levels: ls, Required: none, Preferred: none, Components: []Component{
+			componentOf("decode", none, none, 16, 1, gpus(1)), componentOf("prefill", none, none, 1, 1, gpus(8))}}
+		inRoles(&g, 0, required)
+		r := PlanGraph(clusterOf(ls, nodes...), g, Options{})
+		if _, prefill := sharesOf(&r, 0); prefill != 1 {
+			t.Errorf("required %v: prefill has no decode in its rack: %v %v", required, summary(r), refusals(r))
+		}
+	}
+}
