@@ -77,3 +77,31 @@ func TestPairingAmongManyDomains(t *testing.T) {
 		}
 	}
 }
+
+// TestPairingPreemptsHeads: the first replicas of both roles, which begin together, preempt in one domain and not each in one of its own.
+func TestPairingPreemptsHeads(t *testing.T) {
+	ls := levels("rack")
+	for _, hosts := range []int{2, 4} {
+		c := topology.NewCluster()
+		for _, node := range racksOfOne(2, hosts) {
+			n := nodeOf(ls, node)
+			c.SetNode(n)
+			low := podOf(map[string]string{gpu: "8"})
+			priority := int32(-10)
+			low.Name, low.Spec.NodeName, low.Spec.Priority = "low-"+n.Name, n.Name, &priority
+			c.SetPod(low)
+		}
+		g := Demand{Levels: ls, Required: none, Preferred: none, Preempts: true, Components: []Component{
+			componentOf("decode", none, none, 2, 1, gpus(8)), componentOf("prefill", none, none, 2, 1, gpus(8))}}
+		g.Components[0].MinAvailable, g.Components[1].MinAvailable = 2, 2
+		inRoles(&g, 0, true)
+		r := PlanGraph(c, g, Options{})
+		want := 0
+		if hosts == 4 {
+			want = 2
+		}
+		if decode, prefill := sharesOf(&r, 0); decode != want || prefill != want || r.Placed() != (want > 0) {
+			t.Errorf("racks of %d hosts: %d decode and %d prefill replicas are paired, want %d:\n%v", hosts, decode, prefill, want, summary(r))
+		}
+	}
+}
