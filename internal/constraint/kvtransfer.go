@@ -24,6 +24,15 @@ func transfer(base *trellisv1alpha1.ResolvedTopology, dgd *nvidiav1beta1.DynamoG
 	base.KVTransferDomain, base.KVTransferRequired = domain, policy.Enforcement == nvidiav1beta1.KVTransferRequired
 }
 
+// transferFrozen reports whether a component that caches are transferred from or to has its constraint, which the others follow. While none
+// has, the deployment is new to the policy, even if the groups of other components are made already.
+func transferFrozen(frozen map[string]*trellisv1alpha1.ResolvedTopology, dgd *nvidiav1beta1.DynamoGraphDeployment) bool {
+	return slices.ContainsFunc(dgd.Spec.Components, func(c nvidiav1beta1.ComponentSpec) bool {
+		_, is := frozen[c.Name]
+		return is && transfers(&c)
+	})
+}
+
 // TransferDomain is the level of a topology that a policy names; "" when it names none of it.
 func TransferDomain(base *trellisv1alpha1.ResolvedTopology, policy *nvidiav1beta1.KVTransferPolicy) string {
 	at := slices.IndexFunc(base.Levels, func(l trellisv1alpha1.ResolvedLevel) bool {

@@ -53,6 +53,17 @@ func TestTransfer(t *testing.T) {
 					t.Errorf("%s: %q, required %v; want %q", component, got.KVTransferDomain, got.KVTransferRequired, domain)
 				}
 			}
+			// A provider that places the pods itself does not place them by the policy.
+			if got := Of(dgd, StatementOf(dgd), Sources{Topology: ct, OnlyRoutes: true}).Topologies["de"]; Transfers(got) {
+				t.Errorf("where Trellis does not place the pods: %q", got.KVTransferDomain)
+			}
+			// The groups of other components may be made before those that the policy places.
+			half := Of(dgd, StatementOf(dgd), Sources{Topology: ct, Frozen: map[string]*trellisv1alpha1.ResolvedTopology{"front": resolved.Topologies["front"]}})
+			for component, domain := range map[string]string{"front": "", "pre": test.domain, "de": test.domain} {
+				if got := half.Topologies[component].KVTransferDomain; got != domain {
+					t.Errorf("%s, made after the frontend: %q, want %q", component, got, domain)
+				}
+			}
 			// Components that were frozen before there were policies keep to none, and what is added follows them.
 			without := resolved.Topologies["pre"].DeepCopy()
 			without.KVTransferDomain, without.KVTransferRequired = "", false

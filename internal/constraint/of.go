@@ -45,6 +45,8 @@ type Sources struct {
 	// Frozen holds, by component name, the constraint that was taken over when the component was first reconciled. It wins over all others.
 	// A key with a nil value means frozen as unconstrained.
 	Frozen map[string]*trellisv1alpha1.ResolvedTopology
+	// OnlyRoutes: Trellis does not place the pods, so that a kvTransferPolicy decides where requests go and nothing else.
+	OnlyRoutes bool
 }
 
 // Problem is why a constraint cannot be resolved.
@@ -73,7 +75,7 @@ type Resolved struct {
 func Of(dgd *nvidiav1beta1.DynamoGraphDeployment, stated Statement, s Sources) Resolved {
 	out := map[string]*trellisv1alpha1.ResolvedTopology{}
 	base, problems := baseOf(dgd, stated, s)
-	if base != nil && len(s.Frozen) == 0 {
+	if base != nil && !s.OnlyRoutes && !transferFrozen(s.Frozen, dgd) {
 		transfer(base, dgd)
 	}
 	if len(problems) > 0 {

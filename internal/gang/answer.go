@@ -34,12 +34,20 @@ type Answer struct {
 func (r *Request) Answer(planned *placement.Result) Answer {
 	var a Answer
 	heads, base, followers := r.headsInCreation(planned), r.baseInCreation(planned), r.followers(planned)
+	follows := func(replica placement.ReplicaResult) bool {
+		return base && !replica.Base && replica.Refusal == nil || followers[Key{Component: replica.Component, Ordinal: replica.Ordinal}]
+	}
+	notReady := func(replica placement.ReplicaResult) bool {
+		return r.incomplete[Key{Component: replica.Component, Ordinal: replica.Ordinal}] || heads[replica.Component] ||
+			r.NotNow(planned, replica) || follows(replica)
+	}
+	alone := r.withoutPartner(planned, notReady)
 	for _, replica := range planned.Replicas {
 		key := Key{Component: replica.Component, Ordinal: replica.Ordinal}
-		follows := base && !replica.Base && replica.Refusal == nil || followers[key]
+		_, waits := alone[key]
 		switch {
-		case r.incomplete[key] || heads[replica.Component] || r.NotNow(planned, replica) || follows:
-			if follows && replica.Preempts == nil {
+		case notReady(replica) || waits:
+			if follows(replica) && replica.Preempts == nil {
 				a.Following = append(a.Following, replica)
 			}
 			message := BeingCreated

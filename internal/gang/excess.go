@@ -5,6 +5,7 @@ package gang
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
@@ -14,8 +15,9 @@ import (
 )
 
 // Excess orders the replicas of a group by how far their role is in excess in their domains, by the places that the status of the groups
-// has: of any number of replicas that are scaled in, those with the most leave the least imbalance.
-func Excess(sg *trellisv1alpha1.ScalingGroup, groups []*trellisv1alpha1.ScalingGroup) map[int32]int {
+// has: of any number of replicas that are scaled in, those with the most leave the least imbalance. Of replicas that are alike, a younger
+// one has more; created is when each was made.
+func Excess(sg *trellisv1alpha1.ScalingGroup, groups []*trellisv1alpha1.ScalingGroup, created map[int32]int64) map[int32]int {
 	role, level := RoleOf(sg), constraint.Level(sg.Spec.Topology, sg.Spec.Topology.KVTransferDomain)
 	var mine, theirs int
 	counts := map[string][2]int{} // of the group's role, and of the other one
@@ -32,11 +34,13 @@ func Excess(sg *trellisv1alpha1.ScalingGroup, groups []*trellisv1alpha1.ScalingG
 			index, theirs = 1, theirs+int(one.Spec.Replicas)
 		}
 		for _, p := range Placements(&one.Status) {
-			path := topology.ParsePath(p.Domain)
-			if !p.Bound || len(path) <= level {
+			if !p.Bound {
 				continue
 			}
-			domain := path.Truncate(level).String()
+			domain := fmt.Sprintf("/%s/%d", one.Spec.Service, p.Replica) // a replica that no domain holds is in one of its own
+			if path := topology.ParsePath(p.Domain); len(path) > level {
+				domain = path.Truncate(level).String()
+			}
 			n := counts[domain]
 			n[index]++
 			counts[domain] = n
@@ -45,17 +49,17 @@ func Excess(sg *trellisv1alpha1.ScalingGroup, groups []*trellisv1alpha1.ScalingG
 			}
 		}
 	}
-	return orderByExcess(at, counts, max(mine, 1), max(theirs, 1))
+	return orderByExcess(at, created, counts, max(mine, 1), max(theirs, 1))
 }
 
 // orderByExcess takes the replicas away one by one, each time one where the role is most in excess.
-func orderByExcess(at map[int32]string, counts map[string][2]int, mine, theirs int) map[int32]int {
+func orderByExcess(at map[int32]string, created map[int32]int64, counts map[string][2]int, mine, theirs int) map[int32]int {
 	out := make(map[int32]int, len(at))
 	ordinals := make([]int32, 0, len(at))
 	for ordinal := range at {
 		ordinals = append(ordinals, ordinal)
 	}
-	slices.SortFunc(ordinals, func(a, b int32) int { return cmp.Compare(b, a) })
+	slices.SortFunc(ordinals, func(a, b int32) int { return cmp.Or(cmp.Compare(created[b], created[a]), cmp.Compare(b, a)) })
 	for left := len(ordinals); left > 0; left-- {
 		best, most := -1, 0
 		for i, ordinal := range ordinals {

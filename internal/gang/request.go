@@ -113,6 +113,7 @@ func NewRequest(o Observation) *Request {
 			r.addComponent(sg, states[sg.Spec.Service], &o)
 		}
 	}
+	r.pairMissing(&o)
 	r.blockBaseGang()
 	r.holdForAdmission()
 	return r

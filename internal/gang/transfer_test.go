@@ -101,7 +101,7 @@ func TestExcess(t *testing.T) {
 	}
 	at(prefill, "z/a", "z/b")
 	at(decode, "z/a", "z/a", "z/a", "z/b", "z/c")
-	got := Excess(decode, []*trellisv1alpha1.ScalingGroup{prefill, decode})
+	got := Excess(decode, []*trellisv1alpha1.ScalingGroup{prefill, decode}, nil)
 	// In a there are two more than prefill, in c one; of those in a the youngest goes first.
 	want := map[int32]int{2: 5, 4: 4, 1: 3, 3: 2, 0: 1}
 	if diff := cmp.Diff(want, got); diff != "" {

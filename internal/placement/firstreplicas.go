@@ -151,6 +151,10 @@ func (a *attempt) refuseHead(si, n int, r *Refusal) {
 
 // preemptHead preempts for the first n replicas of a component.
 func (p *planner) preemptHead(a *attempt, si, n int) {
+	if p.pairRequired(p.components[si]) {
+		p.preemptPairedHead(a, si)
+		return
+	}
 	g, bound := a.headGroup(si, n), a.bound
 	if bound == topology.Nowhere {
 		bound = topology.Root

@@ -91,6 +91,7 @@ func (p *planner) inOrder(bound topology.DomainID, base bool, shared *search, or
 		return a
 	}
 	if order == pairsFirst {
+		a.placeAnchored()
 		a.placePairs()
 	}
 	if base && !a.placePairedBase(shared) {
@@ -101,6 +102,7 @@ func (p *planner) inOrder(bound topology.DomainID, base bool, shared *search, or
 		a.placePairs()
 	}
 	if !base {
+		a.noteHeads()
 		a.placeLacking()
 	}
 	a.placeOthers()
@@ -110,12 +112,26 @@ func (p *planner) inOrder(bound topology.DomainID, base bool, shared *search, or
 			return a
 		}
 		a.order = pairsFirst
+		if !base {
+			a.noteHeads()
+		}
 		a.placeOthers()
 		a.order = order
 	}
 	a.again()
 	a.placeLater()
 	return a
+}
+
+// placeAnchored places the rest of releases that were cut short, which can go nowhere else.
+func (a *attempt) placeAnchored() {
+	for si, s := range a.p.components {
+		for ri := range s.now() {
+			if len(s.Waiting[ri].Anchor) > 0 {
+				a.placeReplica(si, ri)
+			}
+		}
+	}
 }
 
 // placePairedBase places the base gang, or what is left of it beside the replicas that are placed by their roles.
@@ -144,6 +160,17 @@ func (a *attempt) headsPlaced() bool {
 		}
 	}
 	return true
+}
+
+// noteHeads notes which replicas that are placed by their roles begin together.
+func (a *attempt) noteHeads() {
+	for si, s := range a.p.components {
+		if n := s.head(); n > 1 && a.p.pairable(s) {
+			for ri := range n {
+				a.results[si][ri].Head = len(a.results[si][ri].Pods) > 0
+			}
+		}
+	}
 }
 
 // notePair counts a replica that is placed.

@@ -133,11 +133,13 @@ func (a *attempt) hasPairs(d topology.DomainID) bool {
 	return false
 }
 
-// shortlist keeps the domains in use, and of the others those that hold most of what is to be placed.
+// shortlist keeps the domains in use, and of the others those that hold most of what is to be placed, first those that hold both roles.
 func (q *pairProblem) shortlist() {
 	holds := make(map[topology.DomainID]int, len(q.domains))
 	for i := range q.domains {
 		if holds[q.domains[i].id] = q.mostOf(q.domains[i].id); q.domains[i].used {
+			holds[q.domains[i].id] += 1 << 31
+		} else if q.holdsBoth(q.domains[i].id) {
 			holds[q.domains[i].id] += 1 << 30
 		}
 	}
@@ -146,6 +148,16 @@ func (q *pairProblem) shortlist() {
 	})
 	q.domains = q.domains[:mostPairDomains]
 	slices.SortFunc(q.domains, func(a, b pairDomain) int { return q.a.p.tree.Path(a.id).Compare(q.a.p.tree.Path(b.id)) })
+}
+
+// holdsBoth reports whether a domain holds a replica of each role, each by itself.
+func (q *pairProblem) holdsBoth(d topology.DomainID) bool {
+	var holds [2]bool
+	for i := range q.kinds {
+		k := &q.kinds[i]
+		holds[k.role-Prefill] = holds[k.role-Prefill] || q.most(k, d) > 0
+	}
+	return holds[0] && holds[1]
 }
 
 // mostOf bounds from above how many of the replicas a domain holds: each kind by itself.

@@ -107,6 +107,31 @@ func (p *planner) preemptPaired(a *attempt, si, ri int) bool {
 	return true
 }
 
+// preemptPairedHead preempts for the first replicas of a component whose role requires a partner: in a domain in use, or together with
+// those of the other role.
+func (p *planner) preemptPairedHead(a *attempt, si int) {
+	s, bound := p.components[si], a.bound
+	if bound == topology.Nowhere {
+		bound = topology.Root
+	}
+	first := &s.Waiting[0]
+	g := a.baseGroupOf(func(one *component) bool {
+		return one == s || one.Role == s.Role.other() && p.pairable(one) && one.Waiting[0].asks(first)
+	}).Groups[0]
+	g.Groups = slices.DeleteFunc(g.Groups, func(head *Group) bool { return a.results[head.head-1][0].Refusal == nil })
+	if g.among = a.inUse(first.Generation); len(g.among) > 0 {
+		g.Groups = slices.DeleteFunc(g.Groups, func(head *Group) bool { return head.head != si+1 })
+	} else if len(g.Groups) < 2 {
+		return
+	}
+	freed := p.freeCapacity(g, max(g.Required, p.graph.Required), bound)
+	if freed == nil {
+		return
+	}
+	freed.reserve(p)
+	a.settleBase(freed.unit, func(r *ReplicaResult) { r.Refusal, r.Preempts = nil, freed.cost.preemption() })
+}
+
 // onlyAmong leaves out domains in which the unit must not be.
 func (u *unit) onlyAmong(t *topology.Tree, domains []topology.DomainID) []topology.DomainID {
 	if u.group.among == nil {

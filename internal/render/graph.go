@@ -159,7 +159,8 @@ func (in *Inputs) complete(dgd *nvidiav1beta1.DynamoGraphDeployment) error {
 		in.Alpha = &alpha
 	}
 	if in.Constraint == nil {
-		sources := constraint.Sources{Topology: in.Topology, Defaults: in.Defaults, Nodes: in.Nodes, Frozen: in.Frozen}
+		sources := constraint.Sources{Topology: in.Topology, Defaults: in.Defaults, Nodes: in.Nodes, Frozen: in.Frozen,
+			OnlyRoutes: in.Provider != "" && !specs.Named(in.Provider).Planned}
 		resolved := constraint.Of(dgd, constraint.StatementOf(dgd), sources)
 		in.Constraint = &resolved
 	}

@@ -155,24 +155,6 @@ func (p *Planner) answer(r *request) Plan {
 	return g
 }
 
-// transferOf counts the replicas that have a place, or would get one.
-func transferOf(g *Plan) *gang.Transfer {
-	groups, policy := map[string]*trellisv1alpha1.ScalingGroup{}, (*trellisv1alpha1.ResolvedTopology)(nil)
-	for _, sg := range g.Groups {
-		if gang.RoleOf(sg) != placement.NoRole {
-			groups[sg.Spec.Service], policy = sg, sg.Spec.Topology
-		}
-	}
-	var list []gang.Transferring
-	for i := range g.Replicas {
-		one := &g.Replicas[i]
-		if sg := groups[one.Component]; sg != nil && one.Reason == nil {
-			list = append(list, gang.Transferring{Role: gang.RoleOf(sg), Domain: one.Domain})
-		}
-	}
-	return gang.NewTransfer(policy, list)
-}
-
 // shapesOf lists the shapes of all pods that wait, in the order of the graphs.
 func shapesOf(graphs ...placement.Demand) []*topology.Shape {
 	var out []*topology.Shape

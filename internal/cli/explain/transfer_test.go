@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/trellis-k8s/trellis/internal/render"
 )
 
 // TestTransferAdvice: the report says which replicas have no partner, and which scale-out would give them one; what has no capacity is not
@@ -56,6 +58,11 @@ status:
 		}
 		if diff := cmp.Diff(want, Build(w.Subject).Transfer); diff != "" {
 			t.Errorf("with %d hosts in the second rack:\n%s", hosts, diff)
+		}
+		w.Pods[0].Labels[render.LabelWorkerHash] = "former"
+		apart := "0 of 2 decode replicas have prefill in their rack, 0 of 1 prefill replicas have decode"
+		if got := Build(w.Subject).Transfer; len(got) == 0 || got[0] != apart {
+			t.Errorf("replicas of two generations are partners: %q", got)
 		}
 	}
 }

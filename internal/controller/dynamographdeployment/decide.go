@@ -15,6 +15,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/constraint"
 	"github.com/trellis-k8s/trellis/internal/field"
 	"github.com/trellis-k8s/trellis/internal/limit"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
 	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/validation"
 )
@@ -34,7 +35,7 @@ func decide(o observed, platform render.Platform) (*render.Graph, *problem) {
 	}
 	alpha := written.AlphaOnly()
 	resolved := constraint.Of(o.dgd, o.stated, constraint.Sources{Topology: o.profile, Defaults: o.defaults, Nodes: o.nodes,
-		Frozen: o.frozen()})
+		Frozen: o.frozen(), OnlyRoutes: o.provider.Name != "" && !specs.Named(o.provider.Name).Planned})
 	in := render.Inputs{
 		Alpha: &alpha, Constraint: &resolved, Groups: o.groups,
 		Provider: o.provider.Name, Workload: o.provider.workload, Restarts: restartsOf(o), Platform: platform, Rollback: rollbackOf(o),

@@ -23,7 +23,11 @@ func (r *Reconciler) lookForExcess(ctx context.Context, o observed) error {
 	if err != nil {
 		return err
 	}
-	for ordinal, excess := range gang.Excess(o.sg, groups) {
+	created := make(map[int32]int64, len(o.replicas))
+	for ordinal, replica := range o.replicas {
+		created[ordinal] = replica.created()
+	}
+	for ordinal, excess := range gang.Excess(o.sg, groups, created) {
 		if replica := o.replicas[ordinal]; replica != nil {
 			replica.excess = excess
 		}

@@ -1,0 +1,107 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// TestPairingKeepsAnchors: the rest of a release that was cut short has its domain before replicas that may go elsewhere.
+func TestPairingKeepsAnchors(t *testing.T) {
+	ls := levels("rack")
+	g := Demand{Levels: ls, Required: none, Preferred: none, Components: []Component{
+		componentOf("decode", 0, none, 2, 2, gpus(8)), {Name: "prefill", Required: none, Preferred: none, Placed: 1}}}
+	half := &g.Components[0].Waiting[1]
+	half.Anchor, half.Pods = topology.Path{"r1"}, half.Pods[:1]
+	inRoles(&g, 0, true)
+	g.Pairing.At = []Paired{{Role: Prefill, Domain: topology.Path{"r1"}}}
+	r := PlanGraph(clusterOf(ls, "a r1 8", "b r1 8", "c r2 8"), g, Options{})
+	if diff := cmp.Diff("decode-1 r1: a", summary(r)[1]); diff != "" {
+		t.Errorf("%s\n%v %v", diff, summary(r), refusals(r))
+	}
+}
+
+// TestPairingNotesHeads: the replicas that a component does not run without are marked as such, with a pairing or without.
+func TestPairingNotesHeads(t *testing.T) {
+	ls := levels("rack")
+	for _, paired := range []bool{false, true} {
+		g := Demand{Levels: ls, Required: none, Preferred: none, Components: []Component{
+			componentOf("decode", none, none, 3, 1, gpus(8)), componentOf("prefill", none, none, 1, 1, gpus(8))}}
+		g.Components[0].MinAvailable = 2
+		if paired {
+			inRoles(&g, 0, true)
+		}
+		r := PlanGraph(clusterOf(ls, racksOfOne(1, 4)...), g, Options{})
+		for _, one := range r.Replicas {
+			if head := one.Component == "decode" && one.Ordinal < 2; one.Refusal != nil || one.Head != head {
+				t.Errorf("paired %v: %s-%d is of the first replicas: %v, want %v; %v", paired, one.Component, one.Ordinal, one.Head, head, one.Refusal)
+			}
+		}
+	}
+}
+
+// racksOfOne is racks of hosts with 8 GPUs, of a topology of racks alone.
+func racksOfOne(racks, hosts int) []string {
+	var nodes []string
+	for r := range racks {
+		for h := range hosts {
+			nodes = append(nodes, fmt.Sprintf("n%02d-%02d r%02d 8", r, h, r))
+		}
+	}
+	return nodes
+}
+
+// TestPairingAmongManyDomains: a domain that holds both roles is found, however many hold more replicas of one of them.
+func TestPairingAmongManyDomains(t *testing.T) {
+	ls := levels("rack")
+	var nodes []string
+	for i := range 4 * mostPairDomains { // few are alike, and none has a whole host
+		for h := range 4 {
+			nodes = append(nodes, fmt.Sprintf("a%03d-%d a%03d 8 used=%d", i, h, i, 1+i>>(2*h)&3))
+		}
+	}
+	nodes = append(nodes, "z1 z 8", "z2 z 8 used=6")
+	for _, required := range []bool{false, true} {
+		g := Demand{Levels: ls, Required: none, Preferred: none, Components: []Component{
+			componentOf("decode", none, none, 16, 1, gpus(1)), componentOf("prefill", none, none, 1, 1, gpus(8))}}
+		inRoles(&g, 0, required)
+		r := PlanGraph(clusterOf(ls, nodes...), g, Options{})
+		if _, prefill := sharesOf(&r, 0); prefill != 1 {
+			t.Errorf("required %v: prefill has no decode in its rack: %v %v", required, summary(r), refusals(r))
+		}
+	}
+}
+
+// TestPairingPreemptsHeads: the first replicas of both roles, which begin together, preempt in one domain and not each in one of its own.
+func TestPairingPreemptsHeads(t *testing.T) {
+	ls := levels("rack")
+	for _, hosts := range []int{2, 4} {
+		c := topology.NewCluster()
+		for _, node := range racksOfOne(2, hosts) {
+			n := nodeOf(ls, node)
+			c.SetNode(n)
+			low := podOf(map[string]string{gpu: "8"})
+			priority := int32(-10)
+			low.Name, low.Spec.NodeName, low.Spec.Priority = "low-"+n.Name, n.Name, &priority
+			c.SetPod(low)
+		}
+		g := Demand{Levels: ls, Required: none, Preferred: none, Preempts: true, Components: []Component{
+			componentOf("decode", none, none, 2, 1, gpus(8)), componentOf("prefill", none, none, 2, 1, gpus(8))}}
+		g.Components[0].MinAvailable, g.Components[1].MinAvailable = 2, 2
+		inRoles(&g, 0, true)
+		r := PlanGraph(c, g, Options{})
+		want := 0
+		if hosts == 4 {
+			want = 2
+		}
+		if decode, prefill := sharesOf(&r, 0); decode != want || prefill != want || r.Placed() != (want > 0) {
+			t.Errorf("racks of %d hosts: %d decode and %d prefill replicas are paired, want %d:\n%v", hosts, decode, prefill, want, summary(r))
+		}
+	}
+}
