@@ -142,12 +142,7 @@ func (p *Planner) leavers(sg *trellisv1alpha1.ScalingGroup) []int32 {
 	if !specs.Named(sg.Spec.Provider).Planned {
 		return nil
 	}
-	excess := map[int32]int{}
-	if gang.RoleOf(sg) != placement.NoRole {
-		of := types.NamespacedName{Namespace: sg.Namespace, Name: sg.Spec.Graph}
-		excess = gang.Excess(sg, slices.Collect(maps.Values(p.index.groups[of])))
-	}
-	found := map[int32]*rollout.Replica{}
+	found, created := map[int32]*rollout.Replica{}, map[int32]int64{}
 	for _, pod := range p.index.pods[nameOf(sg)] {
 		ordinal, _, ok := render.ReplicaOf(pod)
 		if !ok || leaving(pod) || !render.Member(pod, sg) {
@@ -155,11 +150,20 @@ func (p *Planner) leavers(sg *trellisv1alpha1.ScalingGroup) []int32 {
 		}
 		r := found[ordinal]
 		if r == nil {
-			r = &rollout.Replica{Ordinal: int(ordinal), State: rollout.Available, Excess: excess[ordinal]}
+			r = &rollout.Replica{Ordinal: int(ordinal), State: rollout.Available}
 			found[ordinal] = r
 		}
 		r.State, r.Created = min(r.State, stateOf(pod)), max(r.Created, pod.CreationTimestamp.Unix())
 		r.Outdated = r.Outdated || render.Outdated(sg, pod)
+		created[ordinal] = r.Created
+	}
+	if gang.RoleOf(sg) != placement.NoRole {
+		of := types.NamespacedName{Namespace: sg.Namespace, Name: sg.Spec.Graph}
+		for ordinal, excess := range gang.Excess(sg, slices.Collect(maps.Values(p.index.groups[of])), created) {
+			if r := found[ordinal]; r != nil {
+				r.Excess = excess
+			}
+		}
 	}
 	list := make([]rollout.Replica, 0, len(found))
 	for _, r := range found {

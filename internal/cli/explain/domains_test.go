@@ -123,10 +123,21 @@ func TestDocumented(t *testing.T) {
 	}
 }
 
+// withoutAdvice counts the lines of a text but for those of the advice.
+func withoutAdvice(got string) int {
+	lines := 0
+	for section := range strings.SplitSeq(got, "\n\n") {
+		if !strings.HasPrefix(section, "WHAT ") {
+			lines += 1 + strings.Count(strings.TrimSuffix(section, "\n"), "\n") + 1
+		}
+	}
+	return lines - 1
+}
+
 // checkSize bounds lines and columns. Commands are on one line each.
 func checkSize(t *testing.T, got string, columns int) {
 	t.Helper()
-	if lines := strings.Count(got, "\n"); lines > MaxLines {
+	if lines := withoutAdvice(got); lines > MaxLines {
 		t.Errorf("%d lines:\n%s", lines, got)
 	}
 	for line := range strings.Lines(got) {
@@ -187,8 +198,8 @@ func TestAlwaysShort(t *testing.T) {
 			if strings.Contains(got, "and more:") {
 				cut++
 			}
-			if strings.Count(got, "\n") > MaxLines {
-				t.Fatalf("%d lines:\n%s", strings.Count(got, "\n"), got)
+			if lines := withoutAdvice(got); lines > MaxLines {
+				t.Fatalf("%d lines:\n%s", lines, got)
 			}
 		}
 		if wide := report.Text(text.Page{Columns: 80, Wide: true}); strings.Contains(wide, "more") && strings.Contains(wide, "-o wide") {
