@@ -46,6 +46,12 @@ type holds struct {
 	preemptors map[string]preemptor
 }
 
+// preemptor is the deployment that a replica was planned to free capacity for.
+type preemptor struct {
+	graph types.NamespacedName
+	since time.Time
+}
+
 func newHolds(lasts time.Duration) holds {
 	return holds{
 		lasts: lasts, byPod: map[types.NamespacedName]hold{}, used: map[types.NamespacedName]hold{}, preempted: map[string]time.Time{},

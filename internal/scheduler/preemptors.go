@@ -14,12 +14,6 @@ import (
 	"github.com/trellis-k8s/trellis/internal/placement"
 )
 
-// preemptor is the deployment that a replica was planned to free capacity for.
-type preemptor struct {
-	graph types.NamespacedName
-	since time.Time
-}
-
 // notePreemptor remembers for which deployment replicas are preempted. Pods of others are left out.
 func (h *holds) notePreemptor(p *placement.Preemption, graph types.NamespacedName, now time.Time) {
 	for _, replica := range p.Gangs {
