@@ -126,7 +126,8 @@ func (o *options) restart(ctx context.Context, c client.Client, observed Observe
 		return cli.Explain(err, fmt.Sprintf("changing %s %s", cli.Graph.Name, client.ObjectKeyFromObject(dgd)))
 	}
 	observed.Operator.Warn(o.ErrOut)
-	_, err = fmt.Fprintf(o.Out, "%s: restart %s requested, see\n  kubectl trellis status dgd/%s -n %s\n", dgd.Name, id, dgd.Name, dgd.Namespace)
+	_, err = fmt.Fprintf(o.Out, "%s: restart %s requested, see\n  kubectl trellis status dgd/%s -n %s\n", dgd.Name, id, dgd.Name,
+		dgd.Namespace)
 	return err
 }
 
