@@ -59,21 +59,26 @@ func (r *Request) Answer(planned *placement.Result) Answer {
 		case replica.Refusal == nil:
 			a.Placed = append(a.Placed, replica)
 		default:
-			list := &a.Waiting
-			if r.surplus[key] {
-				list = &a.Surplus
-			}
-			*list = append(*list, Waiting{
-				Component: replica.Component, Ordinal: replica.Ordinal, Code: replica.Refusal.Code, Message: replica.Refusal.Message(),
-				Refusal: replica.Refusal,
-				Gang:    together(replica),
-			})
+			a.refuse(replica, r.surplus[key])
 		}
 	}
 	if len(r.Blocked)+len(r.Refused)+len(a.Waiting)+len(a.Surplus) == refusals(planned) {
 		a.Unmet = placement.UnmetOf(r.Graph, planned)
 	}
 	return a
+}
+
+// refuse adds a replica that the plan refuses.
+func (a *Answer) refuse(replica placement.ReplicaResult, surplus bool) {
+	list := &a.Waiting
+	if surplus {
+		list = &a.Surplus
+	}
+	*list = append(*list, Waiting{
+		Component: replica.Component, Ordinal: replica.Ordinal, Code: replica.Refusal.Code, Message: replica.Refusal.Message(),
+		Refusal: replica.Refusal,
+		Gang:    together(replica),
+	})
 }
 
 // together is what messages call the replicas that a refused one is placed with; "" when it is placed alone, or follows others.

@@ -134,17 +134,24 @@ func (c *contents) add(source Source, raw json.RawMessage, kind metav1.TypeMeta)
 		c.errs = append(c.errs, source.At(gvk.Kind+" "+head.Metadata.Name, "apiVersion",
 			fmt.Sprintf("%s is not known; write it as %s", gvk.GroupVersion(), schema.GroupVersion{Group: gvk.Group, Version: newest})))
 	default:
-		object, errs := decode(source, raw, gvk.Kind+" "+head.Metadata.Name, known[gvk.Version]())
-		if len(errs) == 0 && object.GetName() == "" {
-			errs = append(errs, source.At(gvk.Kind, "metadata.name", "is required"))
-		}
-		if c.errs = append(c.errs, errs...); object != nil && object.GetName() != "" {
-			if object.GetObjectKind().GroupVersionKind().Empty() {
-				object.GetObjectKind().SetGroupVersionKind(gvk)
-			}
-			c.objects = append(c.objects, Object{object, source, gvk.Version})
-		}
+		c.addObject(source, raw, gvk, known[gvk.Version](), head.Metadata.Name)
 	}
+}
+
+// addObject decodes an object of a known kind. One without a name is an error.
+func (c *contents) addObject(source Source, raw json.RawMessage, gvk schema.GroupVersionKind, into client.Object, name string) {
+	object, errs := decode(source, raw, gvk.Kind+" "+name, into)
+	if len(errs) == 0 && object.GetName() == "" {
+		errs = append(errs, source.At(gvk.Kind, "metadata.name", "is required"))
+	}
+	c.errs = append(c.errs, errs...)
+	if object == nil || object.GetName() == "" {
+		return
+	}
+	if object.GetObjectKind().GroupVersionKind().Empty() {
+		object.GetObjectKind().SetGroupVersionKind(gvk)
+	}
+	c.objects = append(c.objects, Object{object, source, gvk.Version})
 }
 
 // decode reads an object strictly, with the defaults of its kind. What it returns is of the version that everything inside reads; nil where
