@@ -32,7 +32,7 @@ status:
   summary: 1/2
   conditions:
   - {type: Ready, status: "False", reason: some_resources_are_not_ready, message: "Worker: desired 2, ready 1", observedGeneration: 1, lastTransitionTime: "2026-01-01T00:00:00Z"}
-  - {type: Placed, status: "True", reason: AllReplicasPlaced, message: "", observedGeneration: 1, lastTransitionTime: "2026-01-01T00:00:00Z"}
+  - {type: Placed, status: "True", reason: AllReplicasPlaced, message: "all replicas are placed in zone-0", observedGeneration: 1, lastTransitionTime: "2026-01-01T00:00:00Z"}
   services:
     Worker:
       componentKind: ScalingGroup
@@ -59,6 +59,7 @@ status:
   levels: [{domain: zone, domains: 2, nodes: 12, nodesMissing: 0}, {domain: rack, domains: 4, nodes: 11, nodesMissing: 1}]
   conditions:
   - {type: LevelsLabeled, status: "False", reason: LabelsMissing, message: "1 node lacks example.com/rack", observedGeneration: 1, lastTransitionTime: "2026-01-01T00:00:00Z"}
+  - {type: HierarchyConsistent, status: "True", reason: HierarchyValid, message: "", observedGeneration: 1, lastTransitionTime: "2026-01-01T00:00:00Z"}
 `
 	groupStatus = `
 status: {observedGeneration: 1, replicas: 2, updatedReplicas: 1, scheduledReplicas: 2, readyReplicas: 1, availableReplicas: 1, placements: [{replica: 0, domain: zone-0/rack-1}]}
@@ -76,9 +77,10 @@ type kind struct {
 var kinds = map[string]kind{
 	"DynamoGraphDeployment": {deployments, graph, deploymentStatus, [][2]string{
 		{"Ready", "False"}, {"State", "pending"}, {"Services", "1/2"}, {"Domain", "zone-0"}, {"Reason", "some_resources_are_not_ready"}, {"Message", "Worker: desired 2, ready 1"}, {"Provider", "Gates"},
+		{"Placed", "AllReplicasPlaced"}, {"Placed Message", "all replicas are placed in zone-0"},
 	}},
 	"ClusterTopology": {topologies, topology, topologyStatus, [][2]string{
-		{"Levels", "zone > rack"}, {"Nodes", "12"}, {"Labeled", "False"}, {"Used by", "3"}, {"Message", "1 node lacks example.com/rack"},
+		{"Levels", "zone > rack"}, {"Nodes", "12"}, {"Labeled", "False"}, {"Consistent", "True"}, {"Used by", "3"}, {"Message", "1 node lacks example.com/rack"},
 	}},
 	"DynamoGraphDeploymentScalingAdapter": {adapters, scalingAdapter, scalingAdapterStatus, [][2]string{
 		{"DGD", "my-llm"}, {"Service", "Decode"}, {"Desired", "2"}, {"Replicas", "1"}, {"Active", "True"},
