@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/controller/statuspatch"
@@ -143,10 +144,13 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// nodeOf is the node of a pod in the cache, or nil.
+// nodeOf is the node of a pod as the cache has it, or nil. It is not to be changed.
 func (r *Reconciler) nodeOf(ctx context.Context, pod *corev1.Pod) *corev1.Node {
 	node := &corev1.Node{}
-	if pod.Spec.NodeName == "" || r.Client.Get(ctx, types.NamespacedName{Name: pod.Spec.NodeName}, node) != nil {
+	if pod.Spec.NodeName == "" {
+		return nil
+	}
+	if r.Client.Get(ctx, types.NamespacedName{Name: pod.Spec.NodeName}, node, client.UnsafeDisableDeepCopy) != nil {
 		return nil
 	}
 	return node
