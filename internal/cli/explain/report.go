@@ -23,6 +23,8 @@ type Explanation struct {
 	Replicas []Replica `json:"replicas"`
 	// Waiting explains why replicas are not placed, those with the same words together.
 	Waiting []Cause `json:"waiting"`
+	// Moves would free a place for the first gang that waits; absent without any.
+	Moves *Moves `json:"moves,omitempty"`
 	// Transfer describes how prefill and decode replicas are beside each other, and what would mend it; absent where no kvTransferPolicy
 	// places them.
 	Transfer []string `json:"kvTransfer,omitempty"`
@@ -74,6 +76,18 @@ type Replica struct {
 	WouldGo string `json:"wouldGo,omitempty"`
 	// Preempts reports who would have to free capacity there.
 	Preempts string `json:"preempts,omitempty"`
+}
+
+// Moves are replicas of deployments that allow it which would have to move.
+type Moves struct {
+	// Gang gets a place in Domain.
+	Gang   string `json:"gang"`
+	Domain string `json:"domain,omitempty"`
+	// Replicas that move, and their GPUs.
+	Replicas int   `json:"replicas"`
+	GPUs     int64 `json:"gpus"`
+	// Command lists the moves.
+	Command string `json:"command"`
 }
 
 // Cause is why some replicas are not placed.
