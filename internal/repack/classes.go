@@ -77,6 +77,7 @@ func (f *finder) mayMove(m int32) bool {
 	if !known {
 		one := *f.movers[m].Group
 		root := &placement.Group{Required: topology.NoLevel, Preferred: topology.NoLevel, Groups: []*placement.Group{&one}}
+		f.count(&one)
 		f.Cluster.Begin()
 		moves = placement.PlanTogether(f.Cluster, f.Levels, f.NodeSelector, root, f.bounds.options) != nil
 		f.Cluster.Rollback()

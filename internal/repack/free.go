@@ -56,7 +56,7 @@ func Free(p Place, level, domains int, hosts Hosts, replicas []Replica, limits L
 	}
 	if wanted := domains - len(out.Already); wanted > 0 {
 		slices.SortStableFunc(candidates, func(a, b vacating) int { return a.cost.Compare(b.cost) })
-		p.vacate(&out.Result, candidates, wanted, limits)
+		p.vacate(&out, candidates, wanted, limits)
 	}
 	return out
 }
@@ -99,7 +99,7 @@ func (p *Place) occupied(level int, hosts Hosts, all []Replica, movable []*Repli
 }
 
 // vacate chooses domains until there are as many as wanted.
-func (p *Place) vacate(out *Result, candidates []vacating, wanted int, limits Limits) {
+func (p *Place) vacate(out *Freed, candidates []vacating, wanted int, limits Limits) {
 	var chosen []topology.Path
 	var moving []*Replica
 	var found *placement.GroupResult
@@ -111,6 +111,9 @@ func (p *Place) vacate(out *Result, candidates []vacating, wanted int, limits Li
 			out.Plan = p.plan(chosen, moving, found, false)
 		}
 	}()
+	for _, path := range out.Already {
+		p.close(path)
+	}
 	for i, c := range candidates {
 		if out.Sets++; i == maxFreed {
 			out.Cut = true

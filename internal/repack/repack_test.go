@@ -58,16 +58,16 @@ func TestFind(t *testing.T) {
 	}{
 		"the fewest GPUs": {
 			hall: rack().runs("a", "a", none, 4, 0).runs("b", "a", none, 4, 2).runs("c", "a", none, 8, 3).runs("d", "a", none, 8, 4).uses(5, 4),
-			gang: gangOf(1, 2, 8), want: []string{"[a/r1] 4 GPUs 1 replicas [h0000 h0001]", "a a/r1 to a/r2 [h0002]"},
+			gang: gangOf(1, 2, 8), want: []string{"[a/r1] 4 GPUs 1 replicas [h0000 h0001]"},
 		},
 		"one of 4 GPUs and not two of 2": {
 			hall: rack().runs("a", "a", none, 4, 0).runs("b", "a", none, 2, 2).runs("c", "a", none, 2, 3).uses(4, 4).uses(5, 6),
-			gang: gangOf(1, 2, 8), want: []string{"[a/r1] 4 GPUs 1 replicas [h0000 h0001]", "a a/r1 to a/r3 [h0004]"},
+			gang: gangOf(1, 2, 8), want: []string{"[a/r1] 4 GPUs 1 replicas [h0000 h0001]"},
 		},
 		"the lower priority": {
 			hall: rack().runs("a", "a", none, 4, 0).runs("b", "a", none, 4, 2).uses(4, 4).uses(5, 8), gang: gangOf(1, 2, 8),
 			change: func(h *hall, g *Gang) { g.Priority, h.replicas[0].Priority, h.replicas[1].Priority = 10, 5, 2 },
-			want:   []string{"[a/r2] 4 GPUs 1 replicas [h0002 h0003]", "b a/r2 to a/r1 [h0000]"},
+			want:   []string{"[a/r2] 4 GPUs 1 replicas [h0002 h0003]"},
 		},
 		"nothing of higher priority": {
 			hall: rack().runs("a", "a", none, 4, 0).uses(2, 8).uses(4, 4), gang: gangOf(1, 2, 8),
@@ -85,19 +85,20 @@ func TestFind(t *testing.T) {
 		},
 		"a replica of two hosts": {
 			hall: rack().runs("a", "a", 1, 4, 0, 1).uses(2, 4).uses(3, 4).uses(4, 2).uses(5, 2), gang: gangOf(1, 2, 8),
-			want: []string{"[a/r1] 8 GPUs 2 replicas [h0000 h0001]"},
+			want: []string{"[a/r1] 8 GPUs 1 replicas [h0000 h0001]"},
 		},
 		"one makes room for another": {
 			hall: (&hall{}).add("a/r1", 8).add("a/r2", 8).add("b/r1", 6).runs("a", "a", none, 6, 0).runs("b", "", none, 6, 1),
-			gang: gangOf(1, 1, 8), want: []string{"[a/r1] 12 GPUs 2 replicas [h0000]", "b a/r2 to b/r1 [h0002]", "a a/r1 to a/r2 [h0001]"},
+			gang: gangOf(1, 1, 8), change: func(_ *hall, g *Gang) { g.Within = topology.Path{"a", "r1"} },
+			want: []string{"[a/r1] 12 GPUs 2 replicas [h0000]", "b a/r2 to b/r1 [h0002]", "a a/r1 to a/r2 [h0001]"},
 		},
 		"inside a rack": {
 			hall: (&hall{}).add("a/r1", 8, 8).runs("a", "a", none, 2, 0).runs("b", "a", none, 4, 1), gang: gangOf(1, 1, 8),
 			want: []string{"[a/r1] 2 GPUs 1 replicas [h0000]", "a a/r1 to a/r1 [h0001]"},
 		},
 		"two change places": {
-			hall: (&hall{}).add("a/r1", 4).add("a/r2", 6).runs("a", "a", none, 2, 0).runs("b", "a", none, 4, 1), gang: gangOf(1, 1, 4),
-			want: []string{"[a/r2] 6 GPUs 2 replicas [h0001]"},
+			hall: (&hall{}).add("a/r1", 8).add("a/r2", 6).runs("a", "a", none, 6, 0).runs("b", "a", none, 3, 1), gang: gangOf(1, 1, 5),
+			want: []string{"[a/r1] 9 GPUs 2 replicas [h0000]", "a a/r1 to a/r2 [h0001] in place", "b a/r2 to a/r1 [h0000]"},
 		},
 		"no moves": {hall: rack().uses(0, 8).uses(2, 8), gang: gangOf(1, 2, 8), want: []string{"[a/r3] 0 GPUs 0 replicas [h0004 h0005]"}},
 	} {

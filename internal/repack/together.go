@@ -30,8 +30,19 @@ func (p *Place) together(gang *placement.Group, domain topology.Path, moving []*
 		one := *r.Group
 		one.Name = r.Name()
 		root.Groups = append(root.Groups, &one)
+		p.count(&one)
 	}
 	return placement.PlanTogether(p.Cluster, p.Levels, p.NodeSelector, root, o)
+}
+
+// count counts the pods of a group on all nodes, unless they are counted, so that this is no part of the budget of a plan.
+func (p *Place) count(g *placement.Group) {
+	t := p.Cluster.Tree(p.Levels, p.NodeSelector)
+	for i := range g.Pods {
+		if i == 0 || g.Pods[i].Shape != g.Pods[i-1].Shape {
+			t.View(g.Pods[i].Shape).Fit(topology.Root)
+		}
+	}
 }
 
 // takeOff takes the pods of replicas off the copy.
