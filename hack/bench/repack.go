@@ -49,8 +49,8 @@ type fragments struct {
 	made     int
 }
 
-// newFragments draws a hall: on half of the hosts is a replica of one pod with 4 GPUs that may move, on a quarter one of two that has 8 GPUs
-// on each, which may move inside its zone, and on the others are pods that stay.
+// newFragments draws a hall: on half of the hosts is a replica of one pod with 4 GPUs, on a quarter one of two pods with 8 GPUs each, which
+// may move inside their zones, and on the others are pods that stay.
 func newFragments(shape hall.Shape) *fragments {
 	f, random := &fragments{planner: ours.New(shape.Nodes(), nil)}, hall.Random(3)
 	for _, l := range hall.Levels {

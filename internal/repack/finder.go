@@ -7,7 +7,6 @@ import (
 	"container/heap"
 	"math"
 
-	"github.com/trellis-k8s/trellis/internal/gpus"
 	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
@@ -39,20 +38,6 @@ const (
 	// maxAlike is how often replicas of the same classes may find no place together, in different domains, before they are left out.
 	maxAlike = 4
 )
-
-// kind is the pods of one shape in the gang.
-type kind struct {
-	view *topology.View
-	need int
-	asks []topology.Request
-	// gpu is the index of the request for GPUs; -1: none.
-	gpu int
-	// amounts are what the pod of each entry takes of each request.
-	amounts []int64
-}
-
-// entry is a pod of a mover on a node.
-type entry struct{ mover, pod int32 }
 
 // finder is one search.
 type finder struct {
@@ -102,131 +87,6 @@ func newFinder(p Place, gang Gang, movers []*Replica, limits Limits) *finder {
 	return f
 }
 
-// sortPods sorts the pods of the movers by their nodes.
-func (f *finder) sortPods() {
-	nodes := make([][]topology.NodeID, len(f.movers))
-	most := 0
-	for i, r := range f.movers {
-		nodes[i] = make([]topology.NodeID, len(r.Pods))
-		for k := range r.Pods {
-			n, known := f.Cluster.Node(r.Pods[k].Node)
-			if !known {
-				n = -1
-			}
-			nodes[i][k] = n
-			most = max(most, int(n))
-		}
-		f.gpus = append(f.gpus, r.GPUs())
-	}
-	f.first = make([]int32, most+2)
-	for _, list := range nodes {
-		for _, n := range list {
-			if n >= 0 {
-				f.first[n+1]++
-			}
-		}
-	}
-	for n := 1; n < len(f.first); n++ {
-		f.first[n] += f.first[n-1]
-	}
-	f.entries = make([]entry, f.first[len(f.first)-1])
-	at := append([]int32(nil), f.first...)
-	for i, list := range nodes {
-		for k, n := range list {
-			if n >= 0 {
-				f.entries[at[n]] = entry{int32(i), int32(k)}
-				at[n]++
-			}
-		}
-	}
-	f.local = make([]int32, len(f.movers))
-}
-
-// on are the numbers of the entries of a node.
-func (f *finder) on(n topology.NodeID) (from, to int32) {
-	if int(n)+1 >= len(f.first) {
-		return 0, 0
-	}
-	return f.first[n], f.first[n+1]
-}
-
-// addKinds counts the pods of the gang by shape.
-func (f *finder) addKinds(g *placement.Group) {
-	for i := range g.Pods {
-		view := f.tree.View(g.Pods[i].Shape)
-		known := false
-		for k := range f.kinds {
-			if f.kinds[k].view == view {
-				f.kinds[k].need++
-				known = true
-			}
-		}
-		if !known {
-			f.kinds = append(f.kinds, f.kindOf(view))
-		}
-	}
-	for _, sub := range g.Groups {
-		f.addKinds(sub)
-	}
-}
-
-func (f *finder) kindOf(view *topology.View) kind {
-	k := kind{view: view, need: 1, asks: view.Shape().Requests(), gpu: -1}
-	for i, ask := range k.asks {
-		if gpus.IsGPU(ask.Name) {
-			k.gpu = i
-		}
-	}
-	k.amounts = make([]int64, 0, len(f.entries)*len(k.asks))
-	for _, e := range f.entries {
-		requests := f.movers[e.mover].Pods[e.pod].Requests
-		for _, ask := range k.asks {
-			var amount int64
-			for i := range requests {
-				if requests[i].Name == ask.Name {
-					amount = requests[i].Amount
-					break
-				}
-			}
-			k.amounts = append(k.amounts, amount)
-		}
-	}
-	return k
-}
-
-// candidates are the domains of a level, or of the one that bounds the gang, that may be freed for the gang.
-func (f *finder) candidates(level int) []topology.DomainID {
-	within, found := f.tree.Find(f.gang.Within)
-	if !found {
-		return nil
-	}
-	level = max(level, f.tree.LevelOf(within))
-	if level == topology.NoLevel {
-		return f.narrow(nil, within)
-	}
-	var list []topology.DomainID
-	for _, d := range f.tree.Domains(level, within) {
-		list = f.narrow(list, d)
-	}
-	return list
-}
-
-// narrow adds a domain, or what is in it when it is too large for a search that is not exact.
-func (f *finder) narrow(list []topology.DomainID, d topology.DomainID) []topology.DomainID {
-	if f.exact || f.tree.Size(d) <= maxHosts {
-		return append(list, d)
-	}
-	children := f.tree.Children(d)
-	if len(children) == 0 {
-		f.result.Cut = true
-		return list
-	}
-	for _, child := range children {
-		list = f.narrow(list, child)
-	}
-	return list
-}
-
 // search looks for the cheapest set of moves. A search that is not exact looks first at the domains of the narrowest level that a part of
 // the gang has to be in: one such domain often holds all of it, and its hosts tell more about the cost.
 func (f *finder) search() {
@@ -237,15 +97,6 @@ func (f *finder) search() {
 		f.queue = nil
 	}
 	f.among(f.candidates(f.gang.Level))
-}
-
-// deepest is the narrowest level that a part of a group has to be in one domain of.
-func deepest(g *placement.Group) int {
-	level := g.Required
-	for _, sub := range g.Groups {
-		level = max(level, deepest(sub))
-	}
-	return level
 }
 
 // among looks for the cheapest set of moves that frees one of some domains, best first.

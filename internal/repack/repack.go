@@ -113,7 +113,7 @@ type Move struct {
 	From, To topology.Path
 	// Nodes of its pods afterwards, in the order of the pods of its group.
 	Nodes []string
-	// InPlace: its new place is not free before the replica has left.
+	// InPlace: its new place is not free while the replica runs.
 	InPlace bool
 }
 

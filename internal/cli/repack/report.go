@@ -59,7 +59,7 @@ type Move struct {
 	From      string   `json:"from"`
 	To        string   `json:"to"`
 	Hosts     []string `json:"hosts"`
-	// InPlace: the new place is only free once the replica has ended.
+	// InPlace: the new place is not free while the replica runs.
 	InPlace bool `json:"inPlace,omitempty"`
 }
 
@@ -125,7 +125,8 @@ func (r *Report) Text(p text.Page) string {
 	if len(r.Moves) > 0 {
 		b.WriteString(r.cost(p) + "\n" + p.Table(r.rows(p.Wide), 0, 2))
 		if r.Waiting > 1 {
-			b.WriteString(p.Wrap(fmt.Sprintf("%d replicas of the deployment wait: the moves are for the first gang of them.", r.Waiting), "  ") + "\n")
+			note := fmt.Sprintf("%d replicas of the deployment wait: the moves are for the first gang of them.", r.Waiting)
+			b.WriteString(p.Wrap(note, "  ") + "\n")
 		}
 	}
 	return b.String()
@@ -158,7 +159,7 @@ func (r *Report) rows(wide bool) [][]string {
 	for i, m := range r.Moves {
 		hosts := named(m.Hosts, wide)
 		if m.InPlace {
-			hosts += " (free once it has ended)"
+			hosts += " (not free while it runs)"
 		}
 		rows = append(rows, []string{
 			strconv.Itoa(i + 1), fmt.Sprintf("%s/%s %s-%d", m.Namespace, m.Name, m.Component, m.Replica), strconv.FormatInt(m.GPUs, 10),
