@@ -7,6 +7,9 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"github.com/trellis-k8s/trellis/internal/placement"
+	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
 // maxSubsets is of how many replicas on a host every subset is looked at.
@@ -170,4 +173,56 @@ func (f *finder) byRates(on *areaKind, k *kind, left []int64, fit, missing int) 
 		best.price = min(best.price, price/float64(pods))
 	}
 	return best
+}
+
+// roomy reports whether as many GPUs are free on all hosts together as the gang requests. Moves free nothing in all, except for replicas
+// that request less when they are placed again.
+func (f *finder) roomy() bool {
+	for i := range f.kinds {
+		k := &f.kinds[i]
+		if k.gpu < 0 {
+			continue
+		}
+		name, missing := k.asks[k.gpu].Name, k.asks[k.gpu].Amount*int64(k.need)
+		f.tree.AllNodes(topology.Root, func(n topology.NodeID) bool {
+			if left, counts := k.view.Left(n, k.gpu); !counts {
+				missing = 0
+			} else {
+				missing -= max(left, 0)
+			}
+			return missing > 0
+		})
+		for j := 0; j < len(f.movers) && missing > 0; j++ {
+			missing -= max(f.movers[j].requests(name)-requestsOf(f.movers[j].Group, name), 0)
+		}
+		if missing > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// requests adds up what the pods of a replica request of a resource.
+func (r *Replica) requests(name string) (n int64) {
+	for i := range r.Pods {
+		n += amountOf(r.Pods[i].Requests, name)
+	}
+	return n
+}
+
+// requestsOf adds up what the pods of a group request of a resource.
+func requestsOf(g *placement.Group, name string) (n int64) {
+	for i := range g.Pods {
+		n += amountOf(g.Pods[i].Shape.Requests(), name)
+	}
+	return n
+}
+
+func amountOf(requests []topology.Request, name string) int64 {
+	for i := range requests {
+		if requests[i].Name == name {
+			return requests[i].Amount
+		}
+	}
+	return 0
 }

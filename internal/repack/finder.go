@@ -20,16 +20,16 @@ const (
 
 // bounds of a search.
 type bounds struct {
-	// visits of hosts for lower bounds, and plans on the copy.
-	visits, plans int
+	// visits of hosts for lower bounds, plans on the copy, and steps of packings.
+	visits, plans, steps int
 	// options of one plan.
 	options placement.Options
 }
 
 var (
-	exactBounds = bounds{visits: 50_000_000, plans: 100_000}
+	exactBounds = bounds{visits: 20_000_000, plans: 10_000, steps: 20_000_000}
 	// largeBounds keep a search on a large cluster within some tens of milliseconds.
-	largeBounds = bounds{visits: 400_000, plans: 100, options: placement.Options{Budget: 500, PlanBudget: 1_000_000}}
+	largeBounds = bounds{visits: 400_000, plans: 100, steps: 1, options: placement.Options{Budget: 500, PlanBudget: 1_000_000}}
 )
 
 const (
@@ -51,8 +51,10 @@ type finder struct {
 	result       Result
 
 	movers []*Replica
-	gpus   []int64
-	kinds  []kind
+	// gpus are those of each mover, largest the most of one.
+	gpus    []int64
+	largest int64
+	kinds   []kind
 	// entries of node n are those from first[n] to first[n+1], each mover's together.
 	entries []entry
 	first   []int32
@@ -82,6 +84,7 @@ func newFinder(p Place, gang Gang, movers []*Replica, limits Limits) *finder {
 	if f.exact = f.every && f.tree.Size(topology.Root) <= ExactHosts; f.exact {
 		f.bounds = exactBounds
 	}
+	f.queue.deep = !f.exact
 	f.sortPods()
 	f.addKinds(gang.Group)
 	return f
@@ -90,11 +93,14 @@ func newFinder(p Place, gang Gang, movers []*Replica, limits Limits) *finder {
 // search looks for the cheapest set of moves. A search that is not exact looks first at the domains of the narrowest level that a part of
 // the gang has to be in: one such domain often holds all of it, and its hosts tell more about the cost.
 func (f *finder) search() {
+	if !f.roomy() {
+		return
+	}
 	if deepest := deepest(f.gang.Group); !f.exact && deepest > f.gang.Level {
 		if f.among(f.candidates(deepest)); f.result.Plan != nil {
 			return
 		}
-		f.queue = nil
+		f.queue.states = nil
 	}
 	f.among(f.candidates(f.gang.Level))
 }
@@ -107,7 +113,7 @@ func (f *finder) among(domains []topology.DomainID) {
 		}
 	}
 	for f.queue.Len() > 0 {
-		if f.result.Sets++; f.bounds.visits <= 0 || f.bounds.plans <= 0 {
+		if f.result.Sets++; f.bounds.visits <= 0 || f.bounds.plans <= 0 || f.bounds.steps <= 0 {
 			f.result.Cut = true
 			return
 		}
@@ -124,7 +130,7 @@ func (f *finder) step(s *state) bool {
 		if rest, possible := f.rest(&f.scratch, nil, 0); possible && f.allowed(rest) {
 			s.bounded, s.enough, s.cost = true, rest == 0, Cost{GPUs: rest}
 			if rest > 0 {
-				s.cost.Replicas, s.cost.Priority = 1, math.MinInt32
+				s.cost.Replicas, s.cost.Priority = f.replicas(rest), math.MinInt32
 			}
 			f.push(s)
 		}
@@ -135,6 +141,11 @@ func (f *finder) step(s *state) bool {
 	}
 	f.expand(s)
 	return false
+}
+
+// replicas are how many have so many GPUs at least.
+func (f *finder) replicas(gpus int64) int {
+	return int((gpus + max(f.largest, 1) - 1) / max(f.largest, 1))
 }
 
 // allowed notes a set that takes more GPUs than may restart.
@@ -221,9 +232,8 @@ func (f *finder) extend(s *state, a *area, in []bool, l int32) {
 		next.own.Priority = r.Priority
 	}
 	next.cost = next.own
-	if next.cost.GPUs += rest; rest > 0 {
-		next.cost.Replicas++
-	}
+	next.cost.GPUs += rest
+	next.cost.Replicas += f.replicas(rest)
 	if !f.allowed(next.cost.GPUs) {
 		return
 	}

@@ -65,7 +65,9 @@ func (f *finder) mayPack(domain topology.DomainID, moving []*Replica) bool {
 		p.add(r.Group, within, names)
 	}
 	slices.SortStableFunc(p.units, func(a, b packUnit) int { return cmp.Compare(len(a.domains), len(b.domains)) })
-	return p.unit(0) || p.steps > maxPacking
+	found := p.unit(0)
+	f.bounds.steps -= p.steps
+	return found || p.steps > maxPacking
 }
 
 // add adds the pods of a group, and each group in it by itself.

@@ -38,6 +38,7 @@ func (f *finder) sortPods() {
 			most = max(most, int(n))
 		}
 		f.gpus = append(f.gpus, r.GPUs())
+		f.largest = max(f.largest, f.gpus[i])
 	}
 	f.first = make([]int32, most+2)
 	for _, list := range nodes {
@@ -102,14 +103,7 @@ func (f *finder) kindOf(view *topology.View) kind {
 	for _, e := range f.entries {
 		requests := f.movers[e.mover].Pods[e.pod].Requests
 		for _, ask := range k.asks {
-			var amount int64
-			for i := range requests {
-				if requests[i].Name == ask.Name {
-					amount = requests[i].Amount
-					break
-				}
-			}
-			k.amounts = append(k.amounts, amount)
+			k.amounts = append(k.amounts, amountOf(requests, ask.Name))
 		}
 	}
 	return k

@@ -23,25 +23,34 @@ type state struct {
 	number    int
 }
 
-func (s *state) before(o *state) bool {
-	return cmp.Or(s.cost.Compare(o.cost), cmp.Compare(len(o.chosen), len(s.chosen)), cmp.Compare(s.number, o.number)) < 0
+// queue has the states by their lower bounds. Where it is deep, of those with as many GPUs the larger sets come first: they are nearer to a
+// plan, and all sets of a few replicas are too many.
+type queue struct {
+	states []*state
+	deep   bool
 }
 
-// queue has the states by their lower bounds.
-type queue []*state
+func (q *queue) Len() int      { return len(q.states) }
+func (q *queue) Swap(i, j int) { q.states[i], q.states[j] = q.states[j], q.states[i] }
 
-func (q queue) Len() int           { return len(q) }
-func (q queue) Less(i, j int) bool { return q[i].before(q[j]) }
-func (q queue) Swap(i, j int)      { q[i], q[j] = q[j], q[i] }
+// Less implements heap.Interface.
+func (q *queue) Less(i, j int) bool {
+	s, o := q.states[i], q.states[j]
+	larger := cmp.Compare(len(o.chosen), len(s.chosen))
+	if q.deep {
+		return cmp.Or(cmp.Compare(s.cost.GPUs, o.cost.GPUs), larger, s.cost.Compare(o.cost), cmp.Compare(s.number, o.number)) < 0
+	}
+	return cmp.Or(s.cost.Compare(o.cost), larger, cmp.Compare(s.number, o.number)) < 0
+}
 
 // Push implements heap.Interface.
-func (q *queue) Push(x any) { *q = append(*q, x.(*state)) }
+func (q *queue) Push(x any) { q.states = append(q.states, x.(*state)) }
 
 // Pop implements heap.Interface.
 func (q *queue) Pop() any {
-	last := len(*q) - 1
-	s := (*q)[last]
-	*q = (*q)[:last]
+	last := len(q.states) - 1
+	s := q.states[last]
+	q.states = q.states[:last]
 	return s
 }
 
