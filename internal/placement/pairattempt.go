@@ -114,6 +114,7 @@ func (p *planner) inOrder(bound topology.DomainID, base bool, shared *search, or
 		a.order = pairsFirst
 		if !base {
 			a.noteHeads()
+			a.placeLacking()
 		}
 		a.placeOthers()
 		a.order = order

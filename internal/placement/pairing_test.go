@@ -55,12 +55,15 @@ func sharesOf(r *Result, level int) (decode, prefill int) {
 	return decode, prefill
 }
 
-// racksOf is racks of hosts with 8 GPUs.
-func racksOf(racks, hosts int) []string {
+// racksOf is racks of one zone, of hosts with 8 GPUs.
+func racksOf(racks, hosts int) []string { return racksIn("z/", racks, hosts) }
+
+// racksIn is racks below a path, of hosts with 8 GPUs.
+func racksIn(path string, racks, hosts int) []string {
 	var nodes []string
 	for r := range racks {
 		for h := range hosts {
-			nodes = append(nodes, fmt.Sprintf("n%02d-%02d z/r%02d 8", r, h, r))
+			nodes = append(nodes, fmt.Sprintf("n%02d-%02d %sr%02d 8", r, h, path, r))
 		}
 	}
 	return nodes

@@ -46,15 +46,26 @@ func TestPairingNotesHeads(t *testing.T) {
 	}
 }
 
-// racksOfOne is racks of hosts with 8 GPUs, of a topology of racks alone.
-func racksOfOne(racks, hosts int) []string {
-	var nodes []string
-	for r := range racks {
-		for h := range hosts {
-			nodes = append(nodes, fmt.Sprintf("n%02d-%02d r%02d 8", r, h, r))
+// racksOfOne is racks of a topology of racks alone, of hosts with 8 GPUs.
+func racksOfOne(racks, hosts int) []string { return racksIn("", racks, hosts) }
+
+// TestPairingKeepsHeadsTogether: the replicas that a component does not run without are placed together or not at all, also after other
+// components.
+func TestPairingKeepsHeadsTogether(t *testing.T) {
+	ls := levels("rack")
+	for _, required := range []bool{false, true} {
+		g := Demand{Levels: ls, Required: none, Preferred: none, Components: []Component{
+			componentOf("decode", none, none, 2, 1, gpus(8)), componentOf("frontend", none, none, 1, 1, cpus(1)),
+			componentOf("prefill", none, none, 1, 2, gpus(8))}}
+		g.Components[0].MinAvailable = 2
+		inRoles(&g, 0, required)
+		r := PlanGraph(clusterOf(ls, racksOfOne(1, 1)...), g, Options{})
+		for _, one := range r.Replicas {
+			if one.Component == "decode" && one.Refusal == nil {
+				t.Errorf("required %v: one of two is placed: %v", required, summary(r))
+			}
 		}
 	}
-	return nodes
 }
 
 // TestPairingAmongManyDomains: a domain that holds both roles is found, however many hold more replicas of one of them.
