@@ -220,8 +220,7 @@ var (
 	reasonSpan = regexp.MustCompile("`([A-Z][A-Za-z]+|[a-z]+(?:_[a-z]+)+)`")
 )
 
-// TestDocumentedNamesAreInTheCode: a metric, a reason of a condition or of an event that a page describes is one of the code. What is gone from
-// the code is gone from the pages.
+// TestDocumentedNamesAreInTheCode: pages describe metrics, and reasons of conditions and events, of the code, and no former ones.
 func TestDocumentedNamesAreInTheCode(t *testing.T) {
 	known, all := names(t), pages(t)
 	for page, content := range all {

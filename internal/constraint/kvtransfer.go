@@ -10,8 +10,8 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
-// transfer adds the kvTransferPolicy of a new deployment to its constraint (docs/placement.md#prefill-beside-decode). It adds nothing where
-// the policy is about routing alone: it names no level of the constraint's topology, or one that is not narrower than the graph's domain.
+// transfer adds the kvTransferPolicy of a new deployment to its constraint (docs/placement.md#prefill-alongside-decode). A policy is about
+// routing alone, and adds nothing, if it names no level of the topology, or one that is not narrower than the graph's domain.
 func transfer(base *trellisv1alpha1.ResolvedTopology, dgd *nvidiav1beta1.DynamoGraphDeployment) {
 	if dgd.Spec.Experimental == nil || dgd.Spec.Experimental.KVTransferPolicy == nil {
 		return

@@ -61,7 +61,7 @@ type Result struct {
 	Domain topology.Path
 	// Score of all packed replicas that have their nodes, 0..1; [placement.Unscored] when none has. See [placement.Score].
 	Score float64
-	// Transfer describes how prefill and decode replicas are beside each other; nil where no policy places them.
+	// Transfer describes how prefill and decode replicas share domains; nil where no policy places them.
 	Transfer *Transfer
 	// Uncounted are the resources of placed pods that are not counted on their hosts.
 	Uncounted []Uncounted

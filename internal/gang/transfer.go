@@ -70,7 +70,7 @@ func generationOf(sg *trellisv1alpha1.ScalingGroup, state replicaState) string {
 	return sg.Spec.Roles[0].Template.Labels[render.LabelWorkerHash]
 }
 
-// Transfer describes which prefill and decode replicas are beside each other: in one domain of the level that the deployment's
+// Transfer describes which prefill and decode replicas share a domain: in one domain of the level that the deployment's
 // kvTransferPolicy names, of one generation of workers.
 type Transfer struct {
 	// Level is the name of the level. Required: the policy opens a domain only for a replica of each role.

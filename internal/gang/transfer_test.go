@@ -56,7 +56,7 @@ func TestPairingOfARequest(t *testing.T) {
 	}
 }
 
-// TestTransferOf counts what is beside each other by the labels that nodes have now.
+// TestTransferOf counts shared domains by the labels that nodes have now.
 func TestTransferOf(t *testing.T) {
 	prefill, decode := inRole("prefill", 2, 1), inRole("decode", 2, 2)
 	bound := func(sg *trellisv1alpha1.ScalingGroup, ordinal, index int32, node string) *corev1.Pod {

@@ -67,14 +67,14 @@ func TestPairWaitsForItsPods(t *testing.T) {
 	}
 }
 
-// TestExcessOfSpanningReplicas: a replica over several domains is beside no replica of the other role, so that it goes first.
+// TestExcessOfSpanningReplicas: a replica over several domains shares a domain with no replica of the other role, so that it goes first.
 func TestExcessOfSpanningReplicas(t *testing.T) {
 	prefill, decode := inRole("prefill", 1, 1), inRole("decode", 1, 2)
 	prefill.Status.Placements = []trellisv1alpha1.ReplicaPlacement{{Replica: 0, Domain: "z/a", Bound: true}}
 	decode.Status.Placements = []trellisv1alpha1.ReplicaPlacement{
 		{Replica: 0, Domain: "z", Bound: true}, {Replica: 1, Domain: "z/a", Bound: true}}
 	if got := Excess(decode, []*trellisv1alpha1.ScalingGroup{prefill, decode}, nil); got[0] <= got[1] {
-		t.Errorf("order %v: the replica beside prefill goes before the one over several racks", got)
+		t.Errorf("order %v: the replica alongside prefill goes before the one over several racks", got)
 	}
 }
 

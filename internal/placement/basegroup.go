@@ -45,7 +45,7 @@ func (a *attempt) settleBase(u *unit, note func(*ReplicaResult)) {
 	}
 }
 
-// placeBase places the base gang, or what is left of it when some components have places already.
+// placeBase places the heads of the components that belong to the base gang and have no place yet.
 func (a *attempt) placeBase(s *search, belongs func(*component) bool) bool {
 	t := a.p.tree
 	g := a.baseGroupOf(belongs)

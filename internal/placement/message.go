@@ -120,7 +120,7 @@ func (r *Refusal) needText() string {
 		where = " on hosts of their own" + where
 	}
 	if r.Paired {
-		where += ", prefill beside decode"
+		where += ", prefill alongside decode"
 	}
 	return "needs " + strings.Join(parts, " + ") + where
 }

@@ -135,7 +135,7 @@ func (a *attempt) placeAnchored() {
 	}
 }
 
-// placePairedBase places the base gang, or what is left of it beside the replicas that are placed by their roles.
+// placePairedBase places the base gang. Heads that were placed by their roles keep their places.
 func (a *attempt) placePairedBase(s *search) bool {
 	if a.order == unpaired {
 		return a.placeBase(s, anyComponent)

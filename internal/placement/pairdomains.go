@@ -25,7 +25,7 @@ type pairProblem struct {
 	a       *attempt
 	kinds   []pairKind
 	domains []pairDomain
-	// same is the only shape of all pods, of which a domain's free hosts are counted; nil: it takes a search to tell what fits.
+	// same counts the free hosts of a domain for the only shape of all pods; nil with several shapes: a search finds the capacity.
 	same *topology.View
 	// marker tells domains apart; known are the sets of domains that are alike, where these may be exchanged for each other.
 	marker *search

@@ -25,7 +25,7 @@ func (r Role) other() Role { return Prefill + Decode - r }
 // String is the type of the components that have the role.
 func (r Role) String() string { return [...]string{"", "prefill", "decode"}[r] }
 
-// Pairing has the replicas of both roles placed in the same domains (docs/placement.md#prefill-beside-decode).
+// Pairing has the replicas of both roles placed in the same domains (docs/placement.md#prefill-alongside-decode).
 type Pairing struct {
 	// Level of the domains.
 	Level int

@@ -24,7 +24,7 @@ const (
 	CodeBaseGangWaits = "BaseGangWaits"
 	// CodeAnchorConflict: the domain that the replica's own pods are pinned to lies outside the graph domain.
 	CodeAnchorConflict = "AnchorConflict"
-	// CodeNoPartner: the replica is to be placed beside one of another role, of which none is placed, and none can be placed with it.
+	// CodeNoPartner: the replica needs a partner of another role in its domain. None is placed, and none can be placed with it.
 	CodeNoPartner = "NoPartner"
 	// CodeLevelGone: the required level is not among the levels of the topology.
 	CodeLevelGone = "LevelGone"

@@ -26,7 +26,7 @@ type Plan struct {
 	Domain topology.Path
 	// Score of all replicas that have their nodes, planned or bound: see [placement.Score]. 0 when none has.
 	Score float64
-	// Transfer describes how prefill and decode replicas would be beside each other; nil where no policy places them.
+	// Transfer describes how prefill and decode replicas would share domains; nil where no policy places them.
 	Transfer *gang.Transfer
 	// Replicas by component and ordinal.
 	Replicas []Replica

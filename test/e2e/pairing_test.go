@@ -46,7 +46,7 @@ var _ = Describe("Prefill and decode replicas with a transfer policy", func() {
 		w.ready("g")
 		paired()
 		w.scale("g", "Decode", 5)
-		w.hasCondition("g", nvidiav1alpha1.ConditionPlaced, metav1.ConditionFalse, "InsufficientCapacity", "prefill beside decode")
+		w.hasCondition("g", nvidiav1alpha1.ConditionPlaced, metav1.ConditionFalse, "InsufficientCapacity", "prefill alongside decode")
 
 		By("opening a rack by a replica of each role")
 		w.scale("g", "Prefill", 3)
@@ -64,7 +64,7 @@ var _ = Describe("Prefill and decode replicas with a transfer policy", func() {
 		w.scale("g", "Decode", 3)
 		w.ready("g")
 		paired()
-		Expect(racksOf("Decode")).To(ConsistOf(racksOf("Prefill")), "one beside each")
+		Expect(racksOf("Decode")).To(ConsistOf(racksOf("Prefill")), "one alongside each")
 		w.notEvicted(ctx)
 	}, SpecTimeout(suite.Timeout()))
 })

@@ -58,7 +58,7 @@ func (s *Subject) preemptedBy(pods []*corev1.Pod) string {
 	return fmt.Sprintf("preempted %s ago by %s", ages{s.Now}.of(&when), s.preemptor(last))
 }
 
-// preemptor names who has preempted, by what is known of the pod.
+// preemptor names the deployment or the pod that an event names as the preemptor.
 func (s *Subject) preemptor(e *corev1.Event) string {
 	found := preemptorOf.FindStringSubmatch(e.Message)
 	for _, pod := range s.Pods {

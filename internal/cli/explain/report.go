@@ -27,7 +27,7 @@ type Explanation struct {
 	Advice []Advice `json:"advice,omitempty"`
 	// Withheld describes changes that a reader may think of, and that were planned and do not help.
 	Withheld []string `json:"withheld,omitempty"`
-	// Transfer describes how prefill and decode replicas are beside each other, and what would mend it; absent where no kvTransferPolicy
+	// Transfer describes how prefill and decode replicas share domains, and what would mend it; absent where no kvTransferPolicy
 	// places them.
 	Transfer []string `json:"kvTransfer,omitempty"`
 	// Result compares the plan with what the operator says.

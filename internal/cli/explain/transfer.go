@@ -13,7 +13,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/whatif"
 )
 
-// transfer describes how prefill and decode replicas are beside each other, and which scale-out would give more a partner; none where no
+// transfer describes how prefill and decode replicas share domains, and which scale-out would give more a partner; none where no
 // policy places them.
 func (s *Subject) transfer(planner *whatif.Planner, plan *whatif.Plan, planned bool) []string {
 	if plan.Transfer == nil {

@@ -29,7 +29,7 @@ type Outcome struct {
 	Placed bool `json:"placed"`
 	// Score describes how tight the replicas that this plan places sit, in [0,1].
 	Score float64 `json:"score"`
-	// Transfer describes how prefill and decode replicas would be beside each other; absent where no kvTransferPolicy places them.
+	// Transfer describes how prefill and decode replicas would share domains; absent where no kvTransferPolicy places them.
 	Transfer *Transfer `json:"kvTransfer,omitempty"`
 	// Domain all of it sits in, label values by level name; empty without such a constraint.
 	Domain map[string]string `json:"domain"`

@@ -61,7 +61,7 @@ func (r *Plans) summary(p text.Page) string {
 	return p.Table(rows)
 }
 
-// transfers reports how prefill and decode replicas would be beside each other.
+// transfers reports how prefill and decode replicas would share domains.
 func (r *Plans) transfers(page text.Page) string {
 	var lines []string
 	for i := range r.Plans {

@@ -26,7 +26,7 @@ func constraints(groups []*trellisv1alpha1.ScalingGroup) []string {
 		if sg.Spec.Multinode {
 			who = "each replica"
 		}
-		parts := []string{within(who, t.PackDomain, t.PreferredPackDomain), spreadOver(t), beside(t)}
+		parts := []string{within(who, t.PackDomain, t.PreferredPackDomain), spreadOver(t), alongside(t)}
 		text := strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), ", ")
 		if text == "" {
 			continue
@@ -42,15 +42,15 @@ func constraints(groups []*trellisv1alpha1.ScalingGroup) []string {
 	return texts
 }
 
-// beside is "prefill beside decode in each rack, if possible".
-func beside(t *trellisv1alpha1.ResolvedTopology) string {
+// alongside is "prefill alongside decode in each rack, if possible".
+func alongside(t *trellisv1alpha1.ResolvedTopology) string {
 	switch {
 	case t.KVTransferDomain == "":
 		return ""
 	case t.KVTransferRequired:
-		return "prefill beside decode in each " + t.KVTransferDomain
+		return "prefill alongside decode in each " + t.KVTransferDomain
 	}
-	return "prefill beside decode in each " + t.KVTransferDomain + ", if possible"
+	return "prefill alongside decode in each " + t.KVTransferDomain + ", if possible"
 }
 
 // spreadOver is "replicas spread over zones, over racks if possible".

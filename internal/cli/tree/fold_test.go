@@ -13,7 +13,7 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/golden"
 )
 
-// crowded is a cluster of 240 hosts with 200 graphs, of which 104 wait.
+// crowded is a cluster of 240 hosts with 96 placed and 104 waiting graphs.
 func crowded(t *testing.T) *world {
 	w := newWorld(t, 4, 6, 10)
 	for i := range 200 {

@@ -34,7 +34,7 @@ type Deployment struct {
 	Topology string `json:"topology,omitempty"`
 	// Domain all of it sits in, as a path.
 	Domain string `json:"domain,omitempty"`
-	// Transfer describes how prefill and decode replicas are beside each other; absent where no kvTransferPolicy places them.
+	// Transfer describes how prefill and decode replicas share domains; absent where no kvTransferPolicy places them.
 	Transfer *Transfer `json:"kvTransfer,omitempty"`
 	// Tree is the index in Trees of the one that shows it.
 	Tree  int  `json:"tree"`

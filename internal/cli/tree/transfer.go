@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/gang"
 )
 
-// Transfer describes how the bound prefill and decode replicas of a graph are beside each other, by its kvTransferPolicy.
+// Transfer describes how the bound prefill and decode replicas of a graph share domains, by its kvTransferPolicy.
 type Transfer struct {
 	// Level of whose domains the roles share the same ones. Required: by the policy only a replica of each role opens a domain.
 	Level    string `json:"level"`

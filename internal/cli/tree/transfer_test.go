@@ -56,7 +56,7 @@ func TestTransfer(t *testing.T) {
 	}
 	drawn := r.Text(text.Page{})
 	for _, part := range []string{
-		"prefill beside decode in each rack",
+		"prefill alongside decode in each rack",
 		"1 of 2 decode replicas have prefill in their rack, 2 of 2 prefill replicas have decode",
 		"RACK PREFILL DECODE zone-a/r0 2 1 zone-a/r1 0 1",
 	} {

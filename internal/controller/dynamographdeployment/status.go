@@ -126,7 +126,7 @@ func placementOf(o observed) *nvidiav1beta1.PlacementStatus {
 	return &p
 }
 
-// setPaired sets the shares of prefill and decode replicas that are beside each other. As the score, they stay before the scheduler has
+// setPaired sets the shares of prefill and decode replicas with a partner in their domain. As the score, they stay before the scheduler has
 // looked at the graph.
 func setPaired(p *nvidiav1beta1.PlacementStatus, o observed) {
 	if before := o.dgd.Status.Placement; !o.judged && before != nil {
