@@ -16,66 +16,123 @@ import (
 
 // Excess orders the replicas of a group by how far their role is in excess in their domains, by the places that the status of the groups
 // has: of any number of replicas that are scaled in, those with the most leave the least imbalance. Of replicas that are alike, a younger
-// one has more; created is when each was made.
+// one has more; created is when each was made. If both roles are scaled in at once, their groups leave the same domains: each goes through
+// the replicas of all groups in one order.
 func Excess(sg *trellisv1alpha1.ScalingGroup, groups []*trellisv1alpha1.ScalingGroup, created map[int32]int64) map[int32]int {
-	role, level := RoleOf(sg), constraint.Level(sg.Spec.Topology, sg.Spec.Topology.KVTransferDomain)
-	var mine, theirs int
-	counts := map[string][2]int{} // of the group's role, and of the other one
-	at := map[int32]string{}
+	e := &excess{counts: map[string][2]int{}}
+	level := constraint.Level(sg.Spec.Topology, sg.Spec.Topology.KVTransferDomain)
+	var own *shrinking
 	for _, one := range groups {
-		of := RoleOf(one)
-		if of == placement.NoRole {
+		if RoleOf(one) == placement.NoRole {
 			continue
 		}
-		index := 0
-		if of == role {
-			mine += int(one.Spec.Replicas)
-		} else {
-			index, theirs = 1, theirs+int(one.Spec.Replicas)
-		}
-		for _, p := range Placements(&one.Status) {
-			if !p.Bound {
-				continue
-			}
-			domain := fmt.Sprintf("/%s/%d", one.Spec.Service, p.Replica) // a replica that no domain holds is in one of its own
-			if path := topology.ParsePath(p.Domain); len(path) > level {
-				domain = path.Truncate(level).String()
-			}
-			n := counts[domain]
-			n[index]++
-			counts[domain] = n
-			if one.Spec.Service == sg.Spec.Service {
-				at[p.Replica] = domain
-			}
+		c := e.add(one, level)
+		if one.Spec.Service == sg.Spec.Service {
+			own = c
+			c.sort(created)
 		}
 	}
-	return orderByExcess(at, created, counts, max(mine, 1), max(theirs, 1))
-}
-
-// orderByExcess takes the replicas away one by one, each time one where the role is most in excess.
-func orderByExcess(at map[int32]string, created map[int32]int64, counts map[string][2]int, mine, theirs int) map[int32]int {
-	out := make(map[int32]int, len(at))
-	ordinals := make([]int32, 0, len(at))
-	for ordinal := range at {
-		ordinals = append(ordinals, ordinal)
+	if own == nil {
+		return nil
 	}
-	slices.SortFunc(ordinals, func(a, b int32) int { return cmp.Or(cmp.Compare(created[b], created[a]), cmp.Compare(b, a)) })
-	for left := len(ordinals); left > 0; left-- {
-		best, most := -1, 0
-		for i, ordinal := range ordinals {
-			if _, taken := out[ordinal]; taken {
-				continue
-			}
-			n := counts[at[ordinal]]
-			if excess := n[0]*theirs - n[1]*mine; best < 0 || excess > most {
-				best, most = i, excess
-			}
-		}
-		domain := at[ordinals[best]]
-		out[ordinals[best]] = left
-		n := counts[domain]
-		n[0]--
-		counts[domain] = n
+	e.scaleIn()
+	for len(own.left) > 0 {
+		e.take(own)
+	}
+	out := make(map[int32]int, len(own.taken))
+	for i, ordinal := range own.taken {
+		out[ordinal] = len(own.taken) - i
 	}
 	return out
+}
+
+// excess counts the replicas of both roles by domain while replicas are taken away one by one.
+type excess struct {
+	groups []*shrinking
+	counts map[string][2]int
+	// wanted are the replicas of each role, at least 1.
+	wanted [2]int
+}
+
+// shrinking is a group whose replicas are taken away.
+type shrinking struct {
+	name string
+	role int
+	at   map[int32]string
+	// left are its replicas, those of equal excess in the order in which they go. taken are those that are taken away, surplus is how many
+	// are to be scaled in.
+	left, taken []int32
+	surplus     int
+}
+
+// add counts the bound replicas of a group. A replica that no domain holds is in one of its own.
+func (e *excess) add(sg *trellisv1alpha1.ScalingGroup, level int) *shrinking {
+	c := &shrinking{name: sg.Spec.Service, role: int(RoleOf(sg) - placement.Prefill), at: map[int32]string{}}
+	for _, p := range Placements(&sg.Status) {
+		if !p.Bound {
+			continue
+		}
+		domain := fmt.Sprintf("/%s/%d", c.name, p.Replica)
+		if path := topology.ParsePath(p.Domain); len(path) > level {
+			domain = path.Truncate(level).String()
+		}
+		c.at[p.Replica] = domain
+		c.left = append(c.left, p.Replica)
+		e.count(domain, c.role, 1)
+	}
+	c.sort(nil)
+	c.surplus = len(c.left) - int(sg.Spec.Replicas)
+	e.wanted[c.role] += int(sg.Spec.Replicas)
+	e.groups = append(e.groups, c)
+	return c
+}
+
+// sort has younger replicas first.
+func (c *shrinking) sort(created map[int32]int64) {
+	slices.SortFunc(c.left, func(a, b int32) int { return cmp.Or(cmp.Compare(created[b], created[a]), cmp.Compare(b, a)) })
+}
+
+func (e *excess) count(domain string, role, replicas int) {
+	n := e.counts[domain]
+	n[role] += replicas
+	e.counts[domain] = n
+}
+
+// scaleIn takes the surplus of all groups away, in turns, if both roles have some.
+func (e *excess) scaleIn() {
+	shrinks := func(role int) bool {
+		return slices.ContainsFunc(e.groups, func(c *shrinking) bool { return c.role == role && c.surplus > 0 })
+	}
+	if !shrinks(0) || !shrinks(1) {
+		return
+	}
+	slices.SortFunc(e.groups, func(a, b *shrinking) int { return cmp.Or(cmp.Compare(a.role, b.role), cmp.Compare(a.name, b.name)) })
+	for _, c := range e.groups {
+		slices.SortStableFunc(c.left, func(a, b int32) int { return cmp.Compare(c.at[b], c.at[a]) })
+	}
+	for more := true; more; {
+		more = false
+		for _, c := range e.groups {
+			if c.surplus > 0 {
+				c.surplus--
+				more = true
+				e.take(c)
+			}
+		}
+	}
+}
+
+// take takes the replica away in whose domain the role of the group is most in excess.
+func (e *excess) take(c *shrinking) {
+	best, most := 0, 0
+	for i, ordinal := range c.left {
+		n := e.counts[c.at[ordinal]]
+		if over := n[c.role]*max(e.wanted[1-c.role], 1) - n[1-c.role]*max(e.wanted[c.role], 1); i == 0 || over > most {
+			best, most = i, over
+		}
+	}
+	ordinal := c.left[best]
+	c.left = slices.Delete(c.left, best, best+1)
+	c.taken = append(c.taken, ordinal)
+	e.count(c.at[ordinal], c.role, -1)
 }

@@ -108,3 +108,26 @@ func TestExcess(t *testing.T) {
 		t.Errorf("order:\n%s", diff)
 	}
 }
+
+// TestExcessOfBothRoles: two roles that are scaled in at once leave the same domain, whatever the ordinals and ages of their replicas.
+func TestExcessOfBothRoles(t *testing.T) {
+	prefill, decode := inRole("prefill", 1, 1), inRole("decode", 1, 1)
+	prefill.Status.Placements = []trellisv1alpha1.ReplicaPlacement{
+		{Replica: 0, Domain: "z/a", Bound: true}, {Replica: 1, Domain: "z/b", Bound: true}}
+	decode.Status.Placements = []trellisv1alpha1.ReplicaPlacement{
+		{Replica: 0, Domain: "z/b", Bound: true}, {Replica: 1, Domain: "z/a", Bound: true}}
+	groups := []*trellisv1alpha1.ScalingGroup{prefill, decode}
+	created := map[int32]int64{0: 10, 1: 20}
+	goes := func(sg *trellisv1alpha1.ScalingGroup) string {
+		order := Excess(sg, groups, created)
+		for _, p := range sg.Status.Placements {
+			if order[p.Replica] == 2 {
+				return p.Domain
+			}
+		}
+		return ""
+	}
+	if a, b := goes(prefill), goes(decode); a != b {
+		t.Errorf("prefill leaves %s and decode leaves %s: no decode replica has prefill in its rack", a, b)
+	}
+}

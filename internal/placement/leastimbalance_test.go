@@ -13,16 +13,24 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
+// rackPath is the path of a rack: the first two are in one zone, the third is in another.
+func rackPath(rack int) topology.Path {
+	return topology.Path{[]string{"z0", "z0", "z1"}[rack], fmt.Sprintf("r%d", rack)}
+}
+
 // drawRoles draws a small cluster with racks, and a graph of one to three components of the roles.
 func drawRoles(t *rapid.T) (world, Demand) {
-	w := world{levels: levels("rack", "row")}
+	w := world{levels: levels("zone", "rack", "row")}
 	for i := range rapid.IntRange(1, 8).Draw(t, "hosts") {
-		path := topology.Path{fmt.Sprintf("r%d", rapid.IntRange(0, 2).Draw(t, fmt.Sprintf("rack%d", i))),
-			fmt.Sprintf("s%d", rapid.IntRange(0, 1).Draw(t, fmt.Sprintf("row%d", i)))}
+		path := append(rackPath(rapid.IntRange(0, 2).Draw(t, fmt.Sprintf("rack%d", i))),
+			fmt.Sprintf("s%d", rapid.IntRange(0, 1).Draw(t, fmt.Sprintf("row%d", i))))
 		w.paths, w.cpu = append(w.paths, path), append(w.cpu, 9)
 		w.gpu = append(w.gpu, rapid.IntRange(0, 4).Draw(t, fmt.Sprintf("gpu%d", i)))
 	}
 	g := Demand{Levels: w.levels, Required: none, Preferred: none}
+	if rapid.IntRange(0, 2).Draw(t, "packed") == 0 {
+		g.Required = 0
+	}
 	names := rapid.SampledFrom([][]string{{"prefill"}, {"prefill", "decode"}, {"prefill", "decode"}, {"prefill", "decode", "decode-b"},
 		{"prefill", "decode", "prefill-b"}}).Draw(t, "components")
 	left := 6
@@ -30,12 +38,24 @@ func drawRoles(t *rapid.T) (world, Demand) {
 		replicas := min(rapid.IntRange(0, 3).Draw(t, name+" replicas"), left)
 		left -= replicas
 		n := rapid.IntRange(1, 2).Draw(t, name+" pods")
-		required := rapid.IntRange(0, 1).Draw(t, name+" required")
+		required := rapid.IntRange(1, 2).Draw(t, name+" required")
 		if n == 1 && rapid.IntRange(0, 2).Draw(t, name+" free") > 0 {
 			required = none
 		}
 		g.Components = append(g.Components, componentOf(name, required, none, replicas, n,
 			need{rapid.IntRange(1, 3).Draw(t, name+" gpu"), 0}.shape()))
+		s := &g.Components[len(g.Components)-1]
+		s.MinAvailable = rapid.IntRange(1, 2).Draw(t, name+" available")
+		for ri := range s.Waiting {
+			if g.Required != none {
+				break // all of a base gang is of one generation here
+			}
+			s.Waiting[ri].Generation = rapid.SampledFrom([]string{"", "", "new"}).Draw(t, fmt.Sprintf("%s-%d generation", name, ri))
+		}
+	}
+	if g.Required != none {
+		inRoles(&g, 1, rapid.Bool().Draw(t, "enforced"))
+		return w, g
 	}
 	at := rapid.IntRange(0, 2).Draw(t, "placed")
 	for i := range at {
@@ -45,10 +65,10 @@ func drawRoles(t *rapid.T) (world, Demand) {
 			continue
 		}
 		g.Components[of].Placed++
-		defer func(one Paired) { g.Pairing.At = append(g.Pairing.At, one) }(Paired{Role: role, Domain: topology.Path{
-			fmt.Sprintf("r%d", rapid.IntRange(0, 2).Draw(t, fmt.Sprintf("at%d", i))), "s0"}})
+		defer func(one Paired) { g.Pairing.At = append(g.Pairing.At, one) }(Paired{Role: role,
+			Domain: append(rackPath(rapid.IntRange(0, 2).Draw(t, fmt.Sprintf("at%d", i))), "s0")})
 	}
-	inRoles(&g, 0, rapid.Bool().Draw(t, "enforced"))
+	inRoles(&g, 1, rapid.Bool().Draw(t, "enforced"))
 	return w, g
 }
 
@@ -93,11 +113,19 @@ func (v value) less(o value) bool { return slices.Compare(v[:], o[:]) < 0 }
 
 func (b bruteRoles) value(list []placed) (value, bool) {
 	var v value
-	var counts, before [3][2]int
+	counts, before := map[pairsIn][2]int{}, map[pairsIn][2]int{}
+	add := func(to map[pairsIn][2]int, rack int, role Role, generation string) {
+		n := to[pairsIn{rack, generation}]
+		n[role-Prefill]++
+		to[pairsIn{rack, generation}] = n
+	}
 	for _, one := range b.g.Pairing.At {
-		rack := int(one.Domain[0][1] - '0')
-		counts[rack][one.Role-Prefill]++
-		before[rack][one.Role-Prefill]++
+		rack := int(one.Domain[1][1] - '0')
+		add(counts, rack, one.Role, one.Generation)
+		add(before, rack, one.Role, one.Generation)
+	}
+	if !b.begins(list) {
+		return v, false
 	}
 	for _, one := range list {
 		if one.rack < 0 {
@@ -105,22 +133,22 @@ func (b bruteRoles) value(list []placed) (value, bool) {
 		}
 		s := &b.g.Components[one.component]
 		v[1]++
-		if one.replica == 0 && s.Placed == 0 {
+		if one.replica < s.MinAvailable-s.Placed {
 			v[0]++
 		}
-		counts[one.rack][s.Role-Prefill]++
+		add(counts, one.rack, s.Role, s.Waiting[one.replica].Generation)
 	}
 	known := map[string]bool{}
 	for _, path := range b.w.paths {
-		known[path[0]] = true
+		known[path[1]] = true
 	}
-	for rack, n := range counts {
-		if !known[fmt.Sprintf("r%d", rack)] { // replicas that the cluster has no domain for
+	for at, n := range counts {
+		if !known[fmt.Sprintf("r%d", at.rack)] { // replicas that the cluster has no domain for
 			v[2] -= b.g.Pairing.imbalance(n[0], 0) + b.g.Pairing.imbalance(0, n[1])
 			continue
 		}
 		v[2] -= b.g.Pairing.imbalance(n[0], n[1])
-		opened := before[rack] == [2]int{} && n != [2]int{}
+		opened := before[at] == [2]int{} && n != [2]int{}
 		if b.g.Pairing.Required && opened && (n[0] == 0 || n[1] == 0) {
 			return v, false
 		}
@@ -128,16 +156,53 @@ func (b bruteRoles) value(list []placed) (value, bool) {
 	return v, true
 }
 
+// pairsIn is a rack, as the replicas of one generation see it.
+type pairsIn struct {
+	rack       int
+	generation string
+}
+
+// begins reports whether the first replicas of components are placed together or not at all, and all replicas of a packed graph in one
+// zone.
+func (b bruteRoles) begins(list []placed) bool {
+	heads, placedHeads, zone := 0, 0, ""
+	for si := range b.g.Components {
+		s := &b.g.Components[si]
+		here, others := 0, 0
+		for _, one := range list {
+			if one.component != si || one.rack < 0 {
+				continue
+			}
+			if at := rackPath(one.rack)[0]; b.g.Required != none && zone != "" && zone != at {
+				return false
+			} else {
+				zone = at
+			}
+			if one.replica < s.MinAvailable {
+				here++
+			} else {
+				others++
+			}
+		}
+		first := min(s.MinAvailable, len(s.Waiting))
+		heads, placedHeads = heads+first, placedHeads+here
+		if s.Placed == 0 && first > 1 && (here != first && here+others > 0) {
+			return false
+		}
+	}
+	return b.g.Required == none || zone == "" || placedHeads == heads
+}
+
 // valueOf is the value of an answer.
 func (b bruteRoles) valueOf(t *rapid.T, r *Result) value {
 	var list []placed
 	for _, one := range r.Replicas {
 		rack := -1
-		if one.Refusal == nil && len(one.Domain) == 0 {
+		if one.Refusal == nil && len(one.Domain) < 2 {
 			t.Fatalf("%s-%d is in no rack: %v", one.Component, one.Ordinal, summary(*r))
 		}
 		if one.Refusal == nil {
-			rack = int(one.Domain[0][1] - '0')
+			rack = int(one.Domain[1][1] - '0')
 		}
 		at := slices.IndexFunc(b.g.Components, func(s Component) bool { return s.Name == one.Component })
 		list = append(list, placed{at, one.Ordinal, rack})
@@ -178,7 +243,7 @@ func (b *bruteRoles) best() value {
 // holds reports whether each rack holds what goes there, and replicas that share a domain do.
 func (b *bruteRoles) holds(list []placed) bool {
 	for rack := range 3 {
-		g := &Group{Required: none, Within: topology.Path{fmt.Sprintf("r%d", rack)}}
+		g := &Group{Required: none, Within: rackPath(rack)}
 		units, key := map[int]*Group{}, fmt.Sprint(rack)
 		for _, one := range list {
 			s := &b.g.Components[one.component]

@@ -35,23 +35,32 @@ func (p *planner) attemptPaired(bound topology.DomainID, base bool, shared *sear
 	if shared != nil {
 		steps = shared.steps
 	}
-	var best *attempt
+	var best, complete *attempt
+	p.half(func() { best, complete = p.compareOrders(orders, bound, base, shared) })
+	if complete != nil {
+		return complete
+	}
+	if shared != nil {
+		shared.steps = steps
+	}
+	return p.inOrder(bound, base, shared, best.order)
+}
+
+// compareOrders tries the orders until one places everything, which stays placed. It returns the best one, which is rolled back, otherwise.
+func (p *planner) compareOrders(orders []pairOrder, bound topology.DomainID, base bool, shared *search) (best, complete *attempt) {
 	for _, order := range orders {
 		p.cluster.Begin()
 		a := p.inOrder(bound, base, shared, order)
 		if a.complete() {
 			p.cluster.Commit()
-			return a
+			return nil, a
 		}
 		p.cluster.Rollback()
 		if best == nil || a.lacking() > best.lacking() || a.lacking() == best.lacking() && a.betterThan(best) {
 			best = a
 		}
 	}
-	if shared != nil {
-		shared.steps = steps
-	}
-	return p.inOrder(bound, base, shared, best.order)
+	return best, nil
 }
 
 // complete reports whether everything is placed that is to be placed now.

@@ -10,6 +10,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
+// sumsPerComparison is how many sums take as long as one comparison of the plan's budget.
+const sumsPerComparison = 8
+
 // pairSums adds up sets of numbers, domain by domain, and keeps for each sum the best way to get there.
 type pairSums struct {
 	q *pairProblem
@@ -155,9 +158,10 @@ func (s *pairSums) add(d *pairDomain, locks []topology.DomainID) {
 	next := make([]pairValue, len(s.values))
 	from := make([]int16, len(s.values))
 	for i, set := range d.sets {
-		if !s.q.allowed(d, set, locks) {
+		if s.q.a.p.over() || !s.q.allowed(d, set, locks) {
 			continue
 		}
+		s.q.a.p.cluster.Spend(len(s.values) / sumsPerComparison)
 		cost := s.q.cost(d, set)
 		offset := 0
 		for k, n := range set {

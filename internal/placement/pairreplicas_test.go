@@ -116,3 +116,47 @@ func TestPairingPreemptsHeads(t *testing.T) {
 		}
 	}
 }
+
+// TestPairingSpreadsHeads: the first replicas of both roles of a base gang are in several domains where none holds all of them.
+func TestPairingSpreadsHeads(t *testing.T) {
+	ls := levels("zone", "rack")
+	for _, required := range []bool{false, true} {
+		g := Demand{Levels: ls, Required: 0, Preferred: none, Components: []Component{
+			componentOf("decode", none, none, 3, 1, gpus(8)), componentOf("prefill", none, none, 3, 1, gpus(8))}}
+		g.Components[0].MinAvailable, g.Components[1].MinAvailable = 2, 2
+		inRoles(&g, 1, required)
+		r := PlanGraph(clusterOf(ls, racksOf(2, 2)...), g, Options{})
+		if decode, prefill := sharesOf(&r, 1); decode != 2 || prefill != 2 {
+			t.Errorf("required %v: %d decode and %d prefill replicas have a partner, want 2 of each: %v %v", required, decode, prefill,
+				summary(r), refusals(r))
+		}
+	}
+}
+
+// TestPairingWithinTheBudget: a plan that tries several orders keeps what it needs to place the best one.
+func TestPairingWithinTheBudget(t *testing.T) {
+	ls := levels("zone", "rack")
+	c := clusterOf(ls, racksOf(20, 4)...)
+	g := Demand{Levels: ls, Required: none, Preferred: none, Components: []Component{
+		componentOf("prefill", 1, none, 30, 2, gpus(8)), componentOf("decode", 1, none, 30, 2, gpus(8)),
+		componentOf("other", 1, none, 10, 2, gpus(8))}}
+	inRoles(&g, 1, true)
+	plan := func(budget int) (placed int, work uint64) {
+		c.Begin()
+		defer c.Rollback()
+		before := c.Work()
+		r := PlanGraph(c, g, Options{PlanBudget: budget})
+		for _, one := range r.Replicas {
+			if one.Refusal == nil {
+				placed++
+			}
+		}
+		return placed, c.Work() - before
+	}
+	all, work := plan(0)
+	for tenths, least := range map[int]int{5: 1, 7: all / 2, 9: all / 2} {
+		if placed, _ := plan(int(work) * tenths / 10); placed < least {
+			t.Errorf("%d tenths of the comparisons place %d of %d replicas, want at least %d", tenths, placed, all, least)
+		}
+	}
+}

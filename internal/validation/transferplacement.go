@@ -28,11 +28,24 @@ func transferWithoutPlacement(dgd Written, topology *grovev1alpha1.ClusterTopolo
 		return []field.Text{line(field.Say("%s decides where requests go, and not where replicas go: it names no level of %s %q, by which the "+
 			"deployment is placed", transferPath, topology.Source(), short(topology.Name)), nil)}
 	}
-	if whole := dgd.Spec.TopologyConstraint; whole != nil && whole.PackDomain != "" && level <= levelIndex(topology, whole.PackDomain) {
-		return []field.Text{line(field.Say("%s %q has no effect on where replicas go: all pods are in one %s by packDomain",
-			transferPath.Child("domain"), short(policy.Domain), short(whole.PackDomain)), nil)}
+	if pack, by := packedInto(dgd.DynamoGraphDeployment, topology); pack != "" && level <= levelIndex(topology, pack) {
+		return []field.Text{line(field.Say("%s %q has no effect on where replicas go: all pods are in one %s by %s",
+			transferPath.Child("domain"), short(policy.Domain), short(pack), by), nil)}
 	}
 	return withoutPartner(dgd, policy)
+}
+
+// packedInto is the domain of a topology that all pods of a deployment share, and what says so.
+func packedInto(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology) (domain, by string) {
+	stated := constraint.StatementOf(dgd)
+	if key := stated.Annotated.Required; !stated.ByFields && key != "" {
+		domain, _ = constraint.DomainOf(topology, key)
+		return domain, "the annotation " + constraint.AnnotationRequired
+	}
+	if whole := dgd.Spec.TopologyConstraint; whole != nil {
+		return whole.PackDomain, "packDomain"
+	}
+	return "", ""
 }
 
 // transferLevel is the index of the level that a policy names; -1 when it names none of a topology.
