@@ -132,6 +132,7 @@ function drawLegend() {
     [make('i', 'swatch hatch lost'), 'host is not ready, or gone'],
     [make('i', 'swatch c0 sick'), 'pod is not ready'],
   ];
+  if (data.sums.some((s) => s.overbooked)) rows.push([make('i', 'swatch other over'), 'host is over-booked: pods ask for more than it has']);
   if (data.planned?.length) rows.push([make('i', 'swatch plan'), 'planned']);
   if (data.resource) rows.push([make('b', '', '3 of 8 free'), '3 of the 8 ' + unit() + ' of a domain are free, on hosts that take pods']);
   byId('legend').replaceChildren(...rows.map(([mark, text]) => make('li', '', null, mark, text)));
