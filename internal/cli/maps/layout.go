@@ -4,7 +4,6 @@
 package maps
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/trellis-k8s/trellis/internal/cli/tree"
@@ -15,17 +14,17 @@ const foldAbove = 500
 
 // scale is how large things are drawn, in pixels.
 type scale struct {
-	cell, row, bar int // a cell's width, a host's height with the gap below it, and its bar's height
-	head, rackHead int // titles of boxes, and of racks
-	pad, gap       int // the space inside of a box, and that between boxes
-	letter         int // of a label; 0 leaves labels and dots out
-	words          bool
-	perColumn      int // hosts of a rack above one another
+	cell, row, bar int  // a cell's width, a host's height with the gap below it, and its bar's height
+	head, rackHead int  // titles of boxes, and of racks
+	pad, gap       int  // the space inside of a box, and that between boxes
+	letter         int  // of a label; 0 leaves labels and dots out
+	words          bool // labels have words, not only numbers
+	perColumn      int  // hosts of a rack above one another
 }
 
 var (
 	roomy  = scale{cell: 8, row: 16, bar: 12, head: 19, rackHead: 19, pad: 6, gap: 6, letter: 6, words: true, perColumn: 20}
-	tight  = scale{cell: 8, row: 13, bar: 11, head: 18, rackHead: 18, pad: 5, gap: 5, letter: 6, perColumn: 20}
+	tight  = scale{cell: 8, row: 13, bar: 11, head: 17, rackHead: 17, pad: 4, gap: 4, letter: 6, perColumn: 20}
 	folded = scale{cell: 4, row: 7, bar: 6, head: 18, rackHead: 14, pad: 4, gap: 3, perColumn: 40}
 )
 
@@ -262,55 +261,4 @@ func racks(d *tree.Domain, f func(*tree.Domain)) {
 	for _, child := range d.Children {
 		racks(child, f)
 	}
-}
-
-// freeText is the one way in which amounts stand on the map: what is free, of all.
-func freeText(d *tree.Domain) string {
-	if d.Amount == nil {
-		return ""
-	}
-	return fmt.Sprintf("%d of %d free", d.Free, d.Total)
-}
-
-// titles of boxes alongside one another; racks have short ones where there is little space.
-func (s scale) titles(list []*tree.Domain) []string {
-	names := make([]string, 0, len(list))
-	short := s.letter == 0
-	for _, d := range list {
-		names, short = append(names, d.Name), short && isRack(d)
-	}
-	if short {
-		names = shortNames(names, false)
-	}
-	for i, d := range list {
-		if !short || names[i] == "" {
-			names[i] = d.Title()
-		}
-	}
-	return names
-}
-
-// maxTitle bounds what a long name of a domain widens all boxes by.
-const maxTitle, titleGap = 170, 8
-
-// titleWidth is what a box needs for title and sum.
-func (s scale) titleWidth(title, sum string) int {
-	return 2*s.pad + min(fontTitle.width(title), maxTitle) + titleGap + fontSum.width(sum)
-}
-
-// titleSpace is what the sum of a box leaves for its title.
-func (s scale) titleSpace(b *box) int {
-	if b.sum == "" {
-		return b.w - 2*s.pad
-	}
-	return b.w - 2*s.pad - titleGap - fontSum.width(b.sum)
-}
-
-// names are the labels of hosts.
-func (s scale) names(hosts []*tree.Domain) []string {
-	names := make([]string, 0, len(hosts))
-	for _, d := range hosts {
-		names = append(names, d.Name)
-	}
-	return labels(names, s.words)
 }

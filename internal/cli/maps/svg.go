@@ -92,7 +92,7 @@ func (p *pen) text(x, y int, class, s string) {
 	p.put("<text x=\"%d\" y=\"%d\" class=\"%s\">%s</text>", x, y, class, escape(s))
 }
 
-// maxNamed is how many graphs the legend names: as many as look different.
+// maxNamed is how many graphs the legend names: as many as look different. maxName is the width of a name.
 const maxNamed, maxName = 3 * graphTones, 230
 
 // legend names the graphs by their colours and describes what else is drawn. It returns where the map begins.
@@ -107,15 +107,12 @@ func (p *pen) legend(width, y int) int {
 		p.text(x+17, y, "t", name)
 		x += w + 15
 	}
-	for i, g := range p.m.Graphs {
-		if i == maxNamed {
-			x -= 17
-			item(fmt.Sprintf("and %d more graphs, in the same colours", len(p.m.Graphs)-i), func(int, int) {})
-			break
+	if graphs := p.m.Graphs; len(graphs) > maxNamed {
+		item(fmt.Sprintf("pods of %d graphs", len(graphs)), func(x, y int) { p.fill(x, y, 12, 12, 0) })
+	} else if len(graphs) > 0 {
+		for i, g := range graphs {
+			item(fontText.cut(p.m.NameOf(g.Namespace, g.Name), maxName), func(x, y int) { p.fill(x, y, 12, 12, i) })
 		}
-		item(fontText.cut(p.m.NameOf(g.Namespace, g.Name), maxName), func(x, y int) { p.fill(x, y, 12, 12, i) })
-	}
-	if len(p.m.Graphs) > 0 {
 		x, y = margin, y+18
 	}
 	square := func(class, style string) func(x, y int) {

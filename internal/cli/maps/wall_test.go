@@ -14,7 +14,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/trellis-k8s/trellis/internal/cli/explain"
 	"github.com/trellis-k8s/trellis/internal/cli/tree"
+	"github.com/trellis-k8s/trellis/test/testutil/simulated"
 	"github.com/trellis-k8s/trellis/test/testutil/worlds"
 )
 
@@ -229,6 +231,26 @@ func TestVerdict(t *testing.T) {
 		header := draw(t, b.World, tc.plan).Sums[0].Text
 		if parts := strings.Split(header, " \u00b7 "); tc.want != "" && parts[len(parts)-1] != tc.want || tc.want == "" && strings.Contains(header, "plan") {
 			t.Errorf("%s: the header is %q, want %q", name, header, tc.want)
+		}
+	}
+}
+
+// TestItFits: hosts to free are said to place what waits only when they place all replicas of it.
+func TestItFits(t *testing.T) {
+	for replicas, want := range map[int][]explain.Gangs{1: nil, 2: {{Component: "Worker", Replicas: []int{0}}}} {
+		b := worlds.New(simulated.Shape{Zones: 1, Blocks: 1, Racks: 2, Hosts: 4, GPUs: 8})
+		for host := range 5 { // all of one rack, and one host of the other
+			b.Occupy(host, 8)
+		}
+		if err := b.Apply(worlds.Graph("team-a", "large", "rack", replicas, 4, 8)); err != nil {
+			t.Fatal(err)
+		}
+		w := draw(t, b.World, "").Waiting
+		if len(w) != 1 || len(w[0].Who[0].Replicas) != replicas || len(w[0].Freeing) != 1 {
+			t.Fatalf("%d replicas: %+v", replicas, w)
+		}
+		if diff := cmp.Diff(want, w[0].FreeingFits); diff != "" {
+			t.Errorf("%d replicas: what fits then (-want +got):\n%s", replicas, diff)
 		}
 	}
 }

@@ -103,6 +103,13 @@ function age(since) {
   return Math.floor(s) + 'd';
 }
 
+// thatFit names the replicas that fit once hosts are freed: all of what waits only if all do.
+function thatFit(w) {
+  if (!w.freeingFits) return 'It fits';
+  const one = w.freeingFits.length === 1 && w.freeingFits[0].replicas.length === 1;
+  return 'Only ' + gangs({ who: w.freeingFits }) + (one ? ' fits' : ' fit');
+}
+
 function waitingCard(w, i) {
   const open = state.waiting === i;
   const who = [graphName(w), gangs(w)].filter(Boolean).join(': ');
@@ -110,7 +117,7 @@ function waitingCard(w, i) {
   const parts = [head, make('small', 'bad', w.reason || 'Waiting'), make('p', 'why', w.message)];
   if (open && w.operator) parts.push(make('p', '', 'The operator says: ' + w.operator));
   if (open && w.freeing?.length) {
-    parts.push(make('p', '', (w.freeingDomain ? 'Easiest to free is ' + w.freeingDomain + '.' : '') + ' It fits once these hosts are freed:'));
+    parts.push(make('p', '', (w.freeingDomain ? 'Easiest to free is ' + w.freeingDomain + '.' : '') + ' ' + thatFit(w) + ' once these hosts are freed:'));
     const list = w.freeing.map((h) => make('li', '', null, make('b', '', h.name), ' ' + h.reason, ...(h.pods ?? []).map((p) => make('div', 'soft', 'used by ' + p.pod + ' (' + p.amount + ')')), ...(h.remedy ? [make('div', '', null, make('code', '', h.remedy))] : [])));
     if (w.freeingMore) list.push(make('li', 'soft', 'and ' + w.freeingMore + ' more'));
     parts.push(make('ul', '', null, ...list));
