@@ -111,7 +111,7 @@ func (p *pen) legend(width, y int) int {
 		item(fmt.Sprintf("pods of %d graphs", len(graphs)), func(x, y int) { p.fill(x, y, 12, 12, 0) })
 	} else if len(graphs) > 0 {
 		for i, g := range graphs {
-			item(fontText.cut(p.m.NameOf(g.Namespace, g.Name), maxName), func(x, y int) { p.fill(x, y, 12, 12, i) })
+			item(fontText.middle(p.m.NameOf(g.Namespace, g.Name), maxName), func(x, y int) { p.fill(x, y, 12, 12, i) })
 		}
 		x, y = margin, y+18
 	}

@@ -71,6 +71,17 @@ func (f font) cut(s string, width int) string {
 	return ""
 }
 
+// middle is cut for names, which differ at their ends.
+func (f font) middle(s string, width int) string {
+	const kept = 10
+	r := []rune(s)
+	if f.width(s) <= width || len(r) <= kept {
+		return s
+	}
+	end := string(r[len(r)-kept:])
+	return f.cut(string(r[:len(r)-kept]), width-f.width(end)) + end
+}
+
 // wrap breaks a text between words into lines of this width.
 func wrap(s string, width int) []string {
 	var lines []string

@@ -45,14 +45,20 @@ function graphFacts(g) {
   return facts.join(' \u00b7 ');
 }
 
+const maxGraphName = 32;
+
+// middle leaves out what is in the middle of a long name: names differ at their ends.
+const middle = (name) => name.length > maxGraphName ? name.slice(0, maxGraphName - 13) + '\u2026' + name.slice(-12) : name;
+
 function graphCard(g) {
   const key = graphKey(g), open = state.graph === key;
   const by = g.tree !== state.tree ? [make('small', '', data.trees[g.tree].topology || 'no topology')] : [];
-  const head = make('span', 'head', null, make('i', 'swatch ' + toneOfKey(key)), make('b', '', graphName(g)), ...by, status(g));
+  const head = make('span', 'head', null, make('i', 'swatch ' + toneOfKey(key)), make('b', '', open ? graphName(g) : middle(graphName(g))), ...by, status(g));
   const parts = [head, make('small', '', graphFacts(g))];
   if (open) parts.push(...[...(g.constraints ?? []), ...transferLines(g)].map((c) => make('small', '', c)), replicaList(g));
   const li = card('graph', open, () => pickGraph(key), ...parts);
   li.firstChild.dataset.graph = key;
+  li.firstChild.title = graphName(g);
   return li;
 }
 
