@@ -15,6 +15,11 @@ import (
 // made are the worlds that are drawn.
 var made = map[string]func() (*worlds.Builder, error){
 	"8": worlds.Small, "64": worlds.Medium, "96": worlds.TwoTopologies, "2000": worlds.Large, "demo": func() (*worlds.Builder, error) { return worlds.Demo(root) },
+	"wall-64": wall(64), "wall-400": wall(400), "wall-2000": wall(2000),
+}
+
+func wall(hosts int) func() (*worlds.Builder, error) {
+	return func() (*worlds.Builder, error) { return worlds.Wall(hosts) }
 }
 
 func build(t *testing.T, name string) (*worlds.Builder, *maps.Map) {

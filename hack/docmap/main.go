@@ -1,16 +1,21 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command docmap draws docs/map.svg, the map in the README: what kubectl trellis map -o svg prints for the cluster and the graphs of make
-// demo, with one graph more that waits. It needs no cluster, and its output is always the same.
+// Command docmap draws docs/map.svg, the map in the README: what kubectl trellis map -f FILE -o svg prints for the cluster of make demo and
+// a deployment that is planned only. It needs no cluster, and its output is always the same.
 package main
 
 import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/trellis-k8s/trellis/internal/cli/maps"
+	"github.com/trellis-k8s/trellis/internal/cli/plan"
 	"github.com/trellis-k8s/trellis/test/testutil/worlds"
 )
 
@@ -27,7 +32,12 @@ func run(root string) error {
 	if err != nil {
 		return err
 	}
-	m, err := maps.Build(maps.SourceOf(b.World), io.Discard)
+	file := filepath.Join(root, "config/samples/whatif/new-llm.yaml")
+	in, err := plan.Load(b.World, metav1.NamespaceDefault, []string{file}, genericiooptions.NewTestIOStreamsDiscard())
+	if err != nil {
+		return err
+	}
+	m, err := maps.Build(&maps.Source{Input: in, Files: true}, io.Discard)
 	if err != nil {
 		return err
 	}

@@ -66,7 +66,7 @@ func TestNoAdviceToFreeTheGraphItself(t *testing.T) {
 	if last.Reason == nil || last.Reason.Refusal == nil {
 		t.Fatalf("the last replica is placed, or was not planned: %+v", last)
 	}
-	if domain, hosts := p.Obstacles(g, last.Reason.Refusal); len(hosts) > 0 {
+	if domain, hosts, _ := p.Obstacles(g, last.Reason.Refusal); len(hosts) > 0 {
 		t.Errorf("easiest to free is %s, by %+v", domain, hosts)
 	}
 }
@@ -93,7 +93,7 @@ func TestAdviceIsForADomainThatHoldsTheGang(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	domain, hosts := p.Obstacles(g, g.Replicas[0].Reason.Refusal)
+	domain, hosts, _ := p.Obstacles(g, g.Replicas[0].Reason.Refusal)
 	if domain.String() != "a/r1" || len(hosts) != 3 {
 		t.Errorf("advised %s, %d hosts, want the three of a/r1", domain, len(hosts))
 	}
@@ -115,7 +115,7 @@ func TestAdviceHelps(t *testing.T) {
 				continue
 			}
 			refused++
-			domain, hosts := p.Obstacles(g, r.Reason.Refusal)
+			domain, hosts, _ := p.Obstacles(g, r.Reason.Refusal)
 			if len(hosts) == 0 {
 				continue
 			}

@@ -40,8 +40,9 @@ type trial struct {
 	orders map[types.NamespacedName][]int32
 	// nodes are the objects of nodes as they were changed.
 	nodes map[string]*corev1.Node
-	// plans counts how often the graph was planned again.
-	plans int
+	// plans counts how often the graph was planned again. Places are the replicas that the last plan placed, of the replica's demand.
+	plans  int
+	places map[string][]int
 }
 
 func (p *Planner) newTrial(g *Plan, replica replicaKey) *trial {
@@ -260,10 +261,17 @@ func (t *trial) again() (refusal *placement.Refusal, planned bool) {
 	}
 	for _, g := range append([]placement.Demand{r.asked.Graph}, r.freeGraphs...) {
 		result := placement.PlanGraph(t.cluster, g, options)
+		t.places = map[string][]int{}
 		for _, one := range result.Replicas {
-			if one.Component == t.replica.component && one.Ordinal == t.replica.ordinal {
-				return one.Refusal, true
+			if one.Refusal == nil {
+				t.places[one.Component] = append(t.places[one.Component], one.Ordinal)
 			}
+			if one.Component == t.replica.component && one.Ordinal == t.replica.ordinal {
+				refusal, planned = one.Refusal, true
+			}
+		}
+		if planned {
+			return refusal, true
 		}
 	}
 	return nil, false

@@ -53,13 +53,13 @@ type Occupant struct {
 }
 
 // Obstacles returns the domain that is easiest to free for a refused replica of the graph, of those that come closest to holding it, and
-// the hosts there that have to be freed, the easiest first. It was tried: with all of that done the replica is placed. None of the graph's
-// own pods has to go, and none of a higher priority. There are none when nothing that was tried helps. It is asked before the plan is
-// rolled back.
-func (p *Planner) Obstacles(g Plan, r *placement.Refusal) (topology.Path, []Obstacle) {
+// the hosts there that have to be freed, the easiest first. It was tried: with all of that done the replica is placed. Places are the
+// ordinals of all replicas that were placed then, by component. None of the graph's own pods has to go, and none of a higher priority.
+// There are none when nothing that was tried helps. It is asked before the plan is rolled back.
+func (p *Planner) Obstacles(g Plan, r *placement.Refusal) (domain topology.Path, hosts []Obstacle, places map[string][]int) {
 	leaf := culprit(r)
 	if r.Never != nil || leaf == nil || leaf.Closest == nil || g.request == nil {
-		return nil, nil
+		return nil, nil, nil
 	}
 	t := p.newTrial(&g, replicaKey{r.Component, r.Ordinal})
 	for i, c := range t.candidates(leaf) {
@@ -67,10 +67,10 @@ func (p *Planner) Obstacles(g Plan, r *placement.Refusal) (topology.Path, []Obst
 			break
 		}
 		if domain, hosts, fits := t.free(c, leaf); fits {
-			return domain, hosts
+			return domain, hosts, t.places
 		}
 	}
-	return nil, nil
+	return nil, nil, nil
 }
 
 // maxDomains is how many domains are looked at for the one that is easiest to free.

@@ -269,7 +269,7 @@ func TestObstacles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	domain, list := p.Obstacles(g, g.Replicas[1].Reason.Refusal)
+	domain, list, _ := p.Obstacles(g, g.Replicas[1].Reason.Refusal)
 	got := []string{domain.String()}
 	for _, o := range list {
 		line := o.Node + ":"
@@ -302,7 +302,7 @@ func TestObstaclesOfAMismatch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	domain, list := p.Obstacles(g, g.Replicas[0].Reason.Refusal)
+	domain, list, _ := p.Obstacles(g, g.Replicas[0].Reason.Refusal)
 	got := []string{domain.String()}
 	for _, o := range list {
 		got = append(got, o.Node+": "+o.Why.String())

@@ -100,11 +100,15 @@ type Cause struct {
 	Asks   string  `json:"asks,omitempty"`
 	Tables []Table `json:"tables,omitempty"`
 	// Freeing are the hosts to free in the domain that is easiest to free, of those that hold most; the easiest first. It was tried: with all
-	// of that done it is placed. FreeingMore counts those left out. There are none when nothing that was tried helps.
+	// of that done the first replica is placed. FreeingMore counts those left out. There are none when nothing that was tried helps.
 	FreeingDomain string `json:"freeingDomain,omitempty"`
 	Freeing       []Host `json:"freeing,omitempty"`
 	FreeingMore   int    `json:"freeingMore,omitempty"`
+	// FreeingFits are the replicas that are placed then, where these are not all.
+	FreeingFits []Gangs `json:"freeingFits,omitempty"`
 
+	// places are the ordinals of all replicas that are placed then, by component.
+	places map[string][]int
 	// advice is the change that frees them.
 	advice *Advice
 }

@@ -172,7 +172,7 @@ func (s setting) freeing(b *strings.Builder, w *Cause) {
 	if w.FreeingDomain == "" {
 		where = "To free capacity in the cluster"
 	}
-	b.WriteString(s.Wrap("  "+where+"; it fits once these hosts are freed:", "    ") + "\n")
+	b.WriteString(s.Wrap("  "+where+"; "+w.thatFit()+" once these hosts are freed:", "    ") + "\n")
 	rows, more, most := make([][]string, 0, len(w.Freeing)), w.FreeingMore, s.hosts
 	if len(w.Freeing)+more == most+1 {
 		most++ // one more is as short as saying so
@@ -191,6 +191,21 @@ func (s setting) freeing(b *strings.Builder, w *Cause) {
 	if more > 0 {
 		fmt.Fprintf(b, "   and %d more\n", more)
 	}
+}
+
+// thatFit names the replicas that fit then: "it fits" only when all do.
+func (w *Cause) thatFit() string {
+	if len(w.FreeingFits) == 0 {
+		return "it fits"
+	}
+	names, replicas := make([]string, 0, len(w.FreeingFits)), 0
+	for _, g := range w.FreeingFits {
+		names, replicas = append(names, g.Component+"-"+text.Ranges(g.Replicas)), replicas+len(g.Replicas)
+	}
+	if replicas == 1 {
+		return "only " + names[0] + " fits"
+	}
+	return "only " + strings.Join(names, ", ") + " fit"
 }
 
 // maxUsers is how many pods on a host are named.

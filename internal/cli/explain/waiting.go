@@ -43,8 +43,9 @@ func CausesOf(planner *whatif.Planner, plan whatif.Plan, most int) []Cause {
 					w.Message = w.Asks
 				}
 				if refusal.Code != placement.CodeBaseGangWaits { // the base gang has them
-					domain, obstacles := planner.Obstacles(plan, refusal)
+					domain, obstacles, places := planner.Obstacles(plan, refusal)
 					w.free(domain, obstacles, most)
+					w.places = places
 					w.advice = freeingAdvice(refusal, domain, obstacles)
 				}
 			}
@@ -52,7 +53,28 @@ func CausesOf(planner *whatif.Planner, plan whatif.Plan, most int) []Cause {
 		}
 		list[i].add(r.Component, r.Ordinal)
 	}
+	for i := range list {
+		list[i].fits()
+	}
 	return list
+}
+
+// fits lists the replicas that freeing the hosts places, unless these are all.
+func (w *Cause) fits() {
+	if len(w.Freeing) == 0 {
+		return
+	}
+	var fit []Gangs
+	all := true
+	for _, g := range w.Who {
+		there := slices.DeleteFunc(slices.Clone(g.Replicas), func(n int) bool { return !slices.Contains(w.places[g.Component], n) })
+		if all = all && len(there) == len(g.Replicas); len(there) > 0 {
+			fit = append(fit, Gangs{g.Component, there})
+		}
+	}
+	if !all {
+		w.FreeingFits = fit
+	}
 }
 
 // follows reports whether what a replica waits for is among the reasons of others, so that it need not be given again.

@@ -64,6 +64,9 @@ func Build(s *Source, warnings io.Writer) (*Map, error) {
 		planner = nil
 	}
 	m.explain(planner, &world)
+	for i := range m.Trees {
+		m.Sums = append(m.Sums, m.sums(&m.Trees[i]))
+	}
 	return m, nil
 }
 

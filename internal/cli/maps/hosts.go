@@ -3,7 +3,11 @@
 
 package maps
 
-import "github.com/trellis-k8s/trellis/internal/cli/tree"
+import (
+	"slices"
+
+	"github.com/trellis-k8s/trellis/internal/cli/tree"
+)
 
 // Of the pods that take none of the resource: two dots stand above one another.
 const (
@@ -13,13 +17,46 @@ const (
 	maxLabel = 18
 )
 
-// barWidth is the width of a host's bar.
-func (s scale) barWidth(d *tree.Domain) int {
+// widest is how many cells a host is drawn with at most; of more, they share the width.
+const widest = 32
+
+// usual is the number of cells that three hosts in four do not exceed. The others have narrower cells, so that a few large hosts do not
+// shrink all.
+func usual(top *tree.Domain) int64 {
+	var sizes []int64
+	hosts(top, func(d *tree.Domain) {
+		if n := sizeOf(d); n > 0 {
+			sizes = append(sizes, n)
+		}
+	})
+	if len(sizes) == 0 {
+		return 0
+	}
+	slices.Sort(sizes)
+	return min(widest, sizes[(len(sizes)*3+3)/4-1])
+}
+
+// sizeOf is what a host has. Pods beyond that are drawn within it; of a host that is gone they are all there is.
+func sizeOf(d *tree.Domain) int64 {
+	switch {
+	case d.Amount == nil:
+		return 0
+	case d.Total > 0:
+		return d.Total
+	}
+	return d.Used
+}
+
+// overbooked is what pods use of a host beyond what it has.
+func overbooked(d *tree.Domain) int64 {
 	if d.Amount == nil {
 		return 0
 	}
-	return int(min(max(d.Total, d.Used), widest)) * s.cell
+	return max(0, d.Used-d.Total)
 }
+
+// barWidth is the width of a host's bar.
+func (g *grid) barWidth(d *tree.Domain) int { return int(min(sizeOf(d), g.cells)) * g.cell }
 
 // dotsOf are the pods of graphs on a host that take none of the resource.
 func dotsOf(d *tree.Domain) []*tree.Pod {

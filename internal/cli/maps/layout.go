@@ -4,7 +4,6 @@
 package maps
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/trellis-k8s/trellis/internal/cli/tree"
@@ -15,20 +14,19 @@ const foldAbove = 500
 
 // scale is how large things are drawn, in pixels.
 type scale struct {
-	cell, row, bar int // a cell's width, a host's height with the gap below it, and its bar's height
-	head, rackHead int // titles of boxes, and of racks
-	pad, gap       int // the space inside of a box, and that between boxes
-	letter         int // of a label; 0 leaves labels and dots out
-	perColumn      int // hosts of a rack above one another
+	cell, row, bar int  // a cell's width, a host's height with the gap below it, and its bar's height
+	head, rackHead int  // titles of boxes, and of racks
+	pad, gap       int  // the space inside of a box, and that between boxes
+	letter         int  // of a label; 0 leaves labels and dots out
+	words          bool // labels have words, not only numbers
+	perColumn      int  // hosts of a rack above one another
 }
 
 var (
-	roomy  = scale{cell: 8, row: 16, bar: 12, head: 19, rackHead: 19, pad: 6, gap: 6, letter: 6, perColumn: 20}
+	roomy  = scale{cell: 8, row: 16, bar: 12, head: 19, rackHead: 19, pad: 6, gap: 6, letter: 6, words: true, perColumn: 20}
+	tight  = scale{cell: 8, row: 13, bar: 11, head: 17, rackHead: 17, pad: 4, gap: 4, letter: 6, perColumn: 20}
 	folded = scale{cell: 4, row: 7, bar: 6, head: 18, rackHead: 14, pad: 4, gap: 3, perColumn: 40}
 )
-
-// widest is how many cells a host is drawn with at most; of more, they share the width.
-const widest = 32
 
 // box is a domain on the drawing. Positions are within the box around it.
 type box struct {
@@ -51,6 +49,7 @@ type host struct {
 // every host, so that no box is wider than another because of the pods in it.
 type grid struct {
 	scale
+	cells             int64 // of a host of the usual size
 	label, bars, slot int   // widths of the parts of a host
 	rack              int   // width of a rack
 	columns           []int // by depth, above the racks
@@ -74,7 +73,30 @@ func (s scale) layout(top *tree.Domain, title string, width int) (*grid, *box) {
 		}
 	}
 	g.columns = chosen
+	g.stretch(top, width)
 	return g, g.box(top, title, 0)
+}
+
+// maxCell bounds how wide cells are drawn where there is space.
+const maxCell = 24
+
+// stretch widens racks to the width, and cells to their racks.
+func (g *grid) stretch(top *tree.Domain, width int) {
+	side, most, least := 1, 1, g.rack // racks alongside one another, and columns of hosts in one
+	for _, n := range g.columns {
+		side *= n
+	}
+	racks(top, func(d *tree.Domain) { most = max(most, (len(d.Children)+g.perColumn-1)/g.perColumn) })
+	g.rack += max(0, width-g.width(0)) / side
+	if g.cells == 0 {
+		return
+	}
+	spare := (g.rack-2*g.pad+g.gap)/most - g.gap - g.host()
+	wider := min(max(0, spare/int(g.cells)), maxCell-g.cell)
+	g.cell, g.bars = g.cell+wider, g.bars+wider*int(g.cells)
+	if g.cell == maxCell {
+		g.rack = max(least, most*(g.host()+g.gap)-g.gap+2*g.pad)
+	}
 }
 
 // size of a drawing.
@@ -126,12 +148,12 @@ func combinations(most []int) [][]int {
 
 // measure finds the widths that all racks have in common.
 func (s scale) measure(top *tree.Domain) *grid {
-	g := &grid{scale: s}
+	g := &grid{scale: s, cells: usual(top)}
 	dots, title := 0, 0
 	racks(top, func(d *tree.Domain) {
 		for i, name := range s.names(d.Children) {
 			g.label = max(g.label, len([]rune(name))*s.letter+6)
-			g.bars, dots = max(g.bars, s.barWidth(d.Children[i])), max(dots, min(len(dotsOf(d.Children[i])), maxDots))
+			g.bars, dots = max(g.bars, g.barWidth(d.Children[i])), max(dots, min(len(dotsOf(d.Children[i])), maxDots))
 		}
 		if s.letter > 0 {
 			title = max(title, s.titleWidth(d.Title(), freeText(d)))
@@ -197,6 +219,7 @@ func (g *grid) box(d *tree.Domain, title string, depth int) *box {
 		g.fill(b)
 		return b
 	}
+	b.title = fontTitle.cut(title, g.titleSpace(b))
 	names, y := g.titles(d.Children), g.head
 	for row := range slices.Chunk(d.Children, g.columns[depth]) {
 		h := g.highest(row, depth+1)
@@ -214,6 +237,9 @@ func (g *grid) box(d *tree.Domain, title string, depth int) *box {
 func (g *grid) fill(b *box) {
 	if g.letter == 0 {
 		b.sum = ""
+		b.title = fontSmall.cut(b.title, g.titleSpace(b))
+	} else {
+		b.title = fontTitle.cut(b.title, g.titleSpace(b))
 	}
 	names := g.names(b.Children)
 	rows := g.rackRows(b.Domain, b.depth)
@@ -235,44 +261,4 @@ func racks(d *tree.Domain, f func(*tree.Domain)) {
 	for _, child := range d.Children {
 		racks(child, f)
 	}
-}
-
-// freeText is the one way in which amounts stand on the map: what is free, of all.
-func freeText(d *tree.Domain) string {
-	if d.Amount == nil {
-		return ""
-	}
-	return fmt.Sprintf("%d of %d free", d.Free, d.Total)
-}
-
-// titles of boxes alongside one another; racks have short ones where there is little space.
-func (s scale) titles(list []*tree.Domain) []string {
-	names := make([]string, 0, len(list))
-	short := s.letter == 0
-	for _, d := range list {
-		names, short = append(names, d.Name), short && isRack(d)
-	}
-	if short {
-		names = shortNames(names, false)
-	}
-	for i, d := range list {
-		if !short || names[i] == "" {
-			names[i] = d.Title()
-		}
-	}
-	return names
-}
-
-// titleWidth is what a box needs for title and sum.
-func (s scale) titleWidth(title, sum string) int {
-	return 2*s.pad + 7*len([]rune(title)) + 6*len(sum) + 12
-}
-
-// names are the labels of hosts.
-func (s scale) names(hosts []*tree.Domain) []string {
-	names := make([]string, 0, len(hosts))
-	for _, d := range hosts {
-		names = append(names, d.Name)
-	}
-	return labels(names)
 }

@@ -127,12 +127,12 @@ func TestWrap(t *testing.T) {
 			t.Errorf("%d: words are lost: %q", width, lines)
 		}
 		for i, line := range lines {
-			if textWidth(line) > width {
+			if fontText.width(line) > width {
 				t.Errorf("%d: %q is wider", width, line)
 			}
 			if i > 0 {
 				word, _, _ := strings.Cut(line, " ")
-				if textWidth(lines[i-1]+" "+word) <= width {
+				if fontText.width(lines[i-1]+" "+word) <= width {
 					t.Errorf("%d: %q would have fitted into %q", width, word, lines[i-1])
 				}
 			}

@@ -13,6 +13,8 @@ import (
 // Map is what is drawn, and its JSON form. Graphs, trees and notes are those of kubectl trellis tree -A -o json, with every domain.
 type Map struct {
 	tree.Overview
+	// Sums of each tree.
+	Sums []Sums `json:"sums"`
 	// Taken is when the cluster was read; absent when it was read from files only.
 	Taken *time.Time `json:"taken,omitempty"`
 	// Pod is the amount that each pod of a gang takes, for the question how large a gang fits: the largest that a pod of the graphs asks for,

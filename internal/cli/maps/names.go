@@ -51,9 +51,9 @@ func shortNames(names []string, keepWord bool) []string {
 var word = regexp.MustCompile(`([a-z])[a-z]*-([0-9])`)
 
 // labels are the names of the hosts of a rack as they stand on the map. Long ones have letters for words (zone-0-rack-2-host-7 is
-// z0-r2-h7) where they still differ, and otherwise keep their ends.
-func labels(names []string) []string {
-	names = slices.Clone(shortNames(names, true))
+// z0-r2-h7) where they still differ, and otherwise keep their ends. Without words only what differs stays.
+func labels(names []string, words bool) []string {
+	names = slices.Clone(shortNames(names, words))
 	long := func(n string) bool { return len([]rune(n)) > maxLabel }
 	if slices.ContainsFunc(names, long) {
 		brief := make([]string, 0, len(names))

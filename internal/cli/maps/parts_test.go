@@ -45,7 +45,7 @@ func TestLabels(t *testing.T) {
 		"no letters for them": {[]string{"alpha-1-host-with-a-name", "atlas-1-host-with-a-name"}, []string{"…-host-with-a-name", "…-host-with-a-name"}},
 		"ends are kept":       {[]string{"gpunodewithoutanywords1", "gpunodewithoutanywords2"}, []string{"…ewithoutanywords1", "…ewithoutanywords2"}},
 	} {
-		if diff := cmp.Diff(tc.want, labels(tc.names)); diff != "" {
+		if diff := cmp.Diff(tc.want, labels(tc.names, true)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}

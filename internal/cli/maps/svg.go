@@ -11,40 +11,62 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli/tree"
 )
 
-// Widths of the drawing: boxes stand next to one another up to the larger one, unless a rack is wider.
+// Widths of the drawing. A document has space for the smaller one; more hosts than that shows at a glance are drawn for a screen.
 const (
-	minWidth = 660
-	maxWidth = 980
+	minWidth    = 660
+	maxWidth    = 980
+	screenWidth = 1600
 )
 
-// SVG draws the first tree for a document, light or dark as its reader has it. The same map gives the same text.
+// SVG draws the first tree for a document, light or dark as its reader has it. The same map gives the same text. Of the ways to draw it,
+// it takes the first that is as low as a screen: for a document, for a screen, and closer there. More hosts than foldAbove have no names.
 func (m *Map) SVG() string {
-	t := m.Trees[0]
-	s, count := roomy, 0
+	t, count := m.Trees[0], 0
 	hosts(t.Cluster, func(*tree.Domain) { count++ })
+	ways := []way{{roomy, maxWidth}, {roomy, screenWidth}, {tight, screenWidth}, {folded, screenWidth}}
 	if count > foldAbove {
-		s = folded
+		ways = []way{{folded, maxWidth}, {folded, screenWidth}}
 	}
 	title := t.Topology
 	if title == "" {
 		title = "cluster"
 	}
-	g, top := s.layout(t.Cluster, title, maxWidth-2*margin)
+	body, width, height := "", 0, 0
+	for _, w := range ways {
+		if body, width, height = m.drawn(&t, title, w); height <= w.width*screenHeight/screenWidth {
+			break
+		}
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" role=\"img\" "+
+		"aria-label=\"%s\">\n", width, height, width, height, escape(title+": "+m.Sums[0].Text))
+	b.WriteString(svgStyle() + svgPatterns + fmt.Sprintf("<rect class=\"page\" width=\"%d\" height=\"%d\"/>\n", width, height))
+	b.WriteString(body + "</svg>\n")
+	return b.String()
+}
+
+// screenHeight is that of a screen of screenWidth.
+const screenHeight = 1000
+
+// way is one of drawing a tree.
+type way struct {
+	scale
+	width int
+}
+
+// drawn draws a tree in one way, and returns the size of the drawing.
+func (m *Map) drawn(t *tree.Tree, title string, w way) (body string, width, height int) {
+	g, top := w.layout(t.Cluster, title, w.width-2*margin)
 	p := &pen{m: m, grid: g, tones: map[string]int{}}
 	for i, g := range m.Graphs {
 		p.tones[g.Namespace+"/"+g.Name] = i
 	}
-	width := max(minWidth, top.w+2*margin)
-	y := p.legend(width, margin+12)
+	width = max(minWidth, top.w+2*margin)
+	p.text(margin, margin+12, "t", fontText.cut(m.Sums[0].Text, width-2*margin))
+	y := p.legend(width, margin+34)
 	p.box(top, margin, y)
-	y = p.waiting(width, y+top.h+22)
-	var b strings.Builder
-	fmt.Fprintf(&b, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" role=\"img\" "+
-		"aria-label=\"%s\">\n",
-		width, y, width, y, escape(fmt.Sprintf("%s: %d hosts", title, count)))
-	b.WriteString(svgStyle() + svgPatterns + fmt.Sprintf("<rect class=\"page\" width=\"%d\" height=\"%d\"/>\n", width, y))
-	b.WriteString(p.String() + "</svg>\n")
-	return b.String()
+	height = p.waiting(width, y+top.h+22)
+	return p.String(), width, height
 }
 
 // margin around the drawing.
@@ -70,11 +92,14 @@ func (p *pen) text(x, y int, class, s string) {
 	p.put("<text x=\"%d\" y=\"%d\" class=\"%s\">%s</text>", x, y, class, escape(s))
 }
 
+// maxNamed is how many graphs the legend names: as many as look different. maxName is the width of a name.
+const maxNamed, maxName = 3 * graphTones, 230
+
 // legend names the graphs by their colours and describes what else is drawn. It returns where the map begins.
 func (p *pen) legend(width, y int) int {
 	x := margin
 	item := func(name string, draw func(x, y int)) {
-		w := 17 + textWidth(name)
+		w := 17 + fontText.width(name)
 		if x+w > width-margin && x > margin {
 			x, y = margin, y+18
 		}
@@ -82,10 +107,12 @@ func (p *pen) legend(width, y int) int {
 		p.text(x+17, y, "t", name)
 		x += w + 15
 	}
-	for i, g := range p.m.Graphs {
-		item(p.m.NameOf(g.Namespace, g.Name), func(x, y int) { p.fill(x, y, 12, 12, i) })
-	}
-	if len(p.m.Graphs) > 0 {
+	if graphs := p.m.Graphs; len(graphs) > maxNamed {
+		item(fmt.Sprintf("pods of %d graphs", len(graphs)), func(x, y int) { p.fill(x, y, 12, 12, 0) })
+	} else if len(graphs) > 0 {
+		for i, g := range graphs {
+			item(fontText.middle(p.m.NameOf(g.Namespace, g.Name), maxName), func(x, y int) { p.fill(x, y, 12, 12, i) })
+		}
 		x, y = margin, y+18
 	}
 	square := func(class, style string) func(x, y int) {
@@ -100,6 +127,9 @@ func (p *pen) legend(width, y int) int {
 	item("free", square("free frame", ""))
 	item("host is cordoned or tainted", square("frame", " style=\"fill:url(#out)\""))
 	item("host is not ready, or gone", square("frame", " style=\"fill:url(#lost)\""))
+	if p.m.Sums[0].Overbooked > 0 {
+		item("host is over-booked", square("other over", ""))
+	}
 	if len(p.m.Planned) > 0 {
 		item("planned", func(x, y int) { square("other", "")(x, y); square("frame", " style=\"fill:url(#plan)\"")(x, y) })
 	}
@@ -139,13 +169,9 @@ func (p *pen) host(h *host, x, y int) {
 	}
 	x += p.label
 	width := p.barWidth(h.Domain)
-	cells := int64(0)
-	if h.Amount != nil {
-		cells = max(h.Total, h.Used)
-	}
-	if cells > 0 {
+	if cells := sizeOf(h.Domain); cells > 0 {
 		p.put("<rect class=\"free\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\"/>", x, y, width, p.bar)
-		p.runs(h, x, y, width, cells)
+		p.runs(h, x, y, width, max(cells, h.Used))
 		p.frame(h, x, y, width, cells)
 	}
 	if p.letter > 0 {
@@ -200,14 +226,17 @@ func (p *pen) runs(h *host, x, y, width int, cells int64) {
 
 // frame draws lines between the cells, and hatches a host that takes no pods.
 func (p *pen) frame(h *host, x, y, width int, cells int64) {
-	if p.letter > 0 && cells <= widest {
+	if p.letter > 0 && cells <= p.cells && h.Used <= cells {
 		lines := ""
 		for i := int64(1); i < cells; i++ {
 			lines += fmt.Sprintf("M%d %dv%d", x+int(i)*p.cell, y, p.bar)
 		}
 		p.put("<path class=\"grid\" d=\"%s\"/>", lines)
 	}
-	style := ""
+	style, class := "", "frame"
+	if overbooked(h.Domain) > 0 {
+		class = "frame over"
+	}
 	switch h.State {
 	case "":
 	case tree.StateNotReady, tree.StateGone:
@@ -215,7 +244,7 @@ func (p *pen) frame(h *host, x, y, width int, cells int64) {
 	default: // cordoned or tainted
 		style = " style=\"fill:url(#out)\""
 	}
-	p.put("<rect class=\"frame\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\"%s/>", x, y, width, p.bar, style)
+	p.put("<rect class=\"%s\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\"%s/>", class, x, y, width, p.bar, style)
 }
 
 // maxTold bounds what is written below the map.
@@ -228,7 +257,8 @@ func (p *pen) waiting(width, y int) int {
 			p.text(margin, y, "t", fmt.Sprintf("and %d more that wait", len(p.m.Waiting)-i))
 			return y + 12
 		}
-		p.text(margin, y, "t b bad", fmt.Sprintf("Waits: %s: %s", p.m.NameOf(w.Namespace, w.Graph), gangs(w.Who)))
+		head := fmt.Sprintf("Waits: %s: %s", p.m.NameOf(w.Namespace, w.Graph), gangs(w.Who))
+		p.text(margin, y, "t b bad", fontTitle.cut(head, width-2*margin))
 		for _, line := range wrap(w.Reason+": "+w.Message, width-2*margin) {
 			y += 16
 			p.text(margin, y, "t", line)

@@ -41,7 +41,7 @@ func class(b *strings.Builder, name, colour string) {
 	case "soft":
 		fmt.Fprintf(b, ".sum,.label{fill:%s}\n", colour)
 	case "bad":
-		fmt.Fprintf(b, "text.bad{fill:%s}.lost{stroke:%s}\n", colour, colour)
+		fmt.Fprintf(b, "text.bad{fill:%s}.lost,.over{stroke:%s}.over{stroke-width:2}\n", colour, colour)
 	default:
 		if !strings.HasPrefix(name, "heat") {
 			fmt.Fprintf(b, ".%s{fill:%s}\n", name, colour)

@@ -5,31 +5,81 @@ package maps
 
 import "strings"
 
-// Widths of letters at 12 pixels, in thousandths of a pixel. They are those of DejaVu Sans, the widest of the fonts that browsers fall
-// back on, so that a line that is found to fit does so in every font.
-const (
-	widthNarrow  = 3900
-	widthDefault = 7500
-	widthCapital = 8500
-	widthWide    = 11000
+// The letters from space to tilde of DejaVu Sans, the widest of the fonts that browsers fall back on, so that a line that is found to fit
+// does so in every font. Widths are in thousandths of the font's size.
+var (
+	plainLetters = [...]int{
+		318, 401, 460, 838, 636, 950, 780, 275, 390, 390, 500, 838, 318, 361, 318, 337, 636, 636, 636, 636, 636, 636, 636, 636,
+		636, 636, 337, 337, 838, 838, 838, 531, 1000, 684, 686, 698, 770, 632, 575, 775, 752, 295, 295, 656, 557, 863, 748, 787,
+		603, 787, 695, 635, 611, 732, 684, 989, 685, 611, 685, 390, 337, 390, 838, 500, 500, 613, 635, 550, 635, 615, 352, 635,
+		634, 278, 278, 579, 278, 974, 634, 612, 635, 635, 411, 521, 392, 634, 592, 818, 592, 592, 525, 636, 337, 636, 838,
+	}
+	boldLetters = [...]int{
+		348, 456, 521, 838, 696, 1002, 872, 306, 457, 457, 523, 838, 380, 415, 380, 365, 696, 696, 696, 696, 696, 696, 696, 696,
+		696, 696, 400, 400, 838, 838, 838, 580, 1000, 774, 762, 734, 830, 683, 683, 821, 837, 372, 372, 775, 637, 995, 837, 850,
+		733, 850, 770, 720, 682, 812, 774, 1103, 771, 724, 725, 457, 365, 457, 838, 500, 500, 675, 716, 593, 716, 678, 435, 716,
+		712, 343, 343, 665, 343, 1042, 712, 687, 716, 716, 493, 595, 478, 712, 652, 924, 645, 652, 582, 712, 365, 712, 838,
+	}
 )
 
-// textWidth is about how wide a text of 12 pixels is at most.
-func textWidth(s string) int {
+// widthOther is that of every other letter: no font has wider ones in common use.
+const widthOther = 1250
+
+// font is one in which texts are drawn.
+type font struct {
+	size   int
+	widths []int
+}
+
+// Fonts of the drawing: of sentences, of sums, of titles, and of the titles of folded racks.
+var (
+	fontText  = font{12, plainLetters[:]}
+	fontSum   = font{11, plainLetters[:]}
+	fontTitle = font{12, boldLetters[:]}
+	fontSmall = font{10, boldLetters[:]}
+)
+
+// width of a text at most.
+func (f font) width(s string) int {
 	sum := 0
 	for _, r := range s {
-		switch {
-		case strings.ContainsRune(" ijl.,:;'|!/-()[]", r):
-			sum += widthNarrow
-		case strings.ContainsRune("mwMW@%", r):
-			sum += widthWide
-		case r >= 'A' && r <= 'Z':
-			sum += widthCapital
+		switch i := int(r - ' '); {
+		case i >= 0 && i < len(f.widths):
+			sum += f.widths[i]
+		case r == '\u00b7':
+			sum += widthOther / 3
+		case r == '\u2026':
+			sum += 1000
 		default:
-			sum += widthDefault
+			sum += widthOther
 		}
 	}
-	return (sum + 999) / 1000
+	return (sum*f.size + 999) / 1000
+}
+
+// cut ends a text that is wider with an ellipsis; "" when not even one letter has space.
+func (f font) cut(s string, width int) string {
+	if f.width(s) <= width {
+		return s
+	}
+	r := []rune(s)
+	for n := len(r) - 1; n > 0; n-- {
+		if short := string(r[:n]) + "\u2026"; f.width(short) <= width {
+			return short
+		}
+	}
+	return ""
+}
+
+// middle is cut for names, which differ at their ends.
+func (f font) middle(s string, width int) string {
+	const kept = 10
+	r := []rune(s)
+	if f.width(s) <= width || len(r) <= kept {
+		return s
+	}
+	end := string(r[len(r)-kept:])
+	return f.cut(string(r[:len(r)-kept]), width-f.width(end)) + end
 }
 
 // wrap breaks a text between words into lines of this width.
@@ -40,7 +90,7 @@ func wrap(s string, width int) []string {
 		switch {
 		case line == "":
 			line = word
-		case textWidth(line+" "+word) > width:
+		case fontText.width(line+" "+word) > width:
 			lines, line = append(lines, line), word
 		default:
 			line += " " + word

@@ -27,14 +27,14 @@ func (d *demo) applyNeighbours(ctx context.Context) error {
 // Where the demo draws the cluster while replicas wait. docs/map.svg shows the same.
 const mapPage, mapImage = "bin/demo-map.html", "bin/demo-map.svg"
 
-// drawMap draws the cluster, as a page for a browser and as an image.
+// drawMap draws the cluster, as a page for a browser, and as an image with a plan laid over it.
 func (d *demo) drawMap(ctx context.Context) error {
 	fmt.Fprintln(d.stage)
-	d.stage.say("The whole cluster, as a page for a browser and as an image:")
+	d.stage.say("The whole cluster, as a page for a browser, and as an image with a plan laid over it:")
 	if err := d.write(ctx, mapPage, "trellis", "map"); err != nil {
 		return err
 	}
-	if err := d.write(ctx, mapImage, "trellis", "map", "-o", "svg"); err != nil {
+	if err := d.write(ctx, mapImage, "trellis", "map", "-f", whatifFile, "-o", "svg"); err != nil {
 		return err
 	}
 	d.sum("the cluster as a map: open %s in a browser", mapPage)

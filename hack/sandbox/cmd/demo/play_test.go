@@ -48,7 +48,7 @@ func TestDemo(t *testing.T) {
 }
 
 // drawing is an image without what the kube-scheduler decides: which host each pod is on, within its domain if it has one. Racks have a place for as
-// many pods without GPUs as one host has at most, so that all of them are wider or narrower by that.
+// many pods without GPUs as one host has at most, so that all of them and their cells are wider or narrower by that; titles have the amounts.
 type drawing struct {
 	// Fixed are boxes and texts in their order. Pods is what is drawn somewhere.
 	Fixed, Pods []string
@@ -57,7 +57,7 @@ type drawing struct {
 var (
 	fixed  = regexp.MustCompile(`^<(text|rect class="(b\d|page))`)
 	across = regexp.MustCompile(` (x|width)="\d+"`)
-	place  = regexp.MustCompile(` c?[xy]="\d+"| d="[^"]*"`)
+	place  = regexp.MustCompile(` (c?[xy]|width)="\d+"| d="[^"]*"`)
 )
 
 func image(svg string) drawing {
@@ -76,12 +76,12 @@ func image(svg string) drawing {
 }
 
 func TestImage(t *testing.T) {
-	const box, pod = `<rect class="b1" x="1" y="2"/>`, `<rect class="c0" x="1" y="2" width="8"/>`
+	const box, pod = `<rect class="b1" x="1" y="2"/>`, "<g><title>8 GPUs</title>\n<rect class=\"c0\" x=\"1\" y=\"2\" width=\"8\"/>"
 	svg := box + "\n" + pod + "\n"
 	if diff := cmp.Diff(image(svg), image(strings.ReplaceAll(svg, `c0" x="1"`, `c0" x="9"`))); diff != "" {
 		t.Errorf("a pod on another host:\n%s", diff)
 	}
-	for what, other := range map[string]string{"a box moved down": strings.Replace(svg, `y="2"`, `y="9"`, 1), "a larger pod": strings.Replace(svg, `"8"`, `"9"`, 1)} {
+	for what, other := range map[string]string{"a box moved down": strings.Replace(svg, `y="2"`, `y="9"`, 1), "a larger pod": strings.Replace(svg, `8 GPUs`, `9 GPUs`, 1)} {
 		if cmp.Equal(image(svg), image(other)) {
 			t.Errorf("%s is not seen", what)
 		}

@@ -23,6 +23,8 @@ const (
 	rejectedDir = samplesDir + "/rejected"
 	// neighboursFile has the pods of another team.
 	neighboursFile = samplesDir + "/neighbours/training.yaml"
+	// whatifFile is a deployment that is planned only.
+	whatifFile = samplesDir + "/whatif/new-llm.yaml"
 )
 
 // samples are the manifests that the demo shows.

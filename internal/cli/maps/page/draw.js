@@ -5,7 +5,6 @@ function draw() {
   drawn.boxes.clear();
   drawn.hosts = [];
   drawn.cells = [];
-  map.classList.toggle('fold', hostsOf(top).length > foldAbove);
   drawCrumbs(top);
   drawSums();
   drawn.top = top.node ? { ...top, node: false, children: [top] } : top;
@@ -19,26 +18,25 @@ function draw() {
 const maxDots = 4; // of a host; of more, the fourth is a plus, and those of the chosen graph come first
 const isRack = (d) => (d.children ?? []).some((c) => c.node);
 
-function drawDomain(d, name) {
-  if (isRack(d)) return drawRack(d, name);
-  const kids = make('div', 'kids'), children = d.children ?? [];
-  const folded = map.classList.contains('fold') && children.every(isRack) ? shortNames(children.map((c) => c.name), false) : [];
-  children.forEach((child, i) => kids.append(drawDomain(child, folded[i])));
+// drawDomain makes the box of a domain and those in it; arrange gives them their names and places.
+function drawDomain(d) {
+  if (isRack(d)) return drawRack(d);
+  const kids = make('div', 'kids');
+  for (const child of d.children ?? []) kids.append(drawDomain(child));
   if (!d.children?.length) kids.append(make('p', 'none', 'no hosts'));
-  return frame(d, 'dom', kids, name);
+  return frame(d, 'dom', kids);
 }
 
-function drawRack(d, name) {
-  const list = d.children, names = labels(list);
+function drawRack(d) {
   const grid = make('div', 'hosts');
   grid.setAttribute('role', 'group');
-  list.forEach((h, i) => grid.append(drawHost(h, names[i])));
-  return frame(d, 'dom rack', grid, name);
+  for (const h of d.children) grid.append(drawHost(h));
+  return frame(d, 'dom rack', grid);
 }
 
-// frame is the box of a domain with its title; name is a shorter one where there is little room.
-function frame(d, classes, body, name) {
-  const button = make('button', '', name || title(d));
+// frame is the box of a domain with its title.
+function frame(d, classes, body) {
+  const button = make('button', '', title(d));
   button.type = 'button';
   button.tabIndex = -1;
   const sum = make('span', 'sum');
@@ -54,18 +52,22 @@ function frame(d, classes, body, name) {
   return box;
 }
 
-const amountText = (d) => d.total === undefined ? '' : d.free + ' of ' + d.total + ' ' + unit() + ' free, ' + d.used + ' used';
+// over is what pods use of a host beyond what it has.
+const over = (h) => h.total === undefined ? 0 : Math.max(0, h.used - h.total);
+
+const amountText = (d) => d.total === undefined ? '' : d.free + ' of ' + d.total + ' ' + unit() + ' free, ' + d.used + ' used' + (d.node && over(d) ? ', over-booked' : '');
 
 // freeText is the one way in which amounts stand on the map: what is free, of all.
 const freeText = (d) => d.total === undefined ? '' : d.free + ' of ' + d.total + ' free';
 
-function drawHost(h, name) {
+function drawHost(h) {
   const cells = make('span', 'cells'), dots = make('span', 'dots');
-  const el = make('div', 'host', null, make('span', 'label', name), cells, dots);
+  const el = make('div', 'host', null, make('span', 'label'), cells, dots);
   el.tabIndex = -1;
   el.setAttribute('role', 'button');
   el.setAttribute('aria-label', [title(h), amountText(h), ...podsOf(h).map(podText)].filter(Boolean).join('; '));
   el.dataset.name = h.name;
+  if (h.total !== undefined) el.dataset.total = h.total;
   if (h.state) {
     el.dataset.state = h.state;
     el.classList.add('out');
@@ -80,10 +82,7 @@ function drawHost(h, name) {
   if (dots.childElementCount > maxDots) dots.append(make('i', 'more'));
   const rest = (h.total ?? 0) - used;
   if (rest > 0) cells.append(run(make('i', 'run free'), rest));
-  if (Math.max(h.total ?? 0, used) > widest) {
-    cells.classList.add('plain');
-    cells.style.setProperty('--share', widest / Math.max(h.total ?? 0, used));
-  }
+  if (over(h)) el.classList.add('over');
   if (!cells.childElementCount) cells.remove();
   drawn.hosts.push(el);
   drawn.boxes.set(h.path, el);
@@ -148,11 +147,5 @@ function drawCrumbs(top) {
 }
 
 function drawSums() {
-  const d = root(), n = hostsOf(d).length;
-  const out = hostsOf(d).reduce((sum, h) => sum + (h.state && h.total ? Math.max(0, h.total - h.used) : 0), 0);
-  const planned = hostsOf(d).flatMap(podsOf).reduce((sum, p) => sum + (p.state === 'planned' ? p.amount ?? 0 : 0), 0);
-  const parts = [plural(n, 'host')];
-  if (d.total !== undefined) parts.push(d.free + ' of ' + d.total + ' ' + unit() + ' free', d.used + ' used' + (planned ? ' (' + planned + ' of them planned)' : ''));
-  if (out) parts.push(out + ' on hosts that take no pods');
-  byId('sums').textContent = parts.join(' \u00b7 ');
+  byId('sums').textContent = data.sums[state.tree].text;
 }

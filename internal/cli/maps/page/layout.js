@@ -1,9 +1,10 @@
 /* Copyright The Trellis Authors. SPDX-License-Identifier: Apache-2.0 */
 // Where boxes go: all domains of a level have one width and stand on a grid, in as many columns as let the cells be largest in the window. Every
 // width and height is a sum of what is below, in pixels, so that nothing has to be drawn to be measured.
-const named = { title: 22, rackTitle: 22, pad: 7, gap: 8, hostGap: 12, row: 2, border: 2, slots: 2, dot: 9, step: 1, cell: [5, 96], bar: [11, 48] };
-const plain = { title: 18, rackTitle: 13, pad: 4, gap: 4, hostGap: 4, row: 1, border: 0, slots: 1, dot: 3, step: 0.25, cell: [2, 12], bar: [3, 12] };
-const letter = 6.7, maxLayouts = 2000, columnCost = 0.9;
+const named = { title: 22, rackTitle: 22, font: 12, pad: 7, gap: 8, hostGap: 12, row: 2, border: 2, slots: 2, dot: 9, step: 1, letter: 6.7, cell: [5, 96], bar: [11, 48] };
+const tight = { title: 17, rackTitle: 16, font: 11, pad: 4, gap: 4, hostGap: 6, row: 1, border: 2, slots: 1, dot: 5, step: 0.5, letter: 5.5, cell: [4, 96], bar: [9, 48] };
+const plain = { title: 18, rackTitle: 13, font: 12, pad: 4, gap: 4, hostGap: 4, row: 1, border: 0, slots: 1, dot: 3, step: 0.25, letter: 0, cell: [2, 12], bar: [3, 12] };
+const maxLayouts = 2000, columnCost = 0.9, maxSpare = 24;
 
 // outline is the tree of boxes with no more than a layout needs. Equal parts are one object, so that each is measured once.
 function outline(d, depth, seen) {
@@ -13,15 +14,24 @@ function outline(d, depth, seen) {
   return seen.get(key);
 }
 
-// facts are the sizes that all hosts of a map have in common.
+// usual is the number of cells that three hosts in four do not exceed. The others have narrower cells, so that a few large hosts do not shrink all.
+// Pods beyond the capacity of a host are drawn within it.
+function usual(hosts) {
+  const sizes = hosts.map(sizeOf).filter(Boolean).sort((a, b) => a - b);
+  return sizes.length ? Math.min(widest, sizes[Math.ceil(sizes.length * 0.75) - 1]) : 0;
+}
+
+const sizeOf = (h) => h.total || h.used || 0;
+
+// facts are the sizes that all hosts of a map have in common, with the length of names at each scale.
 function facts(top) {
   const hosts = hostsOf(top), racks = [];
   const walk = (d) => (isRack(d) ? racks.push(d) : (d.children ?? []).forEach(walk));
   walk(top);
-  const names = hosts.length > foldAbove ? [] : racks.flatMap((d) => labels(d.children));
+  const longest = (names) => names.reduce((n, name) => Math.max(n, name.length), 1);
   return {
-    cells: Math.min(widest, hosts.reduce((n, h) => Math.max(n, h.total ?? 0, h.used ?? 0), 0)),
-    label: names.reduce((n, name) => Math.max(n, name.length), 3),
+    cells: usual(hosts),
+    label: new Map([[named, longest(racks.flatMap((d) => labels(d.children)))], [tight, longest(racks.flatMap((d) => labels(d.children, false)))], [plain, 0]]),
     dots: hosts.reduce((n, h) => Math.max(n, podsOf(h).filter((p) => !p.amount).length), 0),
   };
 }
@@ -56,14 +66,14 @@ function grids(seen) {
 // Layout is one choice of columns, with the sizes that follow from it.
 class Layout {
   constructor(g, f, columns) {
-    Object.assign(this, { g, f, columns, cell: 0, bar: g.bar[0] });
+    Object.assign(this, { g, f, columns, cell: 0, bar: g.bar[0], spare: 0 });
   }
 
   // slot holds the dots of a host: two above one another and two beside one another, or one on the smallest hosts.
-  get dot() { return this.g === plain ? Math.max(2, Math.min(4, this.bar)) : Math.max(4, Math.min(9, Math.floor(this.bar / 2) - 1)); }
+  get dot() { return this.g === plain ? Math.max(2, Math.min(4, this.bar)) : Math.max(4, Math.min(this.g.dot, Math.floor(this.bar / 2) - 1)); }
   get slots() { return Math.min(this.g.slots, Math.ceil(this.f.dots / 2)); }
   get slot() { return this.slots && this.slots * (this.g.dot + 2) + 1; }
-  get label() { return this.g === plain ? 0 : Math.ceil(this.f.label * letter) + 6; }
+  get label() { return this.g.letter && Math.ceil(this.f.label.get(this.g) * this.g.letter) + 6 + this.spare; }
   get host() { return this.label + (this.f.cells ? this.f.cells * this.cell + this.g.border : 0) + this.slot; }
   get edge() { return 2 * (this.g.pad + 1); }
 
@@ -112,10 +122,13 @@ class Layout {
     return this;
   }
 
-  // shape bounds how much wider than high cells are, and higher than wide.
-  shape() {
+  // shape bounds how much wider than high cells are, and higher than wide. It gives the width that is left to the names, or to the cells.
+  shape(space) {
     if (this.f.cells) this.bar = Math.min(this.bar, Math.max(this.g.bar[0], Math.round(this.cell * 2)));
-    this.cell = Math.min(this.cell, Math.max(this.g.cell[0], Math.round(this.bar * 2)));
+    this.cell = Math.min(this.cell, Math.max(this.g.cell[0], Math.round(this.bar * 3)));
+    const left = space.width - this.width(0), hosts = this.columns.reduce((a, b) => a * b, 1);
+    if (left > 0 && this.g.letter) this.spare = Math.min(maxSpare, Math.floor(left / hosts));
+    if (left > 0 && !this.g.letter && this.f.cells) this.cell += left / hosts / this.f.cells;
     return this;
   }
 
@@ -134,16 +147,16 @@ class Layout {
   }
 }
 
-// bestLayout of what is below a domain in so much space.
+// bestLayout of what is below a domain in so much space: with full names, with short ones, or without any where that is the only way to show it whole.
 function bestLayout(top, space) {
-  const seen = new Map(), g = hostsOf(top).length > foldAbove ? plain : named, f = facts(top);
-  const whole = outline(top, 0, seen);
+  const seen = new Map(), f = facts(top), whole = outline(top, 0, seen), columns = grids(seen);
   let best = null;
-  for (const columns of grids(seen)) {
-    const one = new Layout(g, f, columns).fit(whole, space);
-    if (!best || one.better(best)) best = one;
+  for (const g of hostsOf(top).length > foldAbove ? [plain] : narrow.matches ? [named] : [named, tight, plain]) {
+    const one = columns.map((list) => new Layout(g, f, list).fit(whole, space)).reduce((a, b) => (b.better(a) ? b : a));
+    if (!best || best.narrow || best.over) best = one;
+    if (!best.narrow && !best.over) break;
   }
-  return best.shape();
+  return best.shape(space);
 }
 
 // space is what is left for the map of the window; on a narrow one the page scrolls.
@@ -168,24 +181,55 @@ function arrange(top, box) {
   const room = space();
   let l = bestLayout(top, room);
   if (l.over && !narrow.matches) l = bestLayout(top, { ...room, width: room.width - 16 });
-  for (const [name, px] of [['cell', l.cell], ['bar', l.bar], ['label', l.label], ['dot', l.dot], ['row', l.g.row], ['gap', l.g.gap],
-    ['host-gap', l.g.hostGap], ['pad', l.g.pad], ['title', l.g.title], ['rack-title', l.g.rackTitle]]) map.style.setProperty('--' + name, px + 'px');
+  map.classList.toggle('fold', l.g === plain);
+  for (const [name, px] of [['cell', l.cell], ['bar', l.bar], ['label', l.label], ['letters', l.g.letter / 0.61], ['font', l.g.font], ['dot', l.dot], ['row', l.g.row],
+    ['gap', l.g.gap], ['host-gap', l.g.hostGap], ['pad', l.g.pad], ['title', l.g.title], ['rack-title', l.g.rackTitle]]) map.style.setProperty('--' + name, px + 'px');
   map.style.setProperty('--slots', l.slots);
   const walk = (el, depth) => {
-    const body = el.lastElementChild;
-    const name = el.querySelector('h3 > button').textContent.length * letter + l.edge + 10;
-    el.tight = l.width(depth) < name + freeText(el.domain).length * letter;
-    el.classList.toggle('bare', l.width(depth) < name + (el.domain.free + ' free').length * letter);
+    const body = el.lastElementChild, names = namesIn(el.domain, l, depth);
+    const name = textWidth(el.querySelector('h3 > button').textContent, l.g) + l.edge + 8;
+    el.tight = l.width(depth) < name + textWidth(freeText(el.domain), l.g);
+    el.classList.toggle('bare', l.width(depth) < name + textWidth(el.domain.free + ' free', l.g));
     if (el.classList.contains('rack')) {
       const n = l.hostColumns({ depth }), hosts = body.childElementCount;
       body.style.gridTemplateColumns = `repeat(${Math.min(n, hosts)}, ${l.host}px)`;
       body.style.gridTemplateRows = `repeat(${Math.ceil(hosts / n)}, ${l.bar}px)`;
+      [...body.children].forEach((host, i) => fitHost(host, names[i], l));
       return;
     }
     if (!el.domain.children?.length) return;
     body.style.gridTemplateColumns = `repeat(${l.columns[depth]}, ${l.width(depth + 1)}px)`;
-    for (const kid of body.children) if (kid.domain) walk(kid, depth + 1);
+    [...body.children].forEach((kid, i) => {
+      kid.querySelector('h3 > button').textContent = names[i];
+      walk(kid, depth + 1);
+    });
   };
   box.style.width = l.width(0) + 'px';
   walk(box, 0);
+}
+
+// namesIn are the names of what is in a domain, as short as the scale and the width ask for.
+function namesIn(d, l, depth) {
+  const children = d.children ?? [];
+  if (isRack(d)) return labels(children, l.g === named);
+  const full = children.map(title);
+  if (l.g === named || !children.every(isRack)) return full;
+  if (l.g === tight && full.every((name, i) => textWidth(name + children[i].free + ' free', l.g) + l.edge + 8 <= l.width(depth + 1))) return full;
+  return shortNames(children.map((c) => c.name), false).map((name, i) => (children[i].name && name) || full[i]);
+}
+
+// fitHost names a host and gives its cells their share of the width.
+function fitHost(el, name, l) {
+  el.firstElementChild.textContent = name;
+  const cells = el.querySelector('.cells'), size = sizeOf(el.domain), share = Math.min(size, l.f.cells) / Math.max(size, el.domain.used ?? 0);
+  if (!cells) return;
+  cells.style.setProperty('--share', share);
+  cells.classList.toggle('plain', l.cell * share < 4);
+}
+
+// textWidth is how wide a bold text is in a title.
+const ruler = document.createElement('canvas').getContext('2d');
+function textWidth(text, g) {
+  ruler.font = '600 ' + g.font + 'px ' + getComputedStyle(document.body).fontFamily;
+  return Math.ceil(ruler.measureText(text).width);
 }

@@ -163,8 +163,8 @@ function shortNames(names, keepWord = true) {
 
 // labels are the names of the hosts of a rack as they stand on the map. Long ones have letters for words (zone-0-rack-2-host-7 is z0-r2-h7) where
 // they still differ, and otherwise keep their ends.
-function labels(hosts) {
-  let names = shortNames(hosts.map((h) => h.name));
+function labels(hosts, words = true) {
+  let names = shortNames(hosts.map((h) => h.name), words);
   if (names.some((n) => n.length > maxLabel)) {
     const brief = names.map((n) => n.replace(/([a-z])[a-z]*-(?=[0-9])/g, '$1'));
     if (new Set(brief).size === new Set(names).size) names = brief;

@@ -45,14 +45,20 @@ function graphFacts(g) {
   return facts.join(' \u00b7 ');
 }
 
+const maxGraphName = 32;
+
+// middle leaves out what is in the middle of a long name: names differ at their ends.
+const middle = (name) => name.length > maxGraphName ? name.slice(0, maxGraphName - 13) + '\u2026' + name.slice(-12) : name;
+
 function graphCard(g) {
   const key = graphKey(g), open = state.graph === key;
   const by = g.tree !== state.tree ? [make('small', '', data.trees[g.tree].topology || 'no topology')] : [];
-  const head = make('span', 'head', null, make('i', 'swatch ' + toneOfKey(key)), make('b', '', graphName(g)), ...by, status(g));
+  const head = make('span', 'head', null, make('i', 'swatch ' + toneOfKey(key)), make('b', '', open ? graphName(g) : middle(graphName(g))), ...by, status(g));
   const parts = [head, make('small', '', graphFacts(g))];
   if (open) parts.push(...[...(g.constraints ?? []), ...transferLines(g)].map((c) => make('small', '', c)), replicaList(g));
   const li = card('graph', open, () => pickGraph(key), ...parts);
   li.firstChild.dataset.graph = key;
+  li.firstChild.title = graphName(g);
   return li;
 }
 
@@ -103,6 +109,13 @@ function age(since) {
   return Math.floor(s) + 'd';
 }
 
+// thatFit names the replicas that fit once hosts are freed: all of what waits only if all do.
+function thatFit(w) {
+  if (!w.freeingFits) return 'It fits';
+  const one = w.freeingFits.length === 1 && w.freeingFits[0].replicas.length === 1;
+  return 'Only ' + gangs({ who: w.freeingFits }) + (one ? ' fits' : ' fit');
+}
+
 function waitingCard(w, i) {
   const open = state.waiting === i;
   const who = [graphName(w), gangs(w)].filter(Boolean).join(': ');
@@ -110,7 +123,7 @@ function waitingCard(w, i) {
   const parts = [head, make('small', 'bad', w.reason || 'Waiting'), make('p', 'why', w.message)];
   if (open && w.operator) parts.push(make('p', '', 'The operator says: ' + w.operator));
   if (open && w.freeing?.length) {
-    parts.push(make('p', '', (w.freeingDomain ? 'Easiest to free is ' + w.freeingDomain + '.' : '') + ' It fits once these hosts are freed:'));
+    parts.push(make('p', '', (w.freeingDomain ? 'Easiest to free is ' + w.freeingDomain + '.' : '') + ' ' + thatFit(w) + ' once these hosts are freed:'));
     const list = w.freeing.map((h) => make('li', '', null, make('b', '', h.name), ' ' + h.reason, ...(h.pods ?? []).map((p) => make('div', 'soft', 'used by ' + p.pod + ' (' + p.amount + ')')), ...(h.remedy ? [make('div', '', null, make('code', '', h.remedy))] : [])));
     if (w.freeingMore) list.push(make('li', 'soft', 'and ' + w.freeingMore + ' more'));
     parts.push(make('ul', '', null, ...list));
@@ -132,6 +145,7 @@ function drawLegend() {
     [make('i', 'swatch hatch lost'), 'host is not ready, or gone'],
     [make('i', 'swatch c0 sick'), 'pod is not ready'],
   ];
+  if (data.sums.some((s) => s.overbooked)) rows.push([make('i', 'swatch other over'), 'host is over-booked: pods ask for more than it has']);
   if (data.planned?.length) rows.push([make('i', 'swatch plan'), 'planned']);
   if (data.resource) rows.push([make('b', '', '3 of 8 free'), '3 of the 8 ' + unit() + ' of a domain are free, on hosts that take pods']);
   byId('legend').replaceChildren(...rows.map(([mark, text]) => make('li', '', null, mark, text)));

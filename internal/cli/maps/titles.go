@@ -1,0 +1,61 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package maps
+
+import (
+	"fmt"
+
+	"github.com/trellis-k8s/trellis/internal/cli/tree"
+)
+
+// freeText is the one way in which amounts stand on the map: what is free, of all.
+func freeText(d *tree.Domain) string {
+	if d.Amount == nil {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d free", d.Free, d.Total)
+}
+
+// titles of boxes alongside one another; racks have short ones where there is little space.
+func (s scale) titles(list []*tree.Domain) []string {
+	names := make([]string, 0, len(list))
+	short := s.letter == 0
+	for _, d := range list {
+		names, short = append(names, d.Name), short && isRack(d)
+	}
+	if short {
+		names = shortNames(names, false)
+	}
+	for i, d := range list {
+		if !short || names[i] == "" {
+			names[i] = d.Title()
+		}
+	}
+	return names
+}
+
+// maxTitle bounds what a long name of a domain widens all boxes by.
+const maxTitle, titleGap = 170, 8
+
+// titleWidth is what a box needs for title and sum.
+func (s scale) titleWidth(title, sum string) int {
+	return 2*s.pad + min(fontTitle.width(title), maxTitle) + titleGap + fontSum.width(sum)
+}
+
+// titleSpace is what the sum of a box leaves for its title.
+func (s scale) titleSpace(b *box) int {
+	if b.sum == "" {
+		return b.w - 2*s.pad
+	}
+	return b.w - 2*s.pad - titleGap - fontSum.width(b.sum)
+}
+
+// names are the labels of hosts.
+func (s scale) names(hosts []*tree.Domain) []string {
+	names := make([]string, 0, len(hosts))
+	for _, d := range hosts {
+		names = append(names, d.Name)
+	}
+	return labels(names, s.words)
+}
