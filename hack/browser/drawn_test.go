@@ -131,7 +131,9 @@ func TestDrawnIsTold(t *testing.T) {
 func toldOf(t *testing.T, w whatif.World, m *maps.Map, at int) drawn {
 	t.Helper()
 	w.Graphs = slices.DeleteFunc(slices.Clone(w.Graphs), func(dgd *nvidiav1beta1.DynamoGraphDeployment) bool {
-		return !slices.ContainsFunc(m.Graphs, func(g tree.Deployment) bool { return g.Namespace == dgd.Namespace && g.Name == dgd.Name && g.Tree == at })
+		return !slices.ContainsFunc(m.Graphs, func(g tree.Deployment) bool {
+			return g.Namespace == dgd.Namespace && g.Name == dgd.Name && g.Tree == at
+		})
 	})
 	return reported(t, tree.Build(tree.Of(&w)))[0]
 }
