@@ -45,10 +45,10 @@ function graphFacts(g) {
   return facts.join(' \u00b7 ');
 }
 
-const maxGraphName = 32;
+const maxGraphName = 26;
 
 // middle leaves out what is in the middle of a long name: names differ at their ends.
-const middle = (name) => name.length > maxGraphName ? name.slice(0, maxGraphName - 13) + '\u2026' + name.slice(-12) : name;
+const middle = (name) => name.length > maxGraphName ? name.slice(0, maxGraphName - 12) + '\u2026' + name.slice(-11) : name;
 
 function graphCard(g) {
   const key = graphKey(g), open = state.graph === key;
