@@ -173,11 +173,11 @@ func (b bruteRoles) begins(list []placed) bool {
 			if one.component != si || one.rack < 0 {
 				continue
 			}
-			if at := rackPath(one.rack)[0]; b.g.Required != none && zone != "" && zone != at {
+			at := rackPath(one.rack)[0]
+			if b.g.Required != none && zone != "" && zone != at {
 				return false
-			} else {
-				zone = at
 			}
+			zone = at
 			if one.replica < s.MinAvailable {
 				here++
 			} else {
