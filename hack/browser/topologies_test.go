@@ -13,6 +13,7 @@ import (
 
 	"github.com/trellis-k8s/trellis/internal/cli/explain"
 	"github.com/trellis-k8s/trellis/internal/cli/maps"
+	"github.com/trellis-k8s/trellis/internal/cli/text"
 )
 
 // shown is the topology that is drawn, by its outermost box, and the one that the selector names.
@@ -76,7 +77,11 @@ func TestBlockers(t *testing.T) {
 			want(p, w.Graph+": frames", `document.querySelectorAll('.target').length`, 1)
 			want(p, w.Graph+": hosts that block", `document.querySelectorAll('.target .host.blocks').length`, len(w.Freeing))
 			why := fmt.Sprintf("holds %d of %d pods", w.Closest.Holds, w.Closest.Of)
-			if len(w.Freeing) == 0 {
+			switch excluded := w.Closest.Excluded; {
+			case len(w.Freeing) > 0:
+			case len(excluded) > 0:
+				why += " · " + text.Count(excluded[0].Hosts, "host") + " " + excluded[0].Reason
+			default:
 				why += fmt.Sprintf(" · has %d hosts", w.Closest.Hosts)
 			}
 			if got := js[string](p, `byId('why').innerText`); !strings.Contains(got, why) {
