@@ -43,7 +43,8 @@ type Evictions struct {
 
 // evictionValidator refuses the eviction of a pod whose replica serves, with 429, and has the replica move: callers try again until the
 // replica has moved and the pod is gone. All other evictions pass, also those about which something cannot be read or written: disruption
-// budgets bound them.
+// budgets bound them. A budget may refuse to evict a Ready pod of a replica that does not serve, so this request is stored as well: the
+// operator recreates the replica elsewhere.
 type evictionValidator struct{ Evictions }
 
 var _ admission.Handler = &evictionValidator{}
@@ -57,23 +58,24 @@ func (v *evictionValidator) Handle(ctx context.Context, req admission.Request) a
 	if err := json.Unmarshal(req.Object.Raw, eviction); err != nil {
 		return admission.Allowed("").WithWarnings(fmt.Sprintf("the eviction cannot be read: %v", err))
 	}
-	pod, sg, err := v.serving(ctx, req.Namespace, req.Name, eviction)
+	e, err := v.find(ctx, req.Namespace, req.Name, eviction)
 	switch {
 	case err != nil:
 		return admission.Allowed("").WithWarnings(fmt.Sprintf("whether the replica of the pod serves is not known: %v", err))
-	case pod == nil:
+	case e == nil || !e.serves && (dryRun(req, eviction) || !render.PodReady(e.pod)):
 		return admission.Allowed("")
+	case dryRun(req, eviction):
+		return admission.Allowed("").WithWarnings(fmt.Sprintf("%s would move first: its pods are evicted together, when its successor serves",
+			e.name()))
 	}
-	ordinal, _, _ := render.ReplicaOf(pod)
-	if dryRun(req, eviction) {
-		return admission.Allowed("").WithWarnings(fmt.Sprintf("%s-%d would move first: its pods are evicted together, when its successor serves",
-			sg.Spec.Service, ordinal))
-	}
-	if err := v.request(ctx, pod); err != nil {
-		log.FromContext(ctx).Error(err, "an eviction passes without a move", "namespace", pod.Namespace, "pod", pod.Name)
+	if err := v.request(ctx, e.pod); err != nil {
+		log.FromContext(ctx).Error(err, "an eviction passes without a move", "namespace", e.pod.Namespace, "pod", e.pod.Name)
 		return admission.Allowed("").WithWarnings(fmt.Sprintf("the replica of the pod does not move first: %v", err))
 	}
-	return tooManyRequests(progressOf(sg, ordinal))
+	if !e.serves {
+		return admission.Allowed("")
+	}
+	return tooManyRequests(e.progress())
 }
 
 // dryRun reports whether nothing is to be started: by the request, or by the options in its body.
@@ -81,31 +83,43 @@ func dryRun(req admission.Request, eviction *policyv1.Eviction) bool {
 	return ptr.Deref(req.DryRun, false) || eviction.DeleteOptions != nil && len(eviction.DeleteOptions.DryRun) > 0
 }
 
-// serving is the pod that is to be evicted, and its scaling group, if its replica serves and moves; nil if the eviction passes.
-func (v *evictionValidator) serving(ctx context.Context, namespace, name string, eviction *policyv1.Eviction) (*corev1.Pod,
-	*trellisv1alpha1.ScalingGroup, error) {
+// evicted is a pod that is to be evicted, of a replica that may move.
+type evicted struct {
+	pod    *corev1.Pod
+	group  *trellisv1alpha1.ScalingGroup
+	serves bool
+}
+
+// find returns the pod that is to be evicted; nil if its replica does not move.
+func (v *evictionValidator) find(ctx context.Context, namespace, name string, eviction *policyv1.Eviction) (*evicted, error) {
 	pod := &corev1.Pod{}
 	if err := v.Cached.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, pod); err != nil {
-		return nil, nil, client.IgnoreNotFound(err)
+		return nil, client.IgnoreNotFound(err)
 	}
 	group, uid, ours := render.GroupOf(pod)
 	if !ours || pod.DeletionTimestamp != nil || isAnother(eviction, pod) {
-		return nil, nil, nil
+		return nil, nil
 	}
 	sg := &trellisv1alpha1.ScalingGroup{}
 	if err := v.Cached.Get(ctx, client.ObjectKey{Namespace: namespace, Name: group}, sg); err != nil {
-		return nil, nil, client.IgnoreNotFound(err)
+		return nil, client.IgnoreNotFound(err)
 	}
 	if sg.UID != uid || sg.DeletionTimestamp != nil || sg.Spec.Moves == trellisv1alpha1.MovesNever || !specs.Named(sg.Spec.Provider).Planned {
-		return nil, nil, nil
+		return nil, nil
 	}
 	if ends, err := v.ends(ctx, sg); err != nil || ends {
-		return nil, nil, err
+		return nil, err
 	}
-	if serves, err := v.serves(ctx, sg, pod); err != nil || !serves {
-		return nil, nil, err
-	}
-	return pod, sg, nil
+	serves, err := v.serves(ctx, sg, pod)
+	return &evicted{pod, sg, serves}, err
+}
+
+// name of the replica.
+func (e *evicted) name() string { return fmt.Sprintf("%s-%d", e.group.Spec.Service, e.ordinal()) }
+
+func (e *evicted) ordinal() int32 {
+	ordinal, _, _ := render.ReplicaOf(e.pod)
+	return ordinal
 }
 
 // isAnother reports whether another pod of the name is to be evicted.
@@ -172,13 +186,14 @@ func (v *evictionValidator) request(ctx context.Context, pod *corev1.Pod) error 
 	return nil
 }
 
-// progressOf says what is being done about a replica.
-func progressOf(sg *trellisv1alpha1.ScalingGroup, ordinal int32) string {
-	moves := slices.ContainsFunc(sg.Status.Moves, func(m trellisv1alpha1.ReplicaMove) bool { return m.Replica == ordinal })
-	if c := meta.FindStatusCondition(sg.Status.Conditions, trellisv1alpha1.ConditionMoved); moves && c != nil {
+// progress says what is being done about the replica.
+func (e *evicted) progress() string {
+	status := &e.group.Status
+	moves := slices.ContainsFunc(status.Moves, func(m trellisv1alpha1.ReplicaMove) bool { return m.Replica == e.ordinal() })
+	if c := meta.FindStatusCondition(status.Conditions, trellisv1alpha1.ConditionMoved); moves && c != nil {
 		return c.Message
 	}
-	return fmt.Sprintf("moving %s-%d: its successor is to be created", sg.Spec.Service, ordinal)
+	return fmt.Sprintf("moving %s: its successor is to be created", e.name())
 }
 
 // tooManyRequests is the answer after which callers of the eviction API try again.

@@ -37,16 +37,16 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
-// evicted is a replica of two pods on nodes n0 and n1 that serves, its scaling group and its deployment.
-type evicted struct {
+// evictedWorld is a replica of two pods on nodes n0 and n1 that serves, its scaling group and its deployment.
+type evictedWorld struct {
 	dgd   *nvidiav1beta1.DynamoGraphDeployment
 	group *trellisv1alpha1.ScalingGroup
 	pods  [2]*corev1.Pod
 	nodes [2]*corev1.Node
 }
 
-func newEvicted(namespace string) *evicted {
-	e := &evicted{
+func newEvicted(namespace string) *evictedWorld {
+	e := &evictedWorld{
 		dgd: &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "llm", UID: "dgd"}},
 		group: &trellisv1alpha1.ScalingGroup{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "llm-worker", UID: "group", OwnerReferences: []metav1.OwnerReference{{
@@ -77,12 +77,12 @@ func newEvicted(namespace string) *evicted {
 	return e
 }
 
-func (e *evicted) objects() []client.Object {
+func (e *evictedWorld) objects() []client.Object {
 	return []client.Object{e.dgd, e.group, e.pods[0], e.pods[1], e.nodes[0], e.nodes[1]}
 }
 
 // handle asks for the eviction of the second pod, and returns what is stored of the request.
-func (e *evicted) handle(t *testing.T, change func(*admission.Request, *policyv1.Eviction), funcs interceptor.Funcs) (admission.Response, string) {
+func (e *evictedWorld) handle(t *testing.T, change func(*admission.Request, *policyv1.Eviction), funcs interceptor.Funcs) (admission.Response, string) {
 	t.Helper()
 	scheme := testScheme()
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
@@ -110,12 +110,16 @@ func (e *evicted) handle(t *testing.T, change func(*admission.Request, *policyv1
 	return response, stored.Annotations[leaving.AnnotationEviction]
 }
 
-// TestEvictionsOfReplicasThatServe: those are refused with 429, and the request is stored. All others pass, and nothing is stored.
+// TestEvictionsOfReplicasThatServe: those are refused with 429, and the request is stored. All others pass. Of a replica that does not serve
+// the request is stored if the pod is Ready, because a budget may refuse to evict it.
 func TestEvictionsOfReplicasThatServe(t *testing.T) {
 	now := metav1.Now()
 	type change = func(*admission.Request, *policyv1.Eviction)
+	notReady := func(pod int) func(*evictedWorld) {
+		return func(e *evictedWorld) { e.pods[pod].Status.Conditions[0].Status = corev1.ConditionFalse }
+	}
 	for name, c := range map[string]struct {
-		world   func(*evicted)
+		world   func(*evictedWorld)
 		request change
 		funcs   interceptor.Funcs
 		want    string // of the answer; "": it passes
@@ -124,23 +128,23 @@ func TestEvictionsOfReplicasThatServe(t *testing.T) {
 	}{
 		"serves": {want: "moving Worker-3: its successor is to be created", stored: "pod "},
 		"on a cordoned node": {
-			world: func(e *evicted) { e.nodes[1].Spec.Unschedulable = true }, want: "moving Worker-3", stored: "node ",
+			world: func(e *evictedWorld) { e.nodes[1].Spec.Unschedulable = true }, want: "moving Worker-3", stored: "node ",
 		},
 		"on a node with a taint of an autoscaler": {
-			world: func(e *evicted) {
+			world: func(e *evictedWorld) {
 				e.nodes[1].Spec.Taints = []corev1.Taint{{Key: "ToBeDeletedByClusterAutoscaler", Effect: corev1.TaintEffectNoSchedule}}
 			}, want: "moving Worker-3", stored: "node ",
 		},
 		"moves already": {
-			world: func(e *evicted) {
+			world: func(e *evictedWorld) {
 				e.group.Status.Moves = []trellisv1alpha1.ReplicaMove{{Replica: 3}}
 				e.group.Status.Conditions = []metav1.Condition{{
 					Type: trellisv1alpha1.ConditionMoved, Status: metav1.ConditionFalse, Message: "its successor waits for Ready, 2 of 4 pods",
 				}}
 			}, want: "its successor waits for Ready, 2 of 4 pods", stored: "pod ",
 		},
-		"in place": {world: func(e *evicted) { e.group.Spec.Moves = trellisv1alpha1.MovesInPlace }, want: "moving Worker-3", stored: "pod "},
-		"never":    {world: func(e *evicted) { e.group.Spec.Moves = trellisv1alpha1.MovesNever }},
+		"in place": {world: func(e *evictedWorld) { e.group.Spec.Moves = trellisv1alpha1.MovesInPlace }, want: "moving Worker-3", stored: "pod "},
+		"never":    {world: func(e *evictedWorld) { e.group.Spec.Moves = trellisv1alpha1.MovesNever }},
 		"a dry run": {
 			request: func(r *admission.Request, _ *policyv1.Eviction) { r.DryRun = ptr.To(true) }, warns: "Worker-3 would move first",
 		},
@@ -152,17 +156,21 @@ func TestEvictionsOfReplicasThatServe(t *testing.T) {
 		"of another pod of the name": {request: func(_ *admission.Request, e *policyv1.Eviction) {
 			e.DeleteOptions = &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: ptr.To(types.UID("other"))}}
 		}},
-		"does not serve": {world: func(e *evicted) { e.pods[0].Status.Conditions[0].Status = corev1.ConditionFalse }},
-		"lacks a pod":    {world: func(e *evicted) { e.pods[1].Labels[render.LabelReplicaSize] = "3" }},
-		"is on its way out": {world: func(e *evicted) {
+		"does not serve":         {world: notReady(1)},
+		"the other pod does not": {world: notReady(0), stored: "pod "},
+		"the other pod does not, in a dry run": {
+			world: notReady(0), request: func(r *admission.Request, _ *policyv1.Eviction) { r.DryRun = ptr.To(true) },
+		},
+		"lacks a pod": {world: func(e *evictedWorld) { e.pods[1].Labels[render.LabelReplicaSize] = "3" }, stored: "pod "},
+		"is on its way out": {world: func(e *evictedWorld) {
 			e.pods[0].DeletionTimestamp, e.pods[0].Finalizers = &now, []string{"example.com/f"}
-		}},
-		"of another client":           {world: func(e *evicted) { e.pods[1].OwnerReferences = nil }},
-		"of an earlier group":         {world: func(e *evicted) { e.pods[1].OwnerReferences[0].UID = "earlier" }},
-		"under Grove":                 {world: func(e *evicted) { e.group.Spec.Provider = specs.Grove.Name }},
+		}, stored: "pod "},
+		"of another client":           {world: func(e *evictedWorld) { e.pods[1].OwnerReferences = nil }},
+		"of an earlier group":         {world: func(e *evictedWorld) { e.pods[1].OwnerReferences[0].UID = "earlier" }},
+		"under Grove":                 {world: func(e *evictedWorld) { e.group.Spec.Provider = specs.Grove.Name }},
 		"no such pod":                 {request: func(r *admission.Request, _ *policyv1.Eviction) { r.Name = "gone" }},
-		"its deployment is deleted":   {world: func(e *evicted) { e.dgd.DeletionTimestamp, e.dgd.Finalizers = &now, []string{"example.com/f"} }},
-		"its deployment is recreated": {world: func(e *evicted) { e.dgd.UID = "another" }},
+		"its deployment is deleted":   {world: func(e *evictedWorld) { e.dgd.DeletionTimestamp, e.dgd.Finalizers = &now, []string{"example.com/f"} }},
+		"its deployment is recreated": {world: func(e *evictedWorld) { e.dgd.UID = "another" }},
 		"it cannot be read": {
 			funcs: interceptor.Funcs{Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
 				return errors.New("broken")
@@ -173,7 +181,7 @@ func TestEvictionsOfReplicasThatServe(t *testing.T) {
 				return errors.New("forbidden")
 			}}, warns: "the replica of the pod does not move first",
 		},
-		"stored just now": {world: func(e *evicted) {
+		"stored just now": {world: func(e *evictedWorld) {
 			e.pods[1].Annotations = map[string]string{leaving.AnnotationEviction: leaving.Eviction{At: time.Now()}.String()}
 		}, funcs: interceptor.Funcs{Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
 			return errors.New("written again")

@@ -43,7 +43,8 @@ func (r *Reconciler) lookForMoves(ctx context.Context, o *observed) {
 	before := sg.Status.Moves
 	sg.Status.Moves = nil
 	if sg.Spec.Moves != trellisv1alpha1.MovesNever {
-		noQuota := noQuotaForSuccessors(o.replicas)
+		lacks, _ := r.lacks.counts(client.ObjectKeyFromObject(sg), now)
+		noQuota := lacks || noQuotaForSuccessors(o.replicas)
 		for _, ordinal := range sortedOrdinals(o.replicas) {
 			why, until := r.whyLeaves(ctx, sg, o.replicas[ordinal], now)
 			if why == "" || len(sg.Status.Moves) == trellisv1alpha1.MaxMoves {
@@ -102,7 +103,7 @@ func (r *Reconciler) waitAnew(moves []trellisv1alpha1.ReplicaMove, now time.Time
 	}
 }
 
-// noQuotaForSuccessors reports whether a replica that waits gets no quota: replicas move in place then, each within its own quota.
+// noQuotaForSuccessors reports whether a replica that waits gets no quota of Kueue: replicas move in place then, each within its own quota.
 func noQuotaForSuccessors(replicas map[int32]*replica) bool {
 	for _, one := range replicas {
 		if state, _ := one.state(); one.noQuota && !one.outdated && (state == rollout.Waiting || state == rollout.Partial) {
@@ -110,6 +111,11 @@ func noQuotaForSuccessors(replicas map[int32]*replica) bool {
 		}
 	}
 	return false
+}
+
+// waitsForSuccessors reports whether a replica of the group waits for its successor.
+func waitsForSuccessors(sg *trellisv1alpha1.ScalingGroup) bool {
+	return slices.ContainsFunc(sg.Status.Moves, func(move trellisv1alpha1.ReplicaMove) bool { return !move.InPlace })
 }
 
 // whyLeaves says why a replica is to leave its nodes, and until when that counts if it is not repeated; zero: until something changes.

@@ -13,11 +13,13 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/leaving"
+	"github.com/trellis-k8s/trellis/test/testutil/quotas"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
@@ -64,6 +66,29 @@ var _ = Describe("A replica of which a pod is to be evicted", func() {
 		s.settle()
 		s.r.refusals.now = func() time.Time { return time.Now().Add(DefaultMoveTimeout + time.Second) }
 		s.expect("overdue", "0-0:new 0-1:new 2-0:new 2-1:new | 2 there, 2 updated, 1 ready, 0 outdated")
+	}, SpecTimeout(suite.Timeout()))
+
+	It("goes without a successor at once where a quota refuses the successor", func(ctx SpecContext) {
+		s := serving(ctx)
+		quotas.Count(shared)
+		quotas.Limit(ctx, s.c, s.ns, corev1.ResourceList{corev1.ResourcePods: resource.MustParse("5")})
+		s.evict("g-worker-1-0")
+		s.expect("it waits for its successor", "0-0:new 0-1:new 1-0:new 1-1:new | 2 there, 2 updated, 2 ready, 0 outdated")
+		Expect(s.group().Status.Moves).To(ConsistOf(HaveField("InPlace", BeFalse())), "a quota may count pods that are gone")
+		result, err := s.r.Reconcile(ctx, s.request())
+		Expect(err).NotTo(HaveOccurred())
+		Expect(result.RequeueAfter).To(BeNumerically("<=", quotaLackCounts))
+		before := s.pods()[2].UID
+		s.r.refusals.now = func() time.Time { return time.Now().Add(quotaLackCounts + time.Second) }
+		Eventually(ctx, func() error {
+			s.settle()
+			if pods := s.pods(); len(pods) != 4 || pods[2].UID == before {
+				return errors.New("its successor does not get its quota: " + s.listing())
+			}
+			return nil
+		}).WithTimeout(suite.Patience()).Should(Succeed())
+		s.expect("in place", "0-0:new 0-1:new 1-0:new 1-1:new | 2 there, 2 updated, 1 ready, 0 outdated")
+		Expect(s.group().Status.Moves).To(BeEmpty())
 	}, SpecTimeout(suite.Timeout()))
 
 	It("has the move stored before anything is created", func(ctx SpecContext) {

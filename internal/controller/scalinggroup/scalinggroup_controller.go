@@ -13,6 +13,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -70,6 +71,7 @@ type Reconciler struct {
 	kinds    kinds
 	written  pace.Writes
 	moving   moving
+	lacks    quotaLacks
 }
 
 // +kubebuilder:rbac:groups=trellis.dev,resources=scalinggroups,verbs=get;list;watch
@@ -101,6 +103,8 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(groupOf)).
 		Watches(&corev1.ResourceQuota{}, handler.EnqueueRequestsFromMapFunc(r.easedBy), builder.WithPredicates(blocked.QuotaEased())).
 		Watches(&corev1.Node{}, r.onNodes()).
+		Watches(&policyv1.PodDisruptionBudget{}, handler.EnqueueRequestsFromMapFunc(r.budgeted),
+			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(source.Channel(r.Providers.Changes(), handler.EnqueueRequestsFromMapFunc(r.concernedBy))).
 		WatchesRawSource(source.Channel(r.tellTurns(), &handler.EnqueueRequestForObject{})).
 		WithOptions(blocked.Options(16, r.Retries)). // they wait for the API server most of the time
@@ -116,7 +120,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if workload := r.Providers.Workload(sg.Spec.Provider); workload != nil {
 		r.forgetCreations(req.NamespacedName)
 		again, err := r.countWorkload(ctx, sg, workload)
-		return ctrl.Result{RequeueAfter: again}, err
+		return ctrl.Result{RequeueAfter: again}, errors.Join(err, r.keepBudget(ctx, observed{sg: sg}, 0))
 	}
 	adopting, refused := r.adopt(ctx, sg, pods.orphans)
 	if adopting && refused == nil {
@@ -145,7 +149,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	noDomain := r.prepareDomains(ctx, sg, o.replicas, &d.steps)
 	failure := errors.Join(refused, noDomain, r.apply(ctx, sg, d.steps))
-	return r.finish(ctx, o, d, allowed, failure)
+	result, err := r.finish(ctx, o, d, allowed, failure)
+	return result, errors.Join(err, r.keepBudget(ctx, o, podsThatStay(o.sg, o.replicas)))
 }
 
 // find reads a group and the pods that name it, and deletes the pods of earlier groups of its name. The group is nil when there is nothing
@@ -165,6 +170,7 @@ func (r *Reconciler) find(ctx context.Context, name types.NamespacedName) (*trel
 		r.written.Forget(name)
 		r.domains.forget(name)
 		r.moving.note(name, nil)
+		r.lacks.note(name, false, r.refusals.clock())
 	}
 	if sg.DeletionTimestamp != nil {
 		r.turns.Forget(name)

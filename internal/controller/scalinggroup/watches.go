@@ -9,6 +9,7 @@ import (
 	"maps"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -33,6 +34,9 @@ func addIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 		return []string{name}
 	}); err != nil {
 		return fmt.Errorf("indexing pods by group: %w", err)
+	}
+	if err := indexer.IndexField(ctx, &policyv1.PodDisruptionBudget{}, indexBudgetsOfOthers, budgetOwner); err != nil {
+		return fmt.Errorf("indexing PodDisruptionBudgets by owner: %w", err)
 	}
 	return nil
 }
