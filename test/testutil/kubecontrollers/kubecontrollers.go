@@ -27,7 +27,8 @@ func Run(server *rest.Config, controllers ...string) {
 	file := filepath.Join(ginkgo.GinkgoT().TempDir(), "kubeconfig")
 	gomega.Expect(clientcmd.WriteToFile(*config, file)).To(gomega.Succeed())
 	program := exec.Command(filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kube-controller-manager"), "--kubeconfig="+file,
-		"--leader-elect=false", "--secure-port=0", "--controllers="+strings.Join(controllers, ","), "--kube-api-qps=1000", "--kube-api-burst=2000")
+		"--leader-elect=false", "--secure-port=0", "--controllers="+strings.Join(controllers, ","), "--kube-api-qps=1000",
+		"--kube-api-burst=2000")
 	gomega.Expect(program.Start()).To(gomega.Succeed())
 	ginkgo.DeferCleanup(func() {
 		_ = program.Process.Kill()
