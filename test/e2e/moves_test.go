@@ -186,8 +186,8 @@ var _ = Describe("A drain of hosts", func() {
 	}
 
 	It("by kubectl trellis moves the replicas, and takes its mark away", func(ctx SpecContext) {
-		w := newWorld(ctx, "trellis-drain", racks(1, 8, "a/r0", "a/r1", "a/r2")...)
-		w.create(w.graphOf("g", "zone", services{"Worker": worker(2, 1, 8, "rack")}))
+		w := newWorld(ctx, "trellis-drain", racks(2, 8, "a/r0", "a/r1", "a/r2")...)
+		w.create(w.graphOf("g", "zone", services{"Worker": worker(2, 2, 8, "rack")}))
 		w.ready("g")
 		pod := w.all()[0]
 		listed, _ := w.kubectlTrellis(0, "drain", "--dry-run", pod.Spec.NodeName)
@@ -201,21 +201,21 @@ var _ = Describe("A drain of hosts", func() {
 		node := get(w, &corev1.Node{}, "", pod.Spec.NodeName)
 		Expect(node.Spec.Unschedulable).To(BeTrue())
 		Expect(node.Annotations).NotTo(HaveKey(leaving.AnnotationDrain))
-		Expect(seen).To(HaveLen(3), "one replica restarts once")
+		Expect(seen).To(HaveLen(6), "one replica restarts once")
 		for _, one := range w.all() {
 			Expect(one.Spec.NodeName).NotTo(Equal(pod.Spec.NodeName))
 		}
 	}, SpecTimeout(suite.Timeout()))
 
 	It("ends without a move when an autoscaler takes its taint away", func(ctx SpecContext) {
-		w := newWorld(ctx, "taint-and-back", racks(1, 8, "a/r0", "a/r1")...)
-		w.create(w.graphOf("g", "zone", services{"Worker": worker(2, 1, 8, "rack")}))
+		w := newWorld(ctx, "taint-and-back", racks(2, 8, "a/r0", "a/r1")...)
+		w.create(w.graphOf("g", "zone", services{"Worker": worker(2, 2, 8, "rack")}))
 		w.ready("g")
 		before := w.uids()
 		node := w.all()[0].Spec.NodeName
 		w.mustKubectl("taint", "node", node, "ToBeDeletedByClusterAutoscaler=:NoSchedule")
 		w.until("a successor waits", func() error {
-			if n := len(w.all()); n != 3 {
+			if n := len(w.all()); n != 6 {
 				return fmt.Errorf("%d pods", n)
 			}
 			return nil
