@@ -125,9 +125,14 @@ var scenes = map[string]scene{
 	}},
 }
 
-// drainHost does what kubectl trellis drain does to a host with a pod of a worker.
+// drainHost does what kubectl trellis drain does to a host with a pod of a worker and no other.
 func drainHost(w *world) {
-	host := w.of("Worker")[0].Spec.NodeName
+	of := map[string]string{}
+	for _, pod := range w.of("Frontend") {
+		of[pod.Spec.NodeName] = pod.Name
+	}
+	workers := slices.DeleteFunc(w.of("Worker"), func(pod corev1.Pod) bool { return of[pod.Spec.NodeName] != "" })
+	host := workers[0].Spec.NodeName
 	w.mustKubectl("annotate", "node", host, leaving.AnnotationDrain+"=now")
 	w.mustKubectl("cordon", host)
 }

@@ -112,7 +112,12 @@ var replicasMoving = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		"as soon as enough others serve.",
 }, []string{"state"})
 
-func init() { metrics.Registry.MustRegister(replicasMoving) }
+func init() {
+	metrics.Registry.MustRegister(replicasMoving)
+	for _, state := range []string{"waiting", "overdue"} { // 0 until something moves
+		replicasMoving.WithLabelValues(state)
+	}
+}
 
 // note takes over the moves of a group.
 func (m *moving) note(name types.NamespacedName, moves []trellisv1alpha1.ReplicaMove) {
