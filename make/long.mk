@@ -191,7 +191,7 @@ bin/prometheus:
 	@cd hack/dashboards && go build -tags remove_all_sd,enable_kubernetes_sd,netgo -o ../../$@ github.com/prometheus/prometheus/cmd/prometheus
 
 .PHONY: gitops-smoke
-gitops-smoke: ## The health checks of docs/gitops.md by the Lua interpreter of Argo CD
+gitops-smoke: ## The health checks of config/gitops by the Lua interpreter of Argo CD
 	@cd hack/gitops && go test ./...
 
 .PHONY: test-browser

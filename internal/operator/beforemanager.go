@@ -88,6 +88,10 @@ func newFront(ctx context.Context, restConfig *rest.Config, o Options, mgr ctrl.
 	if err != nil {
 		return nil, err
 	}
+	evictions, err := readEvictions(mgr, own.GetClient(), o.Leaving)
+	if err != nil {
+		return nil, err
+	}
 	today, err := readCapacity(mgr, o.IgnoredResources)
 	if err != nil {
 		return nil, err
@@ -100,8 +104,8 @@ func newFront(ctx context.Context, restConfig *rest.Config, o Options, mgr ctrl.
 	}
 	return f, webhook.SetupWithManager(own, webhook.Options{
 		Admission: o.Webhooks, Conversion: o.Conversion, NotActedOn: notActedOn, Warnings: warnings, Provider: o.Provider,
-		CertsReady: f.served, Ending: ctx.Done(), Live: own.GetAPIReader(), Deployments: deployments, MaxPods: o.MaxPodsPerGraph,
-		ScalingUsers: append(slices.Clone(o.ScalingUsers), self), AnswerWithin: o.answerWithin,
+		CertsReady: f.served, Ending: ctx.Done(), Live: own.GetAPIReader(), Deployments: deployments, Evictions: evictions,
+		MaxPods: o.MaxPodsPerGraph, ScalingUsers: append(slices.Clone(o.ScalingUsers), self), AnswerWithin: o.answerWithin,
 	})
 }
 

@@ -173,7 +173,7 @@ func schedulerOptions(mgr ctrl.Manager, o Options, writer client.Client, server 
 		ReserveShare:    o.ReserveShare,
 		MetricResources: o.MetricResources, MetricGraphs: o.GraphMetrics, IgnoredResources: o.IgnoredResources, Mapper: mgr.GetRESTMapper(),
 		Server: server, Namespace: o.Namespace, Records: writer, Live: mgr.GetAPIReader(),
-		Clear: asker.clear(), Promises: promises, Creations: creations,
+		Leaving: o.Leaving, Clear: asker.clear(), Promises: promises, Creations: creations,
 	}
 }
 
@@ -237,6 +237,7 @@ func newScalingGroups(mgr ctrl.Manager, own client.Client, writer client.Writer,
 	return &scalinggroup.Reconciler{
 		Client: own, Live: mgr.GetAPIReader(), Domains: writer, Providers: providers, MaxPods: o.MaxPodsPerGraph, HoldFor: o.HoldFor,
 		Retries: o.retries, Creations: creations, Placed: placed, AttemptsOf: loop.AttemptsOf,
+		Leaving: o.Leaving, MoveTimeout: o.MoveTimeout,
 	}
 }
 

@@ -19,6 +19,8 @@ import (
 
 	"github.com/trellis-k8s/trellis/internal/controller/blocked"
 	capacitycontroller "github.com/trellis-k8s/trellis/internal/controller/capacity"
+	"github.com/trellis-k8s/trellis/internal/controller/scalinggroup"
+	"github.com/trellis-k8s/trellis/internal/leaving"
 	"github.com/trellis-k8s/trellis/internal/podlimit"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
 	"github.com/trellis-k8s/trellis/internal/render"
@@ -72,6 +74,10 @@ type Options struct {
 	ReserveShare                                                float64
 	// GateAllPods creates every gang gated, also one whose place is known (docs/dev/architecture.md#created-in-place).
 	GateAllPods bool
+	// Leaving decides which nodes are to be removed: its taints are set by a flag. MoveTimeout is how long a replica there waits for its
+	// successor.
+	Leaving     leaving.Rules
+	MoveTimeout time.Duration
 	// Capacity is how autoscalers are asked for nodes, and nodeShapes the text of its shapes.
 	Capacity   capacitycontroller.Options
 	nodeShapes []string
@@ -141,6 +147,10 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 		"the largest share of a topology's nodes that is reserved, more than 0 and at most 1; a gang that needs more gets no reservation")
 	f.BoolVar(&o.GateAllPods, "gate-all-pods", false,
 		"create the pods of every gang gated, also where a gang's place is known and they can be created there without the gate")
+	f.DurationVar(&o.MoveTimeout, "move-timeout", scalinggroup.DefaultMoveTimeout,
+		"how long a replica that is to leave its nodes waits for its successor before it goes without one")
+	f.StringSliceVar(&o.Leaving.Taints, "leaving-taints", nil,
+		"keys of taints on nodes that are to be removed, besides "+strings.Join(leaving.DefaultTaints, " and ")+", at most 16")
 	o.addCapacityFlags(f)
 	o.addFormer(f)
 }
@@ -184,6 +194,9 @@ func (o *Options) checkBounds() error {
 	if o.RequeueAfter <= 0 || o.HoldFor <= 0 || o.ReserveDomainFor <= 0 {
 		return errors.New("--requeue-after, --hold-for and --reserve-domain-for must be positive durations, e.g. 30s")
 	}
+	if err := o.checkMoves(); err != nil {
+		return err
+	}
 	if o.ReserveShare <= 0 || o.ReserveShare > 1 {
 		return errors.New("--reserve-share must be more than 0 and at most 1, e.g. 0.1")
 	}
@@ -195,6 +208,24 @@ func (o *Options) checkBounds() error {
 	}
 	if o.ShutdownDelay < 0 {
 		return errors.New("--shutdown-delay must not be negative")
+	}
+	return nil
+}
+
+// maxLeavingTaints bounds the taints that are compared with those of each node.
+const maxLeavingTaints = 16
+
+func (o *Options) checkMoves() error {
+	if o.MoveTimeout <= 0 {
+		return errors.New("--move-timeout must be a positive duration, e.g. 10m")
+	}
+	if len(o.Leaving.Taints) > maxLeavingTaints {
+		return fmt.Errorf("--leaving-taints names %d taints, and at most %d are looked for", len(o.Leaving.Taints), maxLeavingTaints)
+	}
+	for _, key := range o.Leaving.Taints {
+		if len(utilvalidation.IsQualifiedName(key)) > 0 {
+			return fmt.Errorf("--leaving-taints=%s: use the key of a taint, e.g. example.com/maintenance", key)
+		}
 	}
 	return nil
 }

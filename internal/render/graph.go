@@ -57,6 +57,8 @@ type Graph struct {
 	Components []Component
 	// SharedRollout describes how the workers of InStep are replaced, where they do not say it themselves: see rollout.Shared.
 	SharedRollout trellisv1alpha1.RolloutStrategy
+	// Moves is how replicas leave nodes that are drained or removed.
+	Moves trellisv1alpha1.MovePolicy
 	// Generation of workers that the deployment asks for, "" for none; RolledBack means that the workers are of an earlier one, because it was
 	// aborted.
 	Generation string

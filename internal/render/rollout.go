@@ -50,12 +50,13 @@ func (g *Graph) InGeneration() []*Component {
 	return workers
 }
 
-// resolveShared reads how the workers are updated together.
+// resolveShared reads how the workers are updated together, and how replicas move.
 func (g *Graph) resolveShared(dgd *nvidiav1beta1.DynamoGraphDeployment) []error {
 	anyPacked := slices.ContainsFunc(g.InStep(), func(s *Component) bool { return packed(s.Multinode, s.Topology) })
 	strategy, problems := rollout.SharedStrategyOf(dgd, anyPacked)
 	g.SharedRollout = strategy
-	_, more := rollout.ControlOf(dgd)
+	control, more := rollout.ControlOf(dgd)
+	g.Moves = control.Moves
 	var errs []error
 	for _, p := range append(problems, more...) {
 		errs = append(errs, invalid(ownAnnotations.Key(p.Annotation), "%q %s", p.Value, p.Message))

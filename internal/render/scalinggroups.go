@@ -40,6 +40,7 @@ func (g *Graph) scalingGroup(s *Component) *trellisv1alpha1.ScalingGroup {
 			Rollout:   s.Rollout.DeepCopy(),
 			Step:      s.Step.DeepCopy(),
 			Restart:   s.Restart.DeepCopy(),
+			Moves:     g.Moves,
 		},
 	}
 	if s.MinAvailable != nil {

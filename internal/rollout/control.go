@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
 // Annotations by which users control an update that runs. They count on the deployment itself.
@@ -25,6 +26,10 @@ const (
 	AnnotationProgressDeadline = "trellis.dev/rollout-progress-deadline"
 )
 
+// AnnotationMoves is how replicas leave nodes that are drained or removed, "InPlace" or "Never"; absent: a successor is created first. It
+// counts on the deployment itself.
+const AnnotationMoves = "trellis.dev/moves"
+
 // FormerAnnotations have no effect. They had one in earlier versions, and are not part of what the pods are made from, so that pods of
 // deployments that have them stay.
 var FormerAnnotations = []string{"trellis.dev/rollout-ask-frontends"}
@@ -32,7 +37,7 @@ var FormerAnnotations = []string{"trellis.dev/rollout-ask-frontends"}
 // MinProgressDeadline is the least that AnnotationProgressDeadline may say: pods need some seconds to start.
 const MinProgressDeadline = 10 * time.Second
 
-// Control is what users say of an update that runs.
+// Control is what users say of an update that runs, and of moves.
 type Control struct {
 	Paused bool
 	// Aborted generation; "" for none.
@@ -41,6 +46,8 @@ type Control struct {
 	Partition *intstr.IntOrString
 	// ProgressDeadline; 0 for none.
 	ProgressDeadline time.Duration
+	// Moves of replicas; "" for those with a successor.
+	Moves trellisv1alpha1.MovePolicy
 }
 
 var generationName = regexp.MustCompile("^[0-9a-f]{8}$")
@@ -77,6 +84,12 @@ func ControlOf(dgd *nvidiav1beta1.DynamoGraphDeployment) (Control, []Problem) {
 			c.ProgressDeadline = 0
 			problem(AnnotationProgressDeadline, fmt.Sprintf(`must be a duration of at least %s, like "30m"`, MinProgressDeadline))
 		}
+	}
+	switch value := trellisv1alpha1.MovePolicy(dgd.Annotations[AnnotationMoves]); value {
+	case "", trellisv1alpha1.MovesInPlace, trellisv1alpha1.MovesNever:
+		c.Moves = value
+	default:
+		problem(AnnotationMoves, `must be "InPlace" or "Never"`)
 	}
 	return c, problems
 }

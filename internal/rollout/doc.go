@@ -21,6 +21,12 @@
 // gets the ordinal, and so the names, of the one before it; a surplus one gets the lowest free ordinal. So ordinals may have gaps,
 // and are always below R + S as it was when the replica was made.
 //
+// A replica that is to leave its nodes (Leaving) is replaced while as many serve as are wanted: one more is made, and when it serves, the
+// other one goes. Without capacity for one more, it goes in place once it is overdue.
+//
+//	R=3 U=1 S=0           0  1  2 leaves                   running 3, ceiling 4: make 3
+//	                      0  1  2 leaves  3                 4 available > 3 wanted: take 2
+//
 // The workers of a graph change together, from one generation to the next. InStep decides how far each component may go, and the
 // component's own plan goes no further: it keeps so many available replicas of older revisions, and makes so many of the new one.
 //

@@ -44,6 +44,8 @@ type Replica struct {
 	Generation string
 	// Excess orders the replicas of a role by how far it is in excess in their domains: of several, the one with more is scaled in.
 	Excess int
+	// Neighbours counts the pods of other replicas, of any graph, in its domain: of several replicas, the one with fewer is scaled in.
+	Neighbours int
 	// Created is when its last pod was made, in seconds.
 	Created int64
 	// NoQuota: it waits for quota, and its queue of Kueue has none for it. KeepsQuota: a successor of the current revision gets the quota that
@@ -68,6 +70,16 @@ type Group struct {
 	Step *Step
 	// Stopped: everything outdated goes and nothing is made, whatever that does to availability.
 	Stopped bool
+	// Leaving are the replicas that are to leave their nodes; see move. MovesInPlace: no successor is made before they go.
+	Leaving      []Leave
+	MovesInPlace bool
+}
+
+// Leave is a replica that is to leave its nodes.
+type Leave struct {
+	Ordinal int
+	// Overdue: it goes without a successor, as far as MaxUnavailable allows.
+	Overdue bool
 }
 
 // Removal is one replica that has to go, whole.

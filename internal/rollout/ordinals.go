@@ -68,14 +68,23 @@ func (g Group) Wanted(replicas []Replica) int {
 // missing is how many replicas are to be made: as many as the current revision lacks, under the ceiling.
 func (g Group) missing(replicas []Replica) int {
 	active := count(replicas, Replica.active)
-	current := count(replicas, func(r Replica) bool { return r.active() && !r.Outdated })
-	return max(0, min(g.Replicas-current, g.ceiling(replicas)-active))
+	return max(0, min(g.Replicas-g.lasting(replicas), g.ceiling(replicas)-active))
+}
+
+// lasting counts the replicas of the current revision that need no successor.
+func (g Group) lasting(replicas []Replica) int {
+	surges := g.surges(replicas)
+	return count(replicas, func(r Replica) bool { return r.active() && !r.Outdated && !(surges && g.leaves(r)) })
 }
 
 // ceiling is how many replicas may live at once.
 func (g Group) ceiling(replicas []Replica) int {
-	if g.Replicas > 0 && !g.Recreate && slices.ContainsFunc(replicas, func(r Replica) bool { return r.active() && r.Outdated }) {
-		return g.Replicas + g.MaxSurge
+	surge := 0
+	if g.Replicas > 0 && !g.Recreate && slices.ContainsFunc(replicas, isOutdated) {
+		surge = g.MaxSurge
 	}
-	return g.Replicas
+	if g.surges(replicas) {
+		surge = max(1, g.MaxSurge)
+	}
+	return g.Replicas + surge
 }

@@ -25,6 +25,7 @@ func (g Group) Next(replicas []Replica, remembered []int, most int) Plan {
 	}
 	s.scaleIn()
 	s.roll()
+	s.move()
 	s.make(remembered, most)
 	s.plan.Waits = s.waits()
 	s.plan.Blocked = s.blocked()
@@ -77,7 +78,7 @@ func (s *step) roll() {
 	}
 	available, floor, staying := len(s.in(isAvailable)), s.floor(), s.staying()
 	serving := s.in(func(r Replica) bool { return isAvailable(r) && r.Outdated && !staying[r.Ordinal] })
-	slices.SortFunc(serving, CompareLoss)
+	slices.SortFunc(serving, s.CompareLoss)
 	for _, r := range serving[:min(len(serving), max(0, available-floor))] {
 		s.remove(r.Ordinal, "it runs an older revision: %d available > %d that have to stay", available, floor)
 		available--
@@ -114,8 +115,7 @@ func (s *step) allowed() int {
 	if s.Step == nil {
 		return missing
 	}
-	current := count(s.replicas, func(r Replica) bool { return r.active() && !r.Outdated })
-	return max(0, min(missing, s.Step.Make-current))
+	return max(0, min(missing, s.Step.Make-s.lasting(s.replicas)))
 }
 
 func (s *step) in(is func(Replica) bool) []Replica { return filter(s.replicas, is) }

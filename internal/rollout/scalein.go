@@ -16,7 +16,7 @@ func (s *step) scaleIn() {
 	active := s.byLoss()
 	for _, r := range active[:max(0, len(active)-ceiling)] {
 		s.remove(r.Ordinal, "the component is scaled in: %d of %d replicas have to go, and this one %s", len(active)-ceiling, len(active),
-			lossOf(r))
+			s.lossOf(r, active))
 		s.plan.Remove[len(s.plan.Remove)-1].ScaleIn = true
 	}
 }
@@ -25,7 +25,7 @@ func (s *step) scaleIn() {
 // components serve with them.
 func (s *step) byLoss() []Replica {
 	active := s.in(Replica.active)
-	slices.SortFunc(active, CompareLoss)
+	slices.SortFunc(active, s.CompareLoss)
 	staying := s.staying()
 	slices.SortStableFunc(active, func(a, b Replica) int { return bools.Compare(staying[a.Ordinal], staying[b.Ordinal]) })
 	return active
@@ -41,7 +41,7 @@ func (s *step) staying() map[int]bool {
 	of := map[string]int{}
 	stay := func(replicas int, is func(Replica) bool) {
 		found := s.in(func(r Replica) bool { return isAvailable(r) && r.Outdated && is(r) })
-		slices.SortFunc(found, func(a, b Replica) int { return CompareLoss(b, a) })
+		slices.SortFunc(found, func(a, b Replica) int { return s.CompareLoss(b, a) })
 		for _, r := range found {
 			if replicas > 0 && of[r.Generation] < s.Replicas {
 				out[r.Ordinal] = true
@@ -59,24 +59,31 @@ func (s *step) staying() map[int]bool {
 	return out
 }
 
-func lossOf(r Replica) string {
+// lossOf says why a replica is scaled in, and not another one of active.
+func (s *step) lossOf(r Replica, active []Replica) string {
 	what := [...]string{Partial: "is not whole yet", Waiting: "is not placed", Starting: "does not serve",
 		Available: "is the youngest"}[r.State]
 	switch {
 	case r.State == Available && r.Outdated:
 		return "runs an older revision"
+	case r.State == Available && s.leaves(r):
+		return "is to leave its nodes"
 	case r.State == Available && r.Excess > 0:
 		return "leaves the least imbalance of prefill and decode"
+	case r.State == Available && slices.ContainsFunc(active, func(o Replica) bool { return isAvailable(o) && o.Neighbours > r.Neighbours }):
+		return "has the fewest pods of others in its domain"
 	}
 	return what
 }
 
 // CompareLoss orders replicas by how little is lost with them: those not placed first, then those that do not serve, then those of an
-// older revision, then those where their role is in excess, then the youngest.
-func CompareLoss(a, b Replica) int {
+// older revision, then those that are to leave their nodes, then those where their role is in excess, then those whose end frees most of
+// their domain, then the youngest.
+func (g Group) CompareLoss(a, b Replica) int {
 	return cmp.Or(
-		cmp.Compare(rank(a), rank(b)), bools.Compare(b.Outdated, a.Outdated), cmp.Compare(b.Excess, a.Excess),
-		cmp.Compare(b.Created, a.Created), cmp.Compare(b.Ordinal, a.Ordinal),
+		cmp.Compare(rank(a), rank(b)), bools.Compare(b.Outdated, a.Outdated), bools.Compare(g.leaves(b), g.leaves(a)),
+		cmp.Compare(b.Excess, a.Excess), cmp.Compare(a.Neighbours, b.Neighbours), cmp.Compare(b.Created, a.Created),
+		cmp.Compare(b.Ordinal, a.Ordinal),
 	)
 }
 

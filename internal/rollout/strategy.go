@@ -32,7 +32,7 @@ const (
 // SharedAnnotations are those that count on the deployment itself.
 var SharedAnnotations = []string{
 	AnnotationSharedMaxSurge, AnnotationSharedMaxUnavailable, AnnotationPaused, AnnotationAborted, AnnotationPartition,
-	AnnotationProgressDeadline,
+	AnnotationProgressDeadline, AnnotationMoves,
 }
 
 // Values of AnnotationStrategy.
@@ -152,6 +152,10 @@ func zero(v intstr.IntOrString) bool {
 func For(sg *trellisv1alpha1.ScalingGroup) Group {
 	g := Group{
 		Replicas: int(sg.Spec.Replicas), MaxUnavailable: 1, Stopped: sg.Spec.Restart != nil && sg.Spec.Restart.Stop,
+		MovesInPlace: sg.Spec.Moves == trellisv1alpha1.MovesInPlace,
+	}
+	for i := range sg.Status.Moves {
+		g.Leaving = append(g.Leaving, Leave{Ordinal: int(sg.Status.Moves[i].Replica), Overdue: sg.Status.Moves[i].InPlace})
 	}
 	if step := sg.Spec.Step; step != nil {
 		g.Step = &Step{

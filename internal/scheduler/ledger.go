@@ -89,5 +89,6 @@ func newLedger(o Options, wakeLoop func(), followed func(*corev1.Pod) (types.Nam
 	l.reserver = newDomainReserver(o, l.cluster)
 	l.cluster.OnFreed = wakeLoop
 	l.cluster.Ignore(topology.IgnoredResources(o.IgnoredResources))
+	l.cluster.Leaving(o.Leaving)
 	return l
 }

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/trellis-k8s/trellis/internal/capacity"
+	"github.com/trellis-k8s/trellis/internal/leaving"
 	"github.com/trellis-k8s/trellis/internal/quota"
 )
 
@@ -44,6 +45,8 @@ type Options struct {
 	MetricGraphs    int
 	// IgnoredResources are what the kube-scheduler ignores: names of resources, and groups of them.
 	IgnoredResources []string
+	// Leaving decides which nodes are to be removed. Nothing is placed on them.
+	Leaving leaving.Rules
 	// Mapper knows what the API server serves; nil: nothing that it may not serve is looked for.
 	Mapper meta.RESTMapper
 	// Server is asked for its version; nil: filters are those of the kube-scheduler of the newest release that is known.

@@ -13,8 +13,9 @@ const (
 	maxSizes, maxCapacityLevels = 6, 64
 )
 
-// CapacityByLevel is what the levels of some trees offer of one resource. It is counted on nodes that are ready and not cordoned; taints
-// are not looked at, because a pod may tolerate them. Reservations of pods that are released and not bound yet are used capacity.
+// CapacityByLevel is what the levels of some trees offer of one resource. It is counted on nodes that are ready, not cordoned and not
+// about to be removed; other taints are not looked at, because a pod may tolerate them. Reservations of pods that are released and not
+// bound yet are used capacity.
 type CapacityByLevel struct {
 	// Sizes are the pod sizes that gangs are counted in, ascending: the powers of two up to what the largest node has, and that. At most 6.
 	Sizes []int64
@@ -175,7 +176,7 @@ func (n *node) offers(resource int) bool { return n != nil && n.spec.present && 
 
 // tally counts a resource on a node; nothing on one that takes no pods.
 func (n *node) tally(resource int, sizes []int64) (t tally) {
-	if !n.offers(resource) || n.spec.notReady || n.spec.cordoned {
+	if !n.offers(resource) || n.spec.notReady || n.spec.cordoned || n.spec.leaving {
 		return t
 	}
 	t.capacity, t.free = n.free[resource], max(n.available(resource), 0)

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/trellis-k8s/trellis/internal/bools"
+	"github.com/trellis-k8s/trellis/internal/leaving"
 )
 
 // Cluster is the store of nodes and of what uses them. It is not safe for concurrent use.
@@ -18,6 +19,8 @@ type Cluster struct {
 	// ignored are resources that count nowhere, served those that count on the nodes that offer them only.
 	ignored Ignored
 	served  map[string]bool
+	// leaving are the rules by which nodes take no pods because they are to be removed.
+	leaving leaving.Rules
 	// ignoresFeatures: see IgnoreDeclaredFeatures.
 	ignoresFeatures bool
 
@@ -106,7 +109,7 @@ func NewCluster() *Cluster {
 // SetNode adds a node or takes over what changed of it. The labels map of the object is kept, not copied: objects from an informer are
 // never written to.
 func (c *Cluster) SetNode(object *corev1.Node) {
-	spec := specOf(object)
+	spec := c.specOf(object)
 	if slices.Equal(spec.offers, c.resources.last) {
 		spec.offers = c.resources.last // in memory once
 	} else {
@@ -117,6 +120,9 @@ func (c *Cluster) SetNode(object *corev1.Node) {
 	}
 	c.putSpec(object.Name, spec)
 }
+
+// Leaving sets which nodes are to be removed; they take no pods. Call it before the first node.
+func (c *Cluster) Leaving(rules leaving.Rules) { c.leaving = rules }
 
 // DeleteNode takes a node's object away. Pods bound there stay counted in case it returns.
 func (c *Cluster) DeleteNode(name string) {

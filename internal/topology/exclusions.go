@@ -19,6 +19,7 @@ type Kind string
 // The kinds of exclusion, in the order they are looked at.
 const (
 	KindCordoned     Kind = "cordoned"
+	KindLeaving      Kind = "about to be removed"
 	KindNotReady     Kind = "not ready"
 	KindReserved     Kind = "reserved"
 	KindAvoided      Kind = "avoided"
@@ -162,6 +163,9 @@ func (c *Cluster) exclusion(n *node, s *Shape) (Exclusion, bool) {
 	}
 	if e, mismatch := c.mismatch(n, s); mismatch {
 		return e, true
+	}
+	if n.spec.leaving { // the pods tolerate the taint that says so
+		return Exclusion{Kind: KindLeaving}, true
 	}
 	return c.kept(n, s)
 }

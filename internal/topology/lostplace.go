@@ -43,7 +43,10 @@ func (c *Cluster) LostPlace(pod *corev1.Pod, host string) (Exclusion, bool) {
 	case !matches(pod.Spec.NodeSelector, n.spec.labels):
 		return Exclusion{Kind: KindNodeSelector}, true
 	}
-	return c.mismatch(n, s)
+	if e, mismatch := c.mismatch(n, s); mismatch {
+		return e, true
+	}
+	return Exclusion{Kind: KindLeaving}, n.spec.leaving
 }
 
 // shapeOf is the shape that a pod was planned with, where it has a reservation.

@@ -42,8 +42,10 @@ type nodeSpec struct {
 	present  bool
 	cordoned bool
 	notReady bool
-	labels   map[string]string
-	taints   []corev1.Taint
+	// leaving: it is to be removed, and takes no pod, whatever the pods tolerate.
+	leaving bool
+	labels  map[string]string
+	taints  []corev1.Taint
 	// soft are the taints that the kube-scheduler avoids without excluding the node (PreferNoSchedule).
 	soft []corev1.Taint
 	// offers are the resources that the node has, by name.
@@ -87,9 +89,9 @@ func Ready(n *corev1.Node) bool {
 	})
 }
 
-func specOf(n *corev1.Node) nodeSpec {
-	spec := nodeSpec{present: true, cordoned: n.Spec.Unschedulable, notReady: !Ready(n), labels: n.Labels, offers: offersOf(n),
-		features: declaredBy(n)}
+func (c *Cluster) specOf(n *corev1.Node) nodeSpec {
+	spec := nodeSpec{present: true, cordoned: n.Spec.Unschedulable, notReady: !Ready(n), leaving: c.leaving.Why(n) != "", labels: n.Labels,
+		offers: offersOf(n), features: declaredBy(n)}
 	for _, t := range n.Spec.Taints {
 		switch taint := (corev1.Taint{Key: t.Key, Value: t.Value, Effect: t.Effect}); t.Effect {
 		case corev1.TaintEffectNoSchedule, corev1.TaintEffectNoExecute:
@@ -102,7 +104,7 @@ func specOf(n *corev1.Node) nodeSpec {
 }
 
 func (s *nodeSpec) equal(o *nodeSpec) bool {
-	return s.present == o.present && s.cordoned == o.cordoned && s.notReady == o.notReady &&
+	return s.present == o.present && s.cordoned == o.cordoned && s.notReady == o.notReady && s.leaving == o.leaving &&
 		maps.Equal(s.labels, o.labels) && equality.Semantic.DeepEqual(s.taints, o.taints) && equality.Semantic.DeepEqual(s.soft, o.soft) &&
 		slices.Equal(s.offers, o.offers) && s.features.Equal(o.features)
 }

@@ -32,8 +32,9 @@ func (c *Cluster) CapacityOf(name, resource string, shapes ...*Shape) NodeCapaci
 	return capacity
 }
 
-// Closed returns what excludes pods of all the shapes from a node, whatever they request: a cordon, its condition, a reservation, or a
-// taint. Selectors and affinity of pods close no node. It returns false for a node that the cluster does not know.
+// Closed returns what excludes pods of all the shapes from a node, whatever they request: a cordon, its condition, a reservation, a
+// taint, or that it is about to be removed. Selectors and affinity of pods close no node. It returns false for a node that the cluster does
+// not know.
 func (c *Cluster) Closed(name string, shapes ...*Shape) (Exclusion, bool) {
 	n := c.byName[name]
 	if n == nil {
@@ -44,6 +45,9 @@ func (c *Cluster) Closed(name string, shapes ...*Shape) (Exclusion, bool) {
 		e, closed := c.closed(n, s)
 		if !closed {
 			e, closed = c.tainted(n, s)
+		}
+		if !closed && n.spec.leaving {
+			e, closed = Exclusion{Kind: KindLeaving}, true
 		}
 		if !closed {
 			return Exclusion{}, false

@@ -259,7 +259,7 @@ func (v *View) count(id NodeID) (fit int32, home DomainID) {
 	if v.seen[id] != n.version {
 		_, excluded := v.tree.cluster.exclusion(n, v.shape)
 		v.admits[id], v.suits[id], v.seen[id] = !excluded, !excluded, n.version
-		if excluded && n.spec.present && !n.spec.notReady && (n.spec.cordoned || n.reservedFor != "") {
+		if excluded && n.spec.present && !n.spec.notReady && (n.spec.cordoned || n.spec.leaving || n.reservedFor != "") {
 			_, mismatch := v.tree.cluster.mismatch(n, v.shape)
 			v.suits[id] = !mismatch
 		}

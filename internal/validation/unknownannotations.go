@@ -19,7 +19,7 @@ const ownDomain = "trellis.dev/"
 // usersAnnotations are the annotations of a deployment, or of the pods of its components, by which users say something to Trellis.
 var usersAnnotations = []string{
 	"trellis.dev/capacity-request", "trellis.dev/compute-domain", "trellis.dev/compute-domain-per", "trellis.dev/distinct-hosts",
-	"trellis.dev/engine", "trellis.dev/provider", "trellis.dev/rolling-update-max-surge",
+	"trellis.dev/engine", "trellis.dev/moves", "trellis.dev/provider", "trellis.dev/rolling-update-max-surge",
 	"trellis.dev/rolling-update-max-unavailable", "trellis.dev/rollout-aborted", "trellis.dev/rollout-partition",
 	"trellis.dev/rollout-paused", "trellis.dev/rollout-progress-deadline", "trellis.dev/worker-generations", "trellis.dev/workload",
 
@@ -35,8 +35,9 @@ var usersAnnotations = []string{
 // operatorsAnnotations are the other annotations of Trellis, which only the operator sets, or which belong to other objects. They come
 // along where an object is copied.
 var operatorsAnnotations = []string{
-	"trellis.dev/applied-metadata", "trellis.dev/ask-for-quota-after", "trellis.dev/attempt", "trellis.dev/epp-config",
-	"trellis.dev/follows-first-replicas", "trellis.dev/gang", "trellis.dev/gang-replicas", "trellis.dev/graph", "trellis.dev/groups-of-gang",
+	"trellis.dev/applied-metadata", "trellis.dev/ask-for-quota-after", "trellis.dev/attempt", "trellis.dev/drain",
+	"trellis.dev/epp-config", "trellis.dev/eviction-requested", "trellis.dev/follows-first-replicas", "trellis.dev/gang",
+	"trellis.dev/gang-replicas", "trellis.dev/graph", "trellis.dev/groups-of-gang",
 	"trellis.dev/is-default-topology", "trellis.dev/kueue-queue", "trellis.dev/left-out-of-cache", "trellis.dev/made-from",
 	"trellis.dev/no-place", "trellis.dev/node-selector", "trellis.dev/queue", "trellis.dev/rolled-out", "trellis.dev/rollout-ask-frontends",
 	"trellis.dev/topology-levels", "trellis.dev/version", "trellis.dev/workers-input",

@@ -9,6 +9,7 @@
 //	/validate-nvidia-com-v1alpha1-dynamographdeploymentscalingadapter   create, update, scale   fails open: the number is checked again when carried
 //	/validate-grove-io-v1alpha1-clustertopology           create, update, delete  fails open: it warns, and CEL says the rest
 //	/validate-grove-io-v1alpha1-clustertopologybinding    create, update, delete  fails open: it warns only
+//	/validate--v1-pod-eviction                            create                  fails open: disruption budgets bound evictions
 //	/convert                                              reads, writes           package convert
 //
 // All of it is served by a manager of its own, which has no caches to wait for: where objects are stored in another version than the
@@ -45,6 +46,7 @@ const (
 	validateAdapterPath    = "/validate-nvidia-com-v1alpha1-dynamographdeploymentscalingadapter"
 	validateTopologyPath   = "/validate-grove-io-v1alpha1-clustertopology"
 	validateBindingPath    = "/validate-grove-io-v1alpha1-clustertopologybinding"
+	validateEvictionPath   = "/validate--v1-pod-eviction"
 )
 
 // Options of the webhooks. The zero value serves nothing; with Admission or Conversion alone it works.
@@ -67,6 +69,8 @@ type Options struct {
 	Live client.Reader
 	// Deployments lists the users of a ClusterTopology; nil: the manager's API reader.
 	Deployments client.Reader
+	// Evictions decides about evictions of pods; the zero value lets all of them pass.
+	Evictions Evictions
 	// MaxPods bounds the pods of one graph; 0: any number.
 	MaxPods int64
 	// ScalingUsers are the names of the users who may write the replicas that scaling adapters own. The operator's own is among them, or it
@@ -86,7 +90,7 @@ func SetupWithManager(mgr ctrl.Manager, opts Options) error {
 	}
 	server := mgr.GetWebhookServer()
 	serve := func(path string, hook http.Handler, bounds *inFlight) {
-		server.Register(path, within(cmp.Or(opts.AnswerWithin, answerWithin), leaving(bounds.bound(hook), opts.Ending)))
+		server.Register(path, within(cmp.Or(opts.AnswerWithin, answerWithin), closing(bounds.bound(hook), opts.Ending)))
 	}
 	if opts.Conversion {
 		serve(convert.Path, convert.Handler(), newInFlight())
@@ -103,10 +107,10 @@ func SetupWithManager(mgr ctrl.Manager, opts Options) error {
 	return nil
 }
 
-// leaving has callers give up their connections once ending is closed. The API server keeps connections, and a Service does not lead an
+// closing has callers give up their connections once ending is closed. The API server keeps connections, and a Service does not lead an
 // existing one elsewhere. A server that ends closes those on which no one waits for an answer; a call that is sent at that moment fails,
 // for the API server repeats none. A connection that its caller gives up after an answer carries no such call.
-func leaving(hook http.Handler, ending <-chan struct{}) http.Handler {
+func closing(hook http.Handler, ending <-chan struct{}) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		select {
 		case <-ending:
@@ -145,5 +149,6 @@ func handlers(scheme *runtime.Scheme, opts Options) map[string]*admission.Webhoo
 		validateBindingPath: admission.WithValidator(scheme, &bindingValidator{
 			topologyValidator: topologyValidator{deployments: opts.Deployments}, live: opts.Live,
 		}),
+		validateEvictionPath: {Handler: &evictionValidator{opts.Evictions}, RecoverPanic: ptr.To(true)},
 	}
 }

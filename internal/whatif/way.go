@@ -169,7 +169,7 @@ func (p *Planner) leavers(sg *trellisv1alpha1.ScalingGroup) []int32 {
 	for _, r := range found {
 		list = append(list, *r)
 	}
-	slices.SortFunc(list, rollout.CompareLoss)
+	slices.SortFunc(list, rollout.For(sg).CompareLoss)
 	out := make([]int32, 0, len(list))
 	for _, r := range list {
 		out = append(out, int32(r.Ordinal))

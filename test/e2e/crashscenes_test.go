@@ -5,6 +5,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -18,7 +19,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/hack/sandbox"
+	"github.com/trellis-k8s/trellis/internal/leaving"
+	"github.com/trellis-k8s/trellis/internal/rollout"
 	"github.com/trellis-k8s/trellis/test/testutil/crash"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
@@ -28,6 +32,8 @@ type scene struct {
 	// writes are about how many the operator makes; a random one of them is died at. With TRELLIS_CRASHES=all they are counted, and died at
 	// one after the other.
 	writes int
+	// racks are there in addition.
+	racks  []string
 	change func(w *world)
 	// missing describes what the end lacks. before are the pods from before the change.
 	missing func(w *world, before map[types.UID]bool) error
@@ -41,6 +47,21 @@ var scenes = map[string]scene{
 			}
 		}
 		return w.endsAs(end)
+	}},
+	"moved": {writes: 25, racks: []string{"b/r2"}, change: drainHost, missing: func(w *world, before map[types.UID]bool) error {
+		if err := w.movedOnce(before); err != nil {
+			return err
+		}
+		if err := w.endsAs(renamed("worker-0", "worker-2", "worker 0", "worker 2")); err == nil {
+			return nil
+		}
+		return w.endsAs(renamed("worker-1", "worker-2", "worker 1", "worker 2"))
+	}},
+	"moved-in-place": {writes: 15, racks: []string{"b/r2"}, change: func(w *world) {
+		w.patch("g", fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, rollout.AnnotationMoves, trellisv1alpha1.MovesInPlace))
+		drainHost(w)
+	}, missing: func(w *world, before map[types.UID]bool) error {
+		return errors.Join(w.movedOnce(before), w.endsAs(end))
 	}},
 	"scaled-in": {writes: 6, change: func(w *world) { w.scale("g", "Worker", 1) }, missing: func(w *world, before map[types.UID]bool) error {
 		for uid := range w.uids() {
@@ -102,6 +123,47 @@ var scenes = map[string]scene{
 		}
 		return nil
 	}},
+}
+
+// drainHost does what kubectl trellis drain does to a host with a pod of a worker and no other.
+func drainHost(w *world) {
+	of := map[string]string{}
+	for _, pod := range w.of("Frontend") {
+		of[pod.Spec.NodeName] = pod.Name
+	}
+	workers := slices.DeleteFunc(w.of("Worker"), func(pod corev1.Pod) bool { return of[pod.Spec.NodeName] != "" })
+	host := workers[0].Spec.NodeName
+	w.mustKubectl("annotate", "node", host, leaving.AnnotationDrain+"=now")
+	w.mustKubectl("cordon", host)
+}
+
+// movedOnce: one replica has moved, and no other pod is new.
+func (w *world) movedOnce(before map[types.UID]bool) error {
+	kept := 0
+	for uid := range w.uids() {
+		if before[uid] {
+			kept++
+		}
+	}
+	if kept != 3 || len(w.uids()) != 5 {
+		return fmt.Errorf("%d of %d pods are from before the drain, want 3 of 5", kept, len(w.uids()))
+	}
+	for _, pod := range w.all() {
+		if pod.Spec.NodeName == "" || get(w, &corev1.Node{}, "", pod.Spec.NodeName).Spec.Unschedulable {
+			return fmt.Errorf("pod %s is on the host that is drained, or on none", pod.Name)
+		}
+	}
+	if moves := get(w, &trellisv1alpha1.ScalingGroup{}, w.name, "g-worker").Status.Moves; len(moves) > 0 {
+		return fmt.Errorf("there are moves: %+v", moves)
+	}
+	return nil
+}
+
+// renamed is end with other ordinals.
+func renamed(pairs ...string) string {
+	lines := strings.Split(strings.NewReplacer(pairs...).Replace(end), "\n")
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
 }
 
 // without is end without one of the two replicas.
@@ -181,7 +243,7 @@ const crashesOfALot = 32
 func (sc scene) play(ctx context.Context, provider sandbox.Provider, name string, c crash.Point) int {
 	GinkgoHelper()
 	name += "-" + c.String()
-	w := bare[provider].open(ctx).newWorld(ctx, name, racks(2, 8, "a/r0", "b/r0", "b/r1")...)
+	w := bare[provider].open(ctx).newWorld(ctx, name, racks(2, 8, append([]string{"a/r0", "b/r0", "b/r1"}, sc.racks...)...)...)
 	config := w.config()
 	releases := &crash.Ledger{}
 	s := &crash.Saboteur{Name: name, Ledger: releases, Provider: string(provider)}

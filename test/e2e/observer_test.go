@@ -157,17 +157,9 @@ func (o *observer) check(changed *corev1.Pod) {
 	if zones := o.zones(changed); o.oneZone && len(zones) > 1 {
 		o.failures = append(o.failures, fmt.Sprintf("graph %s is released in zones %v; %s changed last", changed.Labels[render.LabelGraph], zones, changed.Name))
 	}
-	replicas := map[int32][]*corev1.Pod{}
-	for _, pod := range o.pods {
-		if ordinal, _, ok := render.ReplicaOf(pod); ok && sameService(pod, changed) && pod.DeletionTimestamp == nil {
-			replicas[ordinal] = append(replicas[ordinal], pod)
-		}
-	}
-	serving := 0
+	replicas := o.replicas(changed)
+	serving := o.serving(changed)
 	for ordinal, pods := range replicas {
-		if size, _ := strconv.Atoi(pods[0].Labels[render.LabelReplicaSize]); len(pods) == size && !slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return !serves(p) }) {
-			serving++
-		}
 		if racks := o.racks(pods); len(pods) > 1 && len(racks) > 1 {
 			o.failures = append(o.failures, fmt.Sprintf("replica %s-%d is released in %v", changed.Labels[render.LabelScalingGroup], ordinal, racks))
 		}
@@ -182,6 +174,27 @@ func (o *observer) check(changed *corev1.Pod) {
 	if len(replicas) > limit.ceiling {
 		o.failures = append(o.failures, fmt.Sprintf("%d replicas of %s live, %d may; %s changed last", len(replicas), service, limit.ceiling, changed.Name))
 	}
+}
+
+// replicas are those of the component of a pod, without pods that terminate.
+func (o *observer) replicas(of *corev1.Pod) map[int32][]*corev1.Pod {
+	replicas := map[int32][]*corev1.Pod{}
+	for _, pod := range o.pods {
+		if ordinal, _, ok := render.ReplicaOf(pod); ok && sameService(pod, of) && pod.DeletionTimestamp == nil {
+			replicas[ordinal] = append(replicas[ordinal], pod)
+		}
+	}
+	return replicas
+}
+
+// serving counts the replicas of the component of a pod that serve.
+func (o *observer) serving(of *corev1.Pod) (n int) {
+	for _, pods := range o.replicas(of) {
+		if size, _ := strconv.Atoi(pods[0].Labels[render.LabelReplicaSize]); len(pods) == size && !slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return !serves(p) }) {
+			n++
+		}
+	}
+	return n
 }
 
 // checkNode compares the GPUs of a node's pods, those that terminate included, with the node's.

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/trellis-k8s/trellis/internal/cli"
+	"github.com/trellis-k8s/trellis/internal/cli/drain"
 	"github.com/trellis-k8s/trellis/internal/cli/explain"
 	"github.com/trellis-k8s/trellis/internal/cli/maps"
 	"github.com/trellis-k8s/trellis/internal/cli/plan"
@@ -52,6 +53,7 @@ func NewCommand(streams genericiooptions.IOStreams, tools ...*cobra.Command) *co
 		SilenceErrors: true,
 	}
 	cmd.AddCommand(
+		drain.NewCommand(streams),
 		explain.NewCommand(streams),
 		maps.NewCommand(streams),
 		plan.NewCommand(streams),

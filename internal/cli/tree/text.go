@@ -128,7 +128,8 @@ func (r Overview) treeText(p text.Page, t Tree, s shape) string {
 // paint colours the states of nodes.
 func paint(p text.Page, line string) string {
 	for state, color := range map[string]func(string) string{
-		string(topology.KindCordoned): p.Warn, string(topology.KindTaint) + " ": p.Warn, StateNotReady: p.Bad, StateGone: p.Bad,
+		string(topology.KindCordoned): p.Warn, string(topology.KindLeaving): p.Warn, string(topology.KindTaint) + " ": p.Warn,
+		StateNotReady: p.Bad, StateGone: p.Bad,
 	} {
 		if i := strings.LastIndex(line, " ("+state); i >= 0 && strings.HasSuffix(line, ")") {
 			return line[:i+1] + color(line[i+1:])

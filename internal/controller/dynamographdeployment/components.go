@@ -98,7 +98,7 @@ func (s component) notReady() string {
 		what = fmt.Sprintf("desired=%d, updated=%d", s.desired, status.UpdatedReplicas)
 	case status.ReadyReplicas < s.desired:
 		what = fmt.Sprintf("desired=%d, ready=%d", s.desired, status.ReadyReplicas)
-	case status.Replicas > s.desired:
+	case status.Replicas > s.desired && len(status.Moves) == 0: // a move creates the successor first
 		what = fmt.Sprintf("desired=%d, still there=%d", s.desired, status.Replicas)
 	default:
 		return ""

@@ -63,6 +63,7 @@ var conditionOrder = []string{
 	nvidiav1beta1.ConditionPlaced,
 	nvidiav1beta1.ConditionPlacementsComplete,
 	nvidiav1beta1.ConditionRolledOut,
+	nvidiav1beta1.ConditionMoved,
 	nvidiav1beta1.ConditionReady,
 }
 

@@ -145,7 +145,7 @@ func eventFor(before *metav1.Condition, now metav1.Condition, changing bool) (ki
 	}
 	switch now.Reason {
 	case nvidiav1beta1.ReasonRollingOut, nvidiav1beta1.ReasonRolloutPaused, nvidiav1beta1.ReasonRolledBack,
-		nvidiav1beta1.ReasonOwnershipConflictResolved:
+		nvidiav1beta1.ReasonMoving, nvidiav1beta1.ReasonOwnershipConflictResolved:
 		return corev1.EventTypeNormal, "Report"
 	case nvidiav1beta1.ReasonOwnershipConflict: // the only condition that reports a problem while it is True
 		return corev1.EventTypeWarning, "Report"

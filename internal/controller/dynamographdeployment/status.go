@@ -52,6 +52,7 @@ func statusOf(o observed, wanted *render.Graph, p *problem, failure error) nvidi
 	set(&status, o, ready)
 	status.State = stateOf(ready, p, failure)
 	followRollout(&status, o, wanted)
+	setOrRemove(&status, o, nvidiav1beta1.ConditionMoved, movedCondition(o))
 	sortConditions(status.Conditions)
 	return status
 }
