@@ -44,6 +44,7 @@ func Build(s *Subject) Explanation {
 	if problem == "" && s.mayPlan() {
 		r.Waiting = CausesOf(planner, plan, maxHosts)
 		s.advise(&r, planner, &plan)
+		r.Moves = s.moves(planner, &plan)
 	}
 	r.Waiting = append(r.Waiting, s.refusedCreates(r.Replicas)...)
 	r.Transfer = s.transfer(planner, &plan, problem == "" && s.mayPlan())
