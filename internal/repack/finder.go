@@ -6,6 +6,7 @@ package repack
 import (
 	"container/heap"
 	"math"
+	"slices"
 
 	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/topology"
@@ -178,7 +179,11 @@ func (f *finder) try(s *state) bool {
 		f.failed[signature]++
 		return false
 	}
-	f.result.Plan = f.plan([]topology.Path{path}, moving, found, true)
+	plan := f.plan([]topology.Path{path}, moving, found, true)
+	if f.limits.InOrder && slices.ContainsFunc(plan.Moves, func(m Move) bool { return m.InPlace }) {
+		return false
+	}
+	f.result.Plan = plan
 	return true
 }
 

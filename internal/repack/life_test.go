@@ -24,17 +24,19 @@ type life struct {
 	// waiting are the gangs that wait; the batch of moves belongs to the one at owner.
 	waiting []Gang
 	owner   int
-	// expected is what the moves that are left cost, while nothing unplanned has happened; nil: not known.
-	expected *Cost
+	// batch are the moves for the owner, while nothing unplanned has happened; nil: none are under way.
+	batch *Batch
 	// left are the hosts that replicas left for a gang that still waits.
 	left  map[string]leaving
 	moved map[string]time.Time
+	// ends is when the gangs that have a place end.
+	ends map[string]time.Time
 
 	moves, placed, blocked int
 }
 
-// most replicas run at a time.
-const most = 8
+// most replicas of others than the gangs run at a time.
+const most = 12
 
 type leaving struct {
 	gang  string
@@ -43,7 +45,10 @@ type leaving struct {
 
 // TestLife: two gangs that wait never make replicas go back and forth.
 func TestLife(t *testing.T) {
-	l := &life{T: t, hall: &hall{}, random: rand.New(rand.NewPCG(66, 5)), now: noon, left: map[string]leaving{}, moved: map[string]time.Time{}}
+	l := &life{
+		T: t, hall: &hall{}, random: rand.New(rand.NewPCG(66, 5)), now: noon,
+		left: map[string]leaving{}, moved: map[string]time.Time{}, ends: map[string]time.Time{},
+	}
 	for _, rack := range []string{"a/r1", "a/r2", "a/r3", "b/r1", "b/r2"} {
 		l.add(rack, 4, 4, 4)
 	}
@@ -55,6 +60,7 @@ func TestLife(t *testing.T) {
 		if l.random.IntN(6) == 0 {
 			l.unplanned()
 		}
+		l.end()
 		l.step()
 		if t.Failed() {
 			return
@@ -76,14 +82,29 @@ func (l *life) wait() {
 
 // unplanned has a replica begin where there is room, or one end.
 func (l *life) unplanned() {
-	l.expected, l.left = nil, map[string]leaving{}
-	if len(l.replicas) > 0 && (l.random.IntN(2) == 0 || len(l.replicas) >= most) {
+	l.batch, l.left = nil, map[string]leaving{}
+	if n := len(l.replicas) - len(l.ends); n >= most || n > most/2 && l.random.IntN(2) == 0 {
 		at := l.random.IntN(len(l.replicas))
-		l.replicas = slices.Delete(l.replicas, at, at+1)
+		if _, gang := l.ends[l.replicas[at].Graph]; !gang {
+			l.replicas = slices.Delete(l.replicas, at, at+1)
+		}
 		return
 	}
 	l.made++
-	l.run(fmt.Sprintf("r-%d", l.made), 1+l.random.IntN(2), int64(1+l.random.IntN(3)))
+	l.run(fmt.Sprintf("r-%d", l.made), 1+l.random.IntN(2), int64(1+l.random.IntN(2)))
+}
+
+// end ends the gangs whose time is over.
+func (l *life) end() {
+	l.replicas = slices.DeleteFunc(l.replicas, func(r Replica) bool {
+		at, gang := l.ends[r.Graph]
+		if !gang || l.now.Before(at) {
+			return false
+		}
+		delete(l.ends, r.Graph)
+		l.batch, l.left = nil, map[string]leaving{}
+		return true
+	})
 }
 
 // run has a replica begin on hosts of one rack, if there is room.
@@ -112,13 +133,18 @@ func (l *life) step() {
 	}
 	for range l.waiting {
 		gang := l.waiting[l.owner]
-		found := Find(l.place(), gang, l.replicas, Limits{Now: l.now})
-		if found.Plan != nil {
-			l.move(gang, found.Plan)
-			return
+		found := Find(l.place(), gang, l.replicas, Limits{Now: l.now, InOrder: true})
+		if l.batch == nil && found.Plan != nil {
+			l.batch = &Batch{}
 		}
-		if l.expected != nil {
-			l.Errorf("%s has no moves any more, and nothing unplanned happened", gang.Group.Name)
+		if l.batch != nil {
+			next, ends := l.batch.Next(&found)
+			if next == nil {
+				l.Errorf("the batch for %s ends, and nothing unplanned happened: %s", gang.Group.Name, ends)
+				return
+			}
+			l.move(gang, next)
+			return
 		}
 		l.blocked++
 		l.owner = (l.owner + 1) % len(l.waiting)
@@ -134,34 +160,29 @@ func (l *life) settle(i int) bool {
 		return false
 	}
 	if i == l.owner {
-		l.expected = nil
-	} else if l.expected != nil {
+		l.batch = nil
+	} else if l.batch != nil {
 		return false // the moves under way are for another one
 	}
 	var hosts []int
 	for _, node := range nodesOf(result) {
 		hosts = append(hosts, l.host(node))
 	}
-	if l.runs(gang.Group.Name, "", 1, 4, hosts...); len(l.replicas) > most {
-		l.replicas, l.left = slices.Delete(l.replicas, 0, len(l.replicas)-most), map[string]leaving{}
-	}
+	l.runs(gang.Group.Name, "", 1, 4, hosts...)
 	l.replicas[len(l.replicas)-1].Created = l.now
+	l.ends[gang.Group.Name] = l.now.Add(time.Duration(60+l.random.IntN(240)) * time.Minute)
 	for name, left := range l.left {
 		if left.gang == gang.Group.Name {
 			delete(l.left, name)
 		}
 	}
-	l.waiting, l.owner, l.expected = slices.Delete(l.waiting, i, i+1), 0, nil
+	l.waiting, l.owner, l.batch = slices.Delete(l.waiting, i, i+1), 0, nil
 	l.placed++
 	return true
 }
 
-// move makes the first move of a plan.
-func (l *life) move(gang Gang, plan *Plan) {
-	if l.expected != nil && plan.Cost.Compare(*l.expected) > 0 {
-		l.Errorf("the moves that are left cost %+v, and %+v before the last one", plan.Cost, *l.expected)
-	}
-	m := plan.Moves[0]
+// move makes a move.
+func (l *life) move(gang Gang, m *Move) {
 	name := m.Replica.Name()
 	if last, did := l.moved[name]; did && l.now.Sub(last) < Rest {
 		l.Errorf("%s moves again after %s", name, l.now.Sub(last))
@@ -176,12 +197,6 @@ func (l *life) move(gang Gang, plan *Plan) {
 		}
 		m.Replica.Pods[i].Node = m.Nodes[i]
 	}
-	rest := make([]*Replica, 0, len(plan.Moves)-1)
-	for _, other := range plan.Moves[1:] {
-		rest = append(rest, other.Replica)
-	}
 	m.Replica.Created, l.moved[name], l.left[name] = l.now, l.now, leaving{gang.Group.Name, from}
-	cost := CostOf(rest)
-	l.expected = &cost
 	l.moves++
 }

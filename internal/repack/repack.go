@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Rest is how long a replica that moved does not move again.
+// Rest is how long a replica that moved does not move again, unless limits say otherwise.
 const Rest = time.Hour
 
 // Replica is a running replica that may move.
@@ -63,8 +63,11 @@ type Gang struct {
 type Limits struct {
 	// MaxGPUs is how many GPUs may restart; 0: any number.
 	MaxGPUs int64
-	// Now decides which replicas moved within [Rest]; the zero time: none did.
-	Now time.Time
+	// Now decides which replicas moved within Rest; the zero time: none did. Rest is by default [Rest].
+	Now  time.Time
+	Rest time.Duration
+	// InOrder: only moves to places that are free while the replica runs.
+	InOrder bool
 }
 
 // Place is what a plan is made on. The cluster is changed and put back.
@@ -131,7 +134,7 @@ type Plan struct {
 type Result struct {
 	// Plan is nil when no moves were found.
 	Plan *Plan
-	// Considered counts the replicas that may move, after priorities and rest; Rested those that moved within [Rest].
+	// Considered counts the replicas that may move, after priorities and rest; Rested those that moved within [Limits].Rest.
 	Considered, Rested int
 	// OverLimit is the least number of GPUs of a set of moves that may free a place and has more than [Limits].MaxGPUs; 0: there is none.
 	OverLimit int64
@@ -149,7 +152,7 @@ func eligible(replicas []Replica, priority int32, limits Limits) (out []*Replica
 		r := &replicas[i]
 		switch {
 		case r.Priority > priority || len(r.Pods) == 0:
-		case !limits.Now.IsZero() && limits.Now.Sub(r.Created) < Rest:
+		case !limits.Now.IsZero() && limits.Now.Sub(r.Created) < cmp.Or(limits.Rest, Rest):
 			rested++
 		default:
 			out = append(out, r)

@@ -181,7 +181,7 @@ func TestCheapest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := drawHall(t)
 		gang := gangOf(rapid.SampledFrom([]int{1, 1, 0, none}).Draw(t, "level"), rapid.IntRange(1, 3).Draw(t, "pods"),
-			int64(rapid.IntRange(1, 4).Draw(t, "gpus")))
+			int64(rapid.SampledFrom([]int{1, 2, 3, 3, 4, 4}).Draw(t, "gpus")))
 		gang.Priority = 2
 		limits := Limits{Now: noon, MaxGPUs: int64(rapid.SampledFrom([]int{0, 0, 0, 4}).Draw(t, "most"))}
 		place := h.place()
@@ -212,7 +212,7 @@ func TestCheapest(t *testing.T) {
 		h.check(t, gang, got.Plan)
 	})
 	t.Logf("moves found in %d cases, a place exists in %d", found, exist)
-	if found == 0 {
-		t.Error("no case needs moves")
+	if found < exist/20 {
+		t.Errorf("only %d of %d places need moves", found, exist)
 	}
 }

@@ -5,7 +5,6 @@ package whatif
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -13,10 +12,10 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
-	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/gpus"
 	"github.com/trellis-k8s/trellis/internal/placement"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
 	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/repack"
 	"github.com/trellis-k8s/trellis/internal/topology"
@@ -53,14 +52,15 @@ func (p *Planner) Moves(g Plan, limits repack.Limits) *Unblocking {
 	place := repack.Place{Cluster: p.cluster, Levels: demand.Levels, NodeSelector: demand.NodeSelector}
 	return &Unblocking{
 		Gang: refused.Group.Name, Levels: demand.Levels,
-		Result: repack.Find(place, repack.Gang{Refused: *refused, Priority: demand.Priority}, p.movable(place), limits),
+		Result: repack.Find(place, repack.Gang{Refused: *refused, Priority: demand.Priority}, p.movable(place, g.request.observation.DGD),
+			limits),
 	}
 }
 
 // Free finds moves after which so many domains of a level have no pod that uses GPUs; see [repack.Free].
 func (p *Planner) Free(levels topology.Levels, nodeSelector map[string]string, level, domains int, limits repack.Limits) repack.Freed {
 	place := repack.Place{Cluster: p.cluster, Levels: levels, NodeSelector: nodeSelector}
-	replicas := p.movable(place)
+	replicas := p.movable(place, nil)
 	return repack.Free(place, level, domains, p.hosts(replicas), replicas, limits)
 }
 
@@ -97,27 +97,28 @@ func (p *Planner) hosts(replicas []repack.Replica) repack.Hosts {
 	return h
 }
 
-// movable are the running replicas of deployments whose annotation allows moves, as far as a plan in this place can place them again.
-func (p *Planner) movable(place repack.Place) []repack.Replica {
+// movable are the running replicas of other deployments than one whose annotation allows moves, as far as a plan in this place can place
+// them again.
+func (p *Planner) movable(place repack.Place, except *nvidiav1beta1.DynamoGraphDeployment) []repack.Replica {
 	var out []repack.Replica
 	devices := p.devices()
+	movable := gang.Movable{
+		Cluster:  p.cluster,
+		Admit:    func(pod *corev1.Pod) *corev1.Pod { return p.admitted(withoutForeignGates(pod)) },
+		Priority: func(pod *corev1.Pod) int32 { return topology.PriorityOf(p.ranked(pod)) },
+		GPUs:     func(pod *corev1.Pod) (int64, bool) { return gpusOf(pod, devices) },
+	}
 	for _, dgd := range inOrder(p.world.Graphs, byName) {
-		if dgd.Annotations[render.AnnotationMayMove] != "true" || dgd.DeletionTimestamp != nil {
+		if !render.MayMove(dgd) || except != nil && nameOf(dgd) == nameOf(except) {
 			continue
 		}
 		r, err := p.request(dgd)
 		if err != nil {
 			continue // its pods are created by another provider, or the deployment is not valid
 		}
-		pods := podsByReplica(r.existing)
 		for _, sg := range inOrder(r.observation.Groups, byComponent) {
-			if !render.Gated(sg) || render.Oversized(sg) || !place.SameTopology(topologyOf(sg)) {
-				continue
-			}
-			for _, ordinal := range gang.Ordinals(sg, groupPods(sg, r.existing)) {
-				if one := p.replica(sg, ordinal, pods[replicaKey{sg.Name, ordinal}], devices); one != nil {
-					out = append(out, *one)
-				}
+			if existing := p.index.groups[nameOf(dgd)][sg.Spec.Service]; existing == nil || existing.Spec.Provider == specs.Gates.Name {
+				out = append(out, movable.Of(sg, groupPods(sg, r.existing), &place)...)
 			}
 		}
 	}
@@ -126,76 +127,6 @@ func (p *Planner) movable(place repack.Place) []repack.Replica {
 
 func byName(a, b *nvidiav1beta1.DynamoGraphDeployment) int {
 	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
-}
-
-// topologyOf is what the replicas of a group are placed by.
-func topologyOf(sg *trellisv1alpha1.ScalingGroup) (topology.Levels, map[string]string) {
-	if t := sg.Spec.Topology; t != nil {
-		return gang.LevelsOf(t), t.NodeSelector
-	}
-	return nil, nil
-}
-
-// replica is one that runs and may move; nil when it does not run entirely, or when its GPUs cannot be counted.
-func (p *Planner) replica(sg *trellisv1alpha1.ScalingGroup, ordinal int, pods []*corev1.Pod, devices devicesOf) *repack.Replica {
-	if len(pods) == 0 || len(pods) < render.ReplicaSize(sg, pods[0]) || len(pods) != int(render.PodsPerReplica(sg)) {
-		return nil
-	}
-	out := &repack.Replica{Namespace: sg.Namespace, Graph: sg.Spec.Graph, Component: sg.Spec.Service, Ordinal: ordinal}
-	for i, pod := range pods {
-		id := topology.PodID(pod)
-		node, bound := p.cluster.Bound(id)
-		n, known := gpusOf(pod, devices)
-		if !bound || !known || leaving(pod) {
-			return nil
-		}
-		priority := topology.PriorityOf(p.ranked(pod))
-		if i == 0 || priority > out.Priority {
-			out.Priority = priority
-		}
-		if made := pod.CreationTimestamp.Time; made.After(out.Created) {
-			out.Created = made
-		}
-		out.Pods = append(out.Pods, repack.Pod{ID: id, Node: node, GPUs: n, Requests: topology.ShapeOf(pod).Requests()})
-	}
-	group, found := p.successor(sg, ordinal, out)
-	if !found {
-		return nil
-	}
-	out.Group = group
-	return out
-}
-
-// successor is the replica as it is placed again: in the domain of its graph, and in those that rules about several replicas tie it to.
-func (p *Planner) successor(sg *trellisv1alpha1.ScalingGroup, ordinal int, r *repack.Replica) (*placement.Group, bool) {
-	g := &placement.Group{Required: topology.NoLevel, Preferred: topology.NoLevel, Apart: render.DistinctHosts(sg)}
-	if t := sg.Spec.Topology; t != nil {
-		levels := gang.LevelsOf(t)
-		required, tied := levels.Index(t.PackDomain), max(levels.Index(t.GraphPackDomain), levels.Index(t.SpreadDomain))
-		if gang.RoleOf(sg) != placement.NoRole {
-			tied = max(tied, levels.Index(t.KVTransferDomain))
-		}
-		if sg.Spec.Multinode {
-			g.Required = required
-		} else {
-			tied = max(tied, required) // single-node replicas share their domain
-		}
-		if tied != topology.NoLevel {
-			path := levels.PathOf(p.cluster.NodeLabels(r.Pods[0].Node)).Truncate(tied)
-			if path.Level() < tied {
-				return nil, false
-			}
-			g.Within = path
-		}
-	}
-	build := render.NewBuilder(sg)
-	for index := range render.PodsPerReplica(sg) {
-		pod := p.admitted(withoutForeignGates(build.Pod(int32(ordinal), index)))
-		g.Pods = append(g.Pods, placement.Pod{
-			ID: fmt.Sprintf("move/%s/%s", pod.Namespace, pod.Name), Name: pod.Name, Shape: topology.ShapeOf(pod),
-		})
-	}
-	return g, true
 }
 
 // devicesOf are the claims of devices by namespace.

@@ -77,7 +77,7 @@ func TestMovable(t *testing.T) {
 			p := NewPlanner(w)
 			place.Cluster = p.Cluster()
 			var got []string
-			for _, r := range p.movable(place) {
+			for _, r := range p.movable(place, nil) {
 				got = append(got, fmt.Sprintf("%s-%d of %d GPUs in one domain of level %d inside %s", r.Component, r.Ordinal, r.GPUs(), r.Group.Required, r.Group.Within))
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
