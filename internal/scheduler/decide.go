@@ -57,6 +57,7 @@ func (l *ledger) decideAbout(ctx context.Context, of *gang.Observation, d *decis
 			l.backoffs.end(d.graph)
 		}
 		d.wakeWaiting(l.reserver.leave(d.graph, false, l.clock.Now()))
+		l.freer.forget(d.graph, true)
 		return
 	}
 	if code, why := l.pauses(o, failed, d); code != "" {
@@ -164,7 +165,9 @@ func (l *ledger) plan(ctx context.Context, o gang.Observation, r *gang.Request, 
 	l.reservePromised(r, d)
 	if capacityFor(trial) {
 		l.reserver.pause(d.graph) // a reserved domain would not help
+		l.freer.forget(d.graph, false)
 	} else {
+		l.freer.note(o.DGD, r, &planned, l.clock.Now())
 		l.reserver.reserveDomain(ctx, o.DGD, r, &planned, d, l.clock.Now())
 	}
 	if d.result.Domain == nil && o.Failing == "" {
