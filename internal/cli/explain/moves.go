@@ -12,7 +12,7 @@ import (
 
 // moves are those that would free a place for the first gang that waits; nil for none.
 func (s *Subject) moves(planner *whatif.Planner, plan *whatif.Plan) *Moves {
-	found := planner.Moves(*plan, repack.Limits{Now: s.Now})
+	found := planner.Moves(*plan, repack.Limits{Now: s.Now, InOrder: true})
 	if found == nil || found.Plan == nil || len(found.Plan.Moves) == 0 {
 		return nil
 	}

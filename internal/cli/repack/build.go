@@ -34,7 +34,7 @@ type Ask struct {
 // Build plans on a world, finds moves there, and makes the report.
 func Build(world whatif.World, ask Ask) (Report, error) {
 	planner := whatif.NewPlanner(world)
-	limits := repack.Limits{MaxGPUs: ask.MaxGPUs, Now: world.Now}
+	limits := repack.Limits{MaxGPUs: ask.MaxGPUs, Now: world.Now, InOrder: ask.Level == ""}
 	switch {
 	case ask.Level != "":
 		return free(&world, planner, ask, limits)

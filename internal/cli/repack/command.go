@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/claims/allocator"
@@ -36,10 +37,13 @@ type options struct {
 	topology   string
 	maxGPUs    int64
 	dryRun     bool
+	apply      bool
 	files      []string
 	cluster    bool
 	// operator of the cluster, nil when it is running or no cluster is read.
 	operator *live.Heartbeat
+	// client of the cluster; nil when none is read.
+	client client.Client
 }
 
 // NewCommand returns kubectl trellis repack.
@@ -47,7 +51,7 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := &options{Output: cli.NewOutput(streams)}
 	cmd := &cobra.Command{
 		Use:   "repack [--for NAME | --free LEVEL=N]",
-		Short: "Show which replicas would have to move for a waiting deployment to get its place, or for whole domains to become free",
+		Short: "Show or make the moves of replicas that free a place for a waiting deployment, or whole domains",
 		Long: "Finds the cheapest moves of running replicas that free a place for the first replica of a deployment that waits, or that free " +
 			"whole\n" +
 			"domains of a level of the topology. Without --for and --free it takes the first deployment that waits and for which there are " +
@@ -57,10 +61,12 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 			"not higher, its pods are older than an hour, and it has a place elsewhere in the domain of its own deployment. Moves cost the GPUs " +
 			"that\n" +
 			"restart, then replicas, then priority.\n\n" +
-			"The command only plans: nothing is moved.\n\n" +
+			"Without --apply nothing is moved. With it, the first replica is requested to move, and the operator moves the others after it,\n" +
+			"each when the one before has a successor that serves. It reserves the hosts for the deployment meanwhile.\n\n" +
 			"Exit code: 0 moves were found or none are needed, 2 no moves were found, 1 the input is wrong, 3 as 0, and the operator does not " +
 			"renew its lease.",
-		Example: "  kubectl trellis repack --for my-llm --dry-run\n" +
+		Example: "  kubectl trellis repack --for my-llm\n" +
+			"  kubectl trellis repack --for my-llm --apply\n" +
 			"  kubectl trellis repack --free rack=2\n" +
 			"  kubectl get nodes,pods -A -o yaml | kubectl trellis repack --for my-llm -f - -f manifests/ -o json",
 		Args: cli.NoArguments,
@@ -72,7 +78,8 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	cmd.Flags().StringVar(&o.free, "free", "", "level of the topology and how many of its domains are to have no GPU in use, as rack=2")
 	cmd.Flags().StringVar(&o.topology, "topology", "", "ClusterTopology of --free (default: the default topology)")
 	cmd.Flags().Int64Var(&o.maxGPUs, "max-gpus", 0, "how many GPUs may restart at most; 0: any number")
-	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "only plan, which is all that the command does")
+	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "only plan (the default)")
+	cmd.Flags().BoolVar(&o.apply, "apply", false, "have the operator make the moves")
 	cmd.Flags().StringSliceVarP(&o.files, "filename", "f", nil,
 		"file, folder, or - for the standard input, with what is planned on instead of the cluster; may be given several times")
 	cmd.Flags().BoolVar(&o.cluster, "cluster", false, "with -f: add the objects of the files to those of the cluster")
@@ -89,13 +96,12 @@ func (o *options) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	var world whatif.World
 	var report Report
-	if err := o.During("reading the cluster and planning", func() error {
-		world, namespace, err := o.world(ctx)
-		if err != nil {
+	if err := o.During("reading the cluster and planning", func() (err error) {
+		if world, ask.Namespace, err = o.world(ctx); err != nil {
 			return err
 		}
-		ask.Namespace = namespace
 		report, err = Build(world, ask)
 		return err
 	}); err != nil {
@@ -103,14 +109,17 @@ func (o *options) run(ctx context.Context) error {
 	}
 	o.operator.Warn(o.ErrOut)
 	report.Operator = o.operator
-	if !o.dryRun {
-		fmt.Fprintln(o.ErrOut, "Nothing is moved: kubectl trellis repack only plans, until the operator moves replicas.")
-	}
 	if err := o.Show(&report); err != nil {
 		return err
 	}
 	if !report.Found {
 		return exitNoMoves
+	}
+	if o.apply && len(report.Moves) > 0 {
+		if err := request(ctx, o.client, &world, &report, cli.Now(o.client)); err != nil {
+			return err
+		}
+		fmt.Fprint(o.ErrOut, report.requested())
 	}
 	return o.operator.Exit()
 }
@@ -118,6 +127,9 @@ func (o *options) run(ctx context.Context) error {
 // ask reads what is asked for.
 func (o *options) ask() (Ask, error) {
 	ask := Ask{Topology: o.topology, MaxGPUs: o.maxGPUs}
+	if err := o.checkApply(); err != nil {
+		return ask, err
+	}
 	switch {
 	case o.deployment != "" && o.free != "":
 		return ask, errors.New("--for and --free ask for different moves: give one of them")
@@ -178,24 +190,25 @@ func with(list []*nvidiav1beta1.DynamoGraphDeployment, dgd *nvidiav1beta1.Dynamo
 }
 
 func (o *options) read(ctx context.Context) (world whatif.World, namespace string, err error) {
-	client, namespace, err := cli.NewClient(o.Config)
+	c, namespace, err := cli.NewClient(o.Config)
 	if err != nil {
 		return world, "", err
 	}
-	snapshot, err := live.Read(ctx, client)
+	o.client = c
+	snapshot, err := live.Read(ctx, c)
 	if err != nil {
 		return world, "", err
 	}
 	if snapshot.NotInstalled != nil {
 		return world, "", snapshot.NotInstalled
 	}
-	if o.operator, err = live.ReadHeartbeat(ctx, client); err != nil {
+	if o.operator, err = live.ReadHeartbeat(ctx, c); err != nil {
 		return world, "", err
 	}
 	for _, right := range snapshot.Denied {
 		fmt.Fprintf(o.ErrOut, "Warning: you may not %s in the whole cluster: planned without\n", right)
 	}
-	snapshot.Now = cli.Now(client)
+	snapshot.Now = cli.Now(c)
 	return snapshot.World, namespace, snapshot.Complete()
 }
 
