@@ -94,7 +94,7 @@ func TestEvictionsAreWrittenSeldom(t *testing.T) {
 		}
 		later := rapid.IntRange(0, 120).Draw(t, "seconds")
 		again := Eviction{At: e.At.Add(time.Duration(later) * time.Second), WithNode: rapid.Bool().Draw(t, "still")}
-		if want := again.WithNode != e.WithNode || later >= 60; again.Replaces(pod) != want {
+		if want := again.WithNode != e.WithNode || e.For != "" || later >= 60; again.Replaces(pod) != want {
 			t.Fatalf("%+v after %+v: written anew is not %v", again, e, want)
 		}
 	})

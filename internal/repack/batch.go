@@ -11,6 +11,9 @@ type Batch struct {
 	left *Cost
 }
 
+// Done reports whether no move is left by the last plan: the gang takes its place by itself.
+func (b *Batch) Done() bool { return b.left != nil && b.left.Replicas == 0 }
+
 // Next decides by a new plan how a batch continues: with a move, or not at all, and why. Without either, the gang has a place, which it
 // takes by itself.
 func (b *Batch) Next(found *Result) (next *Move, ends string) {

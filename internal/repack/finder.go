@@ -15,7 +15,7 @@ import (
 // With at most ExactReplicas that may move, every set of them is in the search. On at most ExactHosts, each set is tried until there is a
 // plan, or a proof that there is none.
 const (
-	ExactReplicas = 16
+	ExactReplicas = 10
 	ExactHosts    = 64
 )
 
@@ -28,7 +28,8 @@ type bounds struct {
 }
 
 var (
-	exactBounds = bounds{visits: 20_000_000, plans: 10_000, steps: 20_000_000}
+	// exactBounds keep one on few hosts within some tenths of a second.
+	exactBounds = bounds{visits: 2_000_000, plans: 1_000, steps: 2_000_000, options: placement.Options{Budget: 50_000}}
 	// largeBounds keep a search on a large cluster within some tens of milliseconds.
 	largeBounds = bounds{visits: 400_000, plans: 100, steps: 1, options: placement.Options{Budget: 500, PlanBudget: 1_000_000}}
 )

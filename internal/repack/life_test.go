@@ -36,7 +36,7 @@ type life struct {
 }
 
 // most replicas of others than the gangs run at a time.
-const most = 12
+const most = 9
 
 type leaving struct {
 	gang  string
@@ -139,7 +139,11 @@ func (l *life) step() {
 		}
 		if l.batch != nil {
 			next, ends := l.batch.Next(&found)
-			if next == nil {
+			switch {
+			case next == nil && found.Cut: // not every set was tried
+				l.batch = nil
+				return
+			case next == nil:
 				l.Errorf("the batch for %s ends, and nothing unplanned happened: %s", gang.Group.Name, ends)
 				return
 			}

@@ -72,9 +72,14 @@ type moveBatch struct {
 	// until is when the move that is under way has to be done.
 	until time.Time
 	moves int
+	// since is when the last move was done; zero before that.
+	since time.Time
 	// placed: the graph has its place.
 	placed bool
 }
+
+// placedWithin is how long a graph has to take the place that moves have freed.
+const placedWithin = time.Minute
 
 func newPlaceFreer(o Options) placeFreer {
 	return placeFreer{
@@ -148,6 +153,10 @@ const renewAfter = leaving.EvictionCounts / 4
 func (f *placeFreer) due(r *domainReserver, now time.Time) (is bool, again time.Duration) {
 	open := f.open(now)
 	if b := f.batch; b != nil {
+		if f.refused[b.graph] != nil && !b.since.IsZero() {
+			again = b.since.Add(placedWithin).Sub(now)
+			return again <= 0 || !r.has(b.graph), again
+		}
 		again = b.until.Sub(now)
 		for _, one := range open {
 			again = min(again, one.at.Add(renewAfter).Sub(now))

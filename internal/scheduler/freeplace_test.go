@@ -33,10 +33,11 @@ func newFreeing(t testing.TB, after time.Duration) *freeing {
 	return &freeing{bench: b, big: asking(5, 2, 0)}
 }
 
-// runs has a graph with one pod run on a host since some time. Its replica may move to any rack.
+// runs has a graph with one pod run on a host since some time. Its replica may move to any rack of the zone.
 func (f *freeing) runs(number int, host string, since time.Duration) *corev1.Pod {
 	o := asking(number, 1, 0)
 	o.DGD.Annotations = map[string]string{render.AnnotationMayMove: "true"}
+	o.Groups[0].Spec.Topology = frozen("zone", "")
 	o.Groups[0].Spec.Roles[0].Template.Spec = withGPU(&corev1.Pod{}).Spec
 	pod := withGPU(newPod(o.Groups[0], 0, 0, "z", host[:1]))
 	pod.Spec.NodeName, pod.CreationTimestamp = host, metav1.NewTime(f.clock.Now().Add(-since))
@@ -103,6 +104,7 @@ func TestReplicaMovesForAGang(t *testing.T) {
 		t.Errorf("the successor goes to %+v, want rack b", d.releases)
 	}
 	f.gone(pod)
+	f.steps("the replica has moved", "")
 	f.expect("the rack is free", f.big, "rack a")
 	f.steps("the gang has its place", "")
 	f.steps("after that", "nothing")
@@ -157,7 +159,9 @@ func TestMovedReplicaRests(t *testing.T) {
 	f.runs(1, "b0", 0)
 	f.taken("a0") // unplanned: the gang does not get its rack
 	f.ask(f.big)
-	f.steps("the first gang again", "RepackEnded: no further replica moves for it: no moves free a place any more")
+	f.steps("the first gang again", "")
+	f.pass(placedWithin)
+	f.steps("the first gang again", "RepackEnded: no further replica moves for it: it does not fit although all moves are done")
 	f.freed("a0")
 	f.taken("a1")
 	for minutes := range 58 {

@@ -132,17 +132,27 @@ func (l *ledger) continueBatch(open []*moveRequest, movable []gang.Observation, 
 				step.renew = append(step.renew, request)
 			}
 		}
+	case b.Done() && b.since.IsZero():
+		b.since = now
+		step.wake.now = append(step.wake.now, b.graph)
+	case b.Done():
+		l.endBatch(step, "it does not fit although all moves are done", now)
 	default:
-		found := l.findMoves(one, movable, repack.Limits{MaxGPUs: b.most, Now: now, InOrder: true})
-		next, ends := b.Next(&found)
-		switch {
-		case ends != "":
-			l.endBatch(step, ends, now)
-		case next != nil:
-			l.move(one, found.Plan, next, movable, step, now)
-		default:
-			step.wake.now = append(step.wake.now, b.graph)
-		}
+		l.planNext(one, movable, step, now)
+	}
+}
+
+// planNext plans again after a move.
+func (l *ledger) planNext(one *refusedGraph, movable []gang.Observation, step *moveStep, now time.Time) {
+	b := l.freer.batch
+	found := l.findMoves(one, movable, repack.Limits{MaxGPUs: b.most, Now: now, InOrder: true})
+	switch next, ends := b.Next(&found); {
+	case ends != "":
+		l.endBatch(step, ends, now)
+	case next != nil:
+		l.move(one, found.Plan, next, movable, step, now)
+	default:
+		step.wake.now = append(step.wake.now, b.graph)
 	}
 }
 
