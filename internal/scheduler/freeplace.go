@@ -199,11 +199,14 @@ func (f *placeFreer) next(now time.Time) *refusedGraph {
 
 // described says which moves a plan has: 2 replicas with 8 GPUs move.
 func described(cost repack.Cost) string {
-	replicas, verb := fmt.Sprintf("%d replicas", cost.Replicas), "move"
+	replicas, gpus, verb := "replicas", "GPUs", "move"
 	if cost.Replicas == 1 {
-		replicas, verb = "1 replica", "moves"
+		replicas, verb = "replica", "moves"
 	}
-	return fmt.Sprintf("%s with %d GPUs %s", replicas, cost.GPUs, verb)
+	if cost.GPUs == 1 {
+		gpus = "GPU"
+	}
+	return fmt.Sprintf("%d %s with %d %s %s", cost.Replicas, replicas, cost.GPUs, gpus, verb)
 }
 
 // moversOf are the deployments whose replicas move.

@@ -83,7 +83,7 @@ func (f *freeing) steps(what, want string) {
 	}
 }
 
-// A gang waits beside two halves of racks. After its time a replica moves, its successor and others stay off the hosts, and the gang gets
+// A gang waits while a half of each rack is free. After its time a replica moves, its successor and others stay off the hosts, and the gang gets
 // them.
 func TestReplicaMovesForAGang(t *testing.T) {
 	f := newFreeing(t, time.Minute)
@@ -91,10 +91,11 @@ func TestReplicaMovesForAGang(t *testing.T) {
 	f.expect("no rack is free", f.big, "holds 1 of 2")
 	f.steps("before the time", "nothing")
 	f.pass(time.Minute)
-	f.steps("after the time", "request g1-work-0; Repacking: 1 replica with 0 GPUs moves so that it gets 2 hosts in z/a")
-	f.expect("meanwhile", f.big, "; 2 hosts in z/a are reserved for it until 03:11 UTC, and 1 replica with 0 GPUs moves to free them")
+	f.steps("after the time", "request g1-work-0; Repacking: 1 replica with 1 GPU moves so that it gets 2 hosts in z/a")
+	f.expect("meanwhile", f.big, "; 2 hosts in z/a are reserved for it until 03:11 UTC, and 1 replica with 1 GPU moves to free them")
 	f.steps("meanwhile", "nothing")
-	f.expect("an older graph", asking(2, 2, 0), "2 hosts reserved for ns/g5")
+	f.expect("an older graph", asking(2, 1, 0), "rack b")
+	f.s.ledger.cluster.Forget("g2-work-0")
 
 	successor := f.movable[0]
 	successor.Groups[0].Spec.Replicas = 2
@@ -152,7 +153,7 @@ func TestMovedReplicaRests(t *testing.T) {
 	pod := f.runs(1, "a0", 2*time.Hour)
 	f.ask(f.big)
 	f.pass(time.Minute)
-	f.steps("the first gang", "request g1-work-0; Repacking: 1 replica with 0 GPUs moves so that it gets 2 hosts in z/a")
+	f.steps("the first gang", "request g1-work-0; Repacking: 1 replica with 1 GPU moves so that it gets 2 hosts in z/a")
 	f.gone(pod)
 	f.movable = nil
 	f.freed("b0")
@@ -173,7 +174,7 @@ func TestMovedReplicaRests(t *testing.T) {
 	}
 	f.pass(2 * time.Minute)
 	f.ask(f.big)
-	f.steps("after an hour", "request g1-work-0; Repacking: 1 replica with 0 GPUs moves so that it gets 2 hosts in z/b")
+	f.steps("after an hour", "request g1-work-0; Repacking: 1 replica with 1 GPU moves so that it gets 2 hosts in z/b")
 }
 
 // TestMovesEnd: requests are renewed while a move is under way, and end with it, when it takes too long, and when the gang does not wait.
@@ -211,8 +212,8 @@ func TestRequestedMoves(t *testing.T) {
 	pod := f.runs(1, "a0", 2*time.Hour)
 	f.ask(f.big)
 	f.s.ledger.podChanged(requested(pod, f.clock.Now(), "ns/g5"))
-	f.steps("of a graph that waits", "Repacking: 1 replica with 0 GPUs moves so that it gets 2 hosts in z/a")
-	f.expect("meanwhile", f.big, "1 replica with 0 GPUs moves to free them")
+	f.steps("of a graph that waits", "Repacking: 1 replica with 1 GPU moves so that it gets 2 hosts in z/a")
+	f.expect("meanwhile", f.big, "1 replica with 1 GPU moves to free them")
 	other := f.runs(2, "b1", 2*time.Hour)
 	f.s.ledger.podChanged(requested(other, f.clock.Now(), "ns/g6"))
 	f.steps("of another graph", "withdraw g2-work-0")

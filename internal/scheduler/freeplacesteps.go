@@ -178,6 +178,9 @@ func (l *ledger) move(one *refusedGraph, plan *repack.Plan, next *repack.Move, m
 func (l *ledger) endBatch(step *moveStep, ends string, now time.Time) {
 	b := l.freer.batch
 	l.withdraw(step, func(r *moveRequest) bool { return r.graph == b.graph })
+	if one := l.freer.refused[b.graph]; one != nil {
+		one.retry = now.Add(l.reserver.lasts)
+	}
 	step.wake.waiting = l.reserver.leave(b.graph, b.placed, now)
 	switch {
 	case b.placed:

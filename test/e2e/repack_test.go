@@ -13,10 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/trellis-k8s/trellis/hack/sandbox"
 	"github.com/trellis-k8s/trellis/internal/leaving"
 	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
-	"github.com/trellis-k8s/trellis/test/testutil/sandbox"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
@@ -81,7 +81,7 @@ func (w *world) followRestarts(names ...string) (*observer, map[string]map[types
 	return o, seen
 }
 
-var _ = Describe("A gang that waits beside GPUs that are free in pieces", func() {
+var _ = Describe("A gang that waits while GPUs are free in pieces", func() {
 	It("gets a rack: its replicas move, one after the other, each restarts once, and every deployment serves", func(ctx SpecContext) {
 		e := newEnvironment(of(ctx), "repack", func(o *sandbox.Options) {
 			o.Manager = sandbox.ManagerOptions{Args: []string{"--repack-after=2s", "--repack-rest=20s", "--repack-max-gpus=8"}}

@@ -43,8 +43,8 @@ func Build(s *Subject) Explanation {
 	r.Replicas = s.replicas(plan)
 	if problem == "" && s.mayPlan() {
 		r.Waiting = CausesOf(planner, plan, maxHosts)
-		s.advise(&r, planner, &plan)
 		r.Moves = s.moves(planner, &plan)
+		s.advise(&r, planner, &plan)
 	}
 	r.Waiting = append(r.Waiting, s.refusedCreates(r.Replicas)...)
 	r.Transfer = s.transfer(planner, &plan, problem == "" && s.mayPlan())

@@ -6,6 +6,7 @@ package explain
 import (
 	"fmt"
 
+	"github.com/trellis-k8s/trellis/internal/cli/text"
 	"github.com/trellis-k8s/trellis/internal/repack"
 	"github.com/trellis-k8s/trellis/internal/whatif"
 )
@@ -19,5 +20,21 @@ func (s *Subject) moves(planner *whatif.Planner, plan *whatif.Plan) *Moves {
 	return &Moves{
 		Gang: found.Gang, Domain: found.Plan.Domains[0].String(), Replicas: found.Plan.Cost.Replicas, GPUs: found.Plan.Cost.GPUs,
 		Command: fmt.Sprintf("kubectl trellis repack --for %s -n %s", s.DGD.Name, s.DGD.Namespace),
+	}
+}
+
+// advice names the moves before what would end pods for good.
+func (m *Moves) advice() Advice {
+	where, verb := "", "move"
+	if m.Domain != "" {
+		where = " in " + m.Domain
+	}
+	if m.Replicas == 1 {
+		verb = "moves"
+	}
+	return Advice{
+		Effect: fmt.Sprintf("%s fits%s if %s with %s %s, each restarting once.", m.Gang, where, text.Count(m.Replicas, "replica"),
+			text.Count(int(m.GPUs), "GPU"), verb),
+		Commands: []string{m.Command},
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/golden"
 )
 
-// movable is a deployment with one worker of 4 GPUs whose replicas may move.
-const movable = `
+// embed is a deployment with one worker of 4 GPUs whose replicas may move.
+const embed = `
 apiVersion: nvidia.com/v1alpha1
 kind: DynamoGraphDeployment
 metadata: {name: embed, namespace: team-b, annotations: {trellis.dev/may-move: "true"}}
@@ -27,9 +27,9 @@ spec:
       resources: {limits: {gpu: "4"}}
       extraPodSpec: {mainContainer: {image: app}}`
 
-// beside is the situation of waiting, with a replica of 4 GPUs in the third rack that may move: a half of another host is free.
-func beside(t *testing.T) *world {
-	w := newWorld(t, nodes(t, 1, 3, 2), topologyManifest, movable)
+// withMovable is the situation of waiting, with a replica of 4 GPUs in the third rack that may move: a half of another host is free.
+func withMovable(t *testing.T) *world {
+	w := newWorld(t, nodes(t, 1, 3, 2), topologyManifest, embed)
 	w.resolve("embed-worker-0 node a-2-0")
 	movables, groups, pods := w.Graphs, w.Groups, w.Pods
 	w = newWorld(t, nodes(t, 1, 3, 2), topologyManifest, chat)
@@ -46,7 +46,7 @@ func beside(t *testing.T) *world {
 
 // The report names moves that would free the place, and the command that lists them.
 func TestMoves(t *testing.T) {
-	report := Build(beside(t).Subject)
+	report := Build(withMovable(t).Subject)
 	golden.Check(t, filepath.Join("testdata", "moves.golden"), report.Text(text.Page{}))
 	m := report.Moves
 	if m == nil {
@@ -65,7 +65,7 @@ func TestMoves(t *testing.T) {
 		},
 		"no other place": func(w *world) { w.occupy("train-9", "a-1-0", "4") },
 	} {
-		w := beside(t)
+		w := withMovable(t)
 		change(w)
 		if r := Build(w.Subject); r.Moves != nil || strings.Contains(r.Text(text.Page{}), "repack") {
 			t.Errorf("%s: %+v", name, r.Moves)

@@ -27,7 +27,7 @@ type Explanation struct {
 	Advice []Advice `json:"advice,omitempty"`
 	// Withheld describes changes that a reader may think of, and that were planned and do not help.
 	Withheld []string `json:"withheld,omitempty"`
-	// Moves would free a place for the first gang that waits; absent without any.
+	// Moves would free a place for the first gang that waits; absent without any. Advice begins with them.
 	Moves *Moves `json:"moves,omitempty"`
 	// Transfer describes how prefill and decode replicas share domains, and what would mend it; absent where no kvTransferPolicy
 	// places them.

@@ -29,14 +29,6 @@ func (s setting) waitingFor(r *Explanation) string {
 		}
 		s.cause(&b, &r.Waiting[i])
 	}
-	if m := r.Moves; m != nil {
-		where := ""
-		if m.Domain != "" {
-			where = " in " + m.Domain
-		}
-		b.WriteString(s.Wrap(fmt.Sprintf("Moves of %s with %s would free a place for %s%s: %s", text.Count(m.Replicas, "replica"),
-			text.Count(int(m.GPUs), "GPU"), m.Gang, where, m.Command), "  ") + "\n")
-	}
 	return b.String()
 }
 

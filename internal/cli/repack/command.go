@@ -109,6 +109,9 @@ func (o *options) run(ctx context.Context) error {
 	}
 	o.operator.Warn(o.ErrOut)
 	report.Operator = o.operator
+	if o.client != nil && len(o.files) == 0 && !o.apply && report.Name != "" && len(report.Moves) > 0 {
+		report.next = fmt.Sprintf("kubectl trellis repack --for %s -n %s --apply", report.Name, report.Namespace)
+	}
 	if err := o.Show(&report); err != nil {
 		return err
 	}

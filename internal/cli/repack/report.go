@@ -44,6 +44,8 @@ type Report struct {
 	Resting int `json:"resting,omitempty"`
 	// Others wait before the deployment, and have no moves.
 	Others []Other `json:"others,omitempty"`
+	// next is the command that has the operator make the moves; "" when it would not.
+	next string
 	// Operator is there when the operator is silent, or when nothing is known of it.
 	Operator *live.Heartbeat `json:"operator,omitempty"`
 }
@@ -128,6 +130,9 @@ func (r *Report) Text(p text.Page) string {
 			note := fmt.Sprintf("%d replicas of the deployment wait: the moves are for the first gang of them.", r.Waiting)
 			b.WriteString(p.Wrap(note, "  ") + "\n")
 		}
+	}
+	if r.next != "" {
+		b.WriteString("Nothing is moved yet. To have the operator make the moves:\n  " + r.next + "\n")
 	}
 	return b.String()
 }
