@@ -47,6 +47,17 @@ func (f *freeing) runs(number int, host string, since time.Duration) *corev1.Pod
 	return pod
 }
 
+// succeeds places the successor of the first replica that may move, which has to go to a host.
+func (f *freeing) succeeds(host string) {
+	f.t.Helper()
+	o := f.movable[0]
+	o.Groups[0].Spec.Replicas = 2
+	o.Pods = append(slices.Clone(o.Pods), withGPU(newPod(o.Groups[0], 1, 0)))
+	if d := f.decide(o); len(d.releases) != 1 || d.releases[0].Pin.Node != host {
+		f.t.Errorf("the successor is released %d times, or not to %s: %v", len(d.releases), host, d.result.Waiting)
+	}
+}
+
 // gone ends a pod that has moved.
 func (f *freeing) gone(pod *corev1.Pod) {
 	f.s.ledger.podGone(pod)
@@ -97,13 +108,7 @@ func TestReplicaMovesForAGang(t *testing.T) {
 	f.expect("an older graph", asking(2, 1, 0), "rack b")
 	f.s.ledger.cluster.Forget("g2-work-0")
 
-	successor := f.movable[0]
-	successor.Groups[0].Spec.Replicas = 2
-	second := withGPU(newPod(successor.Groups[0], 1, 0))
-	successor.Pods = []*corev1.Pod{pod, second}
-	if d := f.decide(successor); len(d.releases) != 1 || d.releases[0].Pin.Labels["r"] != "b" {
-		t.Errorf("the successor goes to %+v, want rack b", d.releases)
-	}
+	f.succeeds("b1")
 	f.gone(pod)
 	f.steps("the replica has moved", "")
 	f.expect("the rack is free", f.big, "rack a")
@@ -112,6 +117,24 @@ func TestReplicaMovesForAGang(t *testing.T) {
 	if f.s.ledger.reserver.current != nil {
 		t.Error("the hosts are still reserved")
 	}
+}
+
+// A successor stays off the hosts also where its component has to be in the rack that is freed.
+func TestSuccessorStaysOffFreedHosts(t *testing.T) {
+	f := newFreeing(t, time.Minute)
+	f.taken("b1")
+	other := hostOf("a2", "a", 1)
+	other.Labels["pool"] = "q"
+	f.s.ledger.cluster.SetNode(other)
+	for _, pod := range f.big.Pods {
+		pod.Spec.NodeSelector = map[string]string{"pool": "p"}
+	}
+	f.runs(1, "a0", 2*time.Hour)
+	f.movable[0].Groups[0].Spec.Topology = frozen("", "rack")
+	f.ask(f.big)
+	f.pass(time.Minute)
+	f.steps("after the time", "request g1-work-0; Repacking: 1 replica with 1 GPU moves so that it gets 2 hosts in z/a")
+	f.succeeds("a2")
 }
 
 // Without being asked, and with replicas that may not move, none does.
