@@ -25,16 +25,16 @@ func (s *Subject) moves(planner *whatif.Planner, plan *whatif.Plan) *Moves {
 
 // advice names the moves before what would end pods for good.
 func (m *Moves) advice() Advice {
-	where, verb := "", "move"
+	where, moved := "", "have moved: each restarts once"
 	if m.Domain != "" {
 		where = " in " + m.Domain
 	}
 	if m.Replicas == 1 {
-		verb = "moves"
+		moved = "has moved: it restarts once"
 	}
 	return Advice{
-		Effect: fmt.Sprintf("%s fits%s if %s with %s %s, each restarting once.", m.Gang, where, text.Count(m.Replicas, "replica"),
-			text.Count(int(m.GPUs), "GPU"), verb),
+		Effect: fmt.Sprintf("%s fits%s after %s with %s %s.", m.Gang, where, text.Count(m.Replicas, "replica"),
+			text.Count(int(m.GPUs), "GPU"), moved),
 		Commands: []string{m.Command},
 	}
 }
