@@ -181,6 +181,9 @@ func (f *finder) try(s *state) bool {
 		return false
 	}
 	plan := f.plan([]topology.Path{path}, moving, found, true)
+	if narrow := f.domainOf(plan.Nodes).Truncate(max(deepest(f.gang.Group), path.Level())); len(narrow) > len(path) {
+		plan.Domains[0] = narrow
+	}
 	if f.limits.InOrder && slices.ContainsFunc(plan.Moves, func(m Move) bool { return m.InPlace }) {
 		return false
 	}

@@ -93,7 +93,7 @@ var _ = Describe("A gang that waits while GPUs are free in pieces", func() {
 		o, seen := w.followRestarts(names...)
 
 		w.create(w.graphOf("big", "zone", services{"Worker": worker(1, 2, 8, "rack")}))
-		w.hasEventOf(corev1.EventTypeNormal, "DynamoGraphDeployment", "big", scheduler.EventRepacking, "2 replicas with 8 GPUs move so that it gets 2 hosts in a/r")
+		w.hasEventOf(corev1.EventTypeNormal, "DynamoGraphDeployment", "big", scheduler.EventRepacking, "2 replicas with 8 GPUs move so that it gets 2 hosts in a")
 		w.ready("big")
 		for _, name := range names {
 			w.ready(name)
