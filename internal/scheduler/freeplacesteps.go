@@ -9,7 +9,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
@@ -36,29 +35,6 @@ type moveStep struct {
 
 func (s *moveStep) report(reason, format string, args ...any) {
 	s.events = append(s.events, event{reason, fmt.Sprintf(format, args...)})
-}
-
-// movesDue reports whether there is something to decide about moves now, and otherwise when.
-func (l *ledger) movesDue() (is bool, again time.Duration) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.freer.due(&l.reserver, l.clock.Now())
-}
-
-// decideMoves decides which replica moves now. movable are the deployments whose replicas may.
-func (l *ledger) decideMoves(movable []gang.Observation) moveStep {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	now, step := l.clock.Now(), moveStep{again: time.Second}
-	open := l.freer.open(now)
-	if l.freer.batch == nil && len(open) > 0 {
-		l.adoptBatch(open[0], movable, &step, now)
-	} else if l.freer.batch == nil {
-		l.beginBatch(movable, &step, now)
-	} else {
-		l.continueBatch(open, movable, &step, now)
-	}
-	return step
 }
 
 // adoptWithin is how long requests are kept for a graph that is not known to wait: it may not be planned yet.
@@ -260,18 +236,4 @@ func gpusOf(pod *corev1.Pod) (int64, bool) {
 func isEvicted(pod *corev1.Pod) bool {
 	request, requested := leaving.EvictionOf(pod)
 	return requested && request.For == ""
-}
-
-// notRequested ends the batch whose request could not be written.
-func (l *ledger) notRequested(graph types.NamespacedName) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for id, request := range l.freer.requests {
-		if request.graph == graph && !request.stored {
-			delete(l.freer.requests, id)
-		}
-	}
-	if b := l.freer.batch; b != nil && b.graph == graph {
-		b.until = l.clock.Now()
-	}
 }
