@@ -94,8 +94,8 @@ func (f *freeing) steps(what, want string) {
 	}
 }
 
-// A gang waits while a half of each rack is free. After its time a replica moves, its successor and others stay off the hosts, and the gang gets
-// them.
+// A gang waits while a half of each rack is free. After its time a replica moves, its successor and others stay off the hosts, and the
+// gang gets them.
 func TestReplicaMovesForAGang(t *testing.T) {
 	f := newFreeing(t, time.Minute)
 	pod := f.runs(1, "a0", 2*time.Hour)

@@ -21,8 +21,8 @@ import (
 //
 // Events change the ledger and return the graphs that they concern. It knows neither the queue nor the API server nor the writers: what
 // has to be read it is given, as functions. Its methods in the files of changes (nodechanges.go, podchanges.go, rulestorechanges.go,
-// releasechanges.go, evictionchanges.go, freeplacechanges.go), in ledgerexpiry.go and in ledgerqueries.go take the lock; all others are called with the lock
-// held.
+// releasechanges.go, evictionchanges.go, freeplacechanges.go), in ledgerexpiry.go and in ledgerqueries.go take the lock; all others are
+// called with the lock held.
 type ledger struct {
 	options Options
 	clock   clock.Clock
