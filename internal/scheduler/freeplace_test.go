@@ -119,6 +119,16 @@ func TestReplicaMovesForAGang(t *testing.T) {
 	}
 }
 
+// For a graph that is placed together in one zone, the rack in it is freed that its gang needs.
+func TestReplicaMovesForABaseGang(t *testing.T) {
+	f := newFreeing(t, time.Minute)
+	f.big.Groups[0].Spec.Topology = frozen("zone", "rack")
+	f.runs(1, "a0", 2*time.Hour)
+	f.ask(f.big)
+	f.pass(time.Minute)
+	f.steps("after the time", "request g1-work-0; Repacking: 1 replica with 1 GPU moves so that it gets 2 hosts in z/a")
+}
+
 // A successor stays off the hosts also where its component has to be in the rack that is freed.
 func TestSuccessorStaysOffFreedHosts(t *testing.T) {
 	f := newFreeing(t, time.Minute)
