@@ -98,6 +98,7 @@ var crowdedLines = map[string]map[string]int{
 	"options":          {"options": 0},
 	"plan":             {"plan --cluster dgd llama-70b-disaggregated-3": 50},
 	"queue":            {"queue": waiting + 8, "queue -n default": waiting + 8},
+	"repack":           {"repack": 50, "repack --for llama-70b-disaggregated-3": 50, "repack --free zone=1": 50},
 	"rollout abort":    {"rollout abort dgd/llama-70b-disaggregated-3": 50},
 	"rollout history":  {"rollout history dgd/llama-70b-disaggregated-3": 50},
 	"rollout pause":    {"rollout pause dgd/llama-70b-disaggregated-3": 50},

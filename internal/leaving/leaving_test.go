@@ -60,6 +60,10 @@ func TestEvictions(t *testing.T) {
 		"with its node, which is open again":  {"node 2026-12-01T11:58:00Z", false, false, true},
 		"with its node, not repeated":         {"node 2026-12-01T11:55:00Z", true, false, true},
 		"with its node, by a clock in future": {"node 2026-12-01T13:00:00Z", true, true, true},
+		"for a place":                         {"place 2026-12-01T11:58:00Z ns/llm", false, true, true},
+		"for a place, not repeated":           {"place 2026-12-01T11:55:00Z ns/llm", true, false, true},
+		"for no one's place":                  {"place 2026-12-01T11:58:00Z", false, false, false},
+		"of a pod, for a place":               {"pod 2026-12-01T11:58:00Z ns/llm", false, false, false},
 	} {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{AnnotationEviction: c.value}}}
 		e, exists := EvictionOf(pod)
@@ -76,7 +80,10 @@ func TestEvictions(t *testing.T) {
 // TestEvictionsAreWrittenSeldom: what is written is read again, and is written anew after a minute, or for another reason.
 func TestEvictionsAreWrittenSeldom(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		e := Eviction{At: time.Unix(rapid.Int64Range(0, 1<<32).Draw(t, "at"), 0).UTC(), WithNode: rapid.Bool().Draw(t, "with node")}
+		e := Eviction{At: time.Unix(rapid.Int64Range(0, 1<<32).Draw(t, "at"), 0).UTC()}
+		if e.For = rapid.SampledFrom([]string{"", "", "ns/llm"}).Draw(t, "for"); e.For == "" {
+			e.WithNode = rapid.Bool().Draw(t, "with node")
+		}
 		pod := &corev1.Pod{}
 		if !e.Replaces(pod) {
 			t.Fatal("the first one is not written")
@@ -87,7 +94,7 @@ func TestEvictionsAreWrittenSeldom(t *testing.T) {
 		}
 		later := rapid.IntRange(0, 120).Draw(t, "seconds")
 		again := Eviction{At: e.At.Add(time.Duration(later) * time.Second), WithNode: rapid.Bool().Draw(t, "still")}
-		if want := again.WithNode != e.WithNode || later >= 60; again.Replaces(pod) != want {
+		if want := again.WithNode != e.WithNode || e.For != "" || later >= 60; again.Replaces(pod) != want {
 			t.Fatalf("%+v after %+v: written anew is not %v", again, e, want)
 		}
 	})

@@ -174,6 +174,7 @@ func schedulerOptions(mgr ctrl.Manager, o Options, writer client.Client, server 
 		MetricResources: o.MetricResources, MetricGraphs: o.GraphMetrics, IgnoredResources: o.IgnoredResources, Mapper: mgr.GetRESTMapper(),
 		Server: server, Namespace: o.Namespace, Records: writer, Live: mgr.GetAPIReader(),
 		Leaving: o.Leaving, Clear: asker.clear(), Promises: promises, Creations: creations,
+		RepackAfter: o.RepackAfter, RepackRest: o.RepackRest, RepackMaxGPUs: o.RepackMaxGPUs, Moves: writer,
 	}
 }
 

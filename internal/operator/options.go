@@ -24,6 +24,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/podlimit"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
 	"github.com/trellis-k8s/trellis/internal/render"
+	"github.com/trellis-k8s/trellis/internal/repack"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
 
@@ -78,6 +79,9 @@ type Options struct {
 	// successor.
 	Leaving     leaving.Rules
 	MoveTimeout time.Duration
+	// RepackAfter, RepackRest and RepackMaxGPUs are the scheduler's (see scheduler.Options).
+	RepackAfter, RepackRest time.Duration
+	RepackMaxGPUs           int64
 	// Capacity is how autoscalers are asked for nodes, and nodeShapes the text of its shapes.
 	Capacity   capacitycontroller.Options
 	nodeShapes []string
@@ -149,6 +153,11 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 		"create the pods of every gang gated, also where a gang's place is known and they can be created there without the gate")
 	f.DurationVar(&o.MoveTimeout, "move-timeout", scalinggroup.DefaultMoveTimeout,
 		"how long a replica that is to leave its nodes waits for its successor before it goes without one")
+	f.DurationVar(&o.RepackAfter, "repack-after", 0,
+		"how long a gang waits until running replicas of deployments with the annotation "+render.AnnotationMayMove+" move so that it gets "+
+			"a place, e.g. 5m; 0: never")
+	f.Int64Var(&o.RepackMaxGPUs, "repack-max-gpus", 0, "how many GPUs restart at most so that one gang gets a place; 0: any number")
+	f.DurationVar(&o.RepackRest, "repack-rest", repack.Rest, "how long a replica that has moved for a gang does not move again")
 	f.StringSliceVar(&o.Leaving.Taints, "leaving-taints", nil,
 		"keys of taints on nodes that are to be removed, besides "+strings.Join(leaving.DefaultTaints, " and ")+", at most 16")
 	o.addCapacityFlags(f)
@@ -218,6 +227,12 @@ const maxLeavingTaints = 16
 func (o *Options) checkMoves() error {
 	if o.MoveTimeout <= 0 {
 		return errors.New("--move-timeout must be a positive duration, e.g. 10m")
+	}
+	if o.RepackRest <= 0 {
+		return errors.New("--repack-rest must be a positive duration, e.g. 1h")
+	}
+	if o.RepackAfter < 0 || o.RepackMaxGPUs < 0 {
+		return errors.New("--repack-after and --repack-max-gpus must not be negative, e.g. --repack-after=5m --repack-max-gpus=64")
 	}
 	if len(o.Leaving.Taints) > maxLeavingTaints {
 		return fmt.Errorf("--leaving-taints names %d taints, and at most %d are looked for", len(o.Leaving.Taints), maxLeavingTaints)

@@ -58,15 +58,20 @@ func (p *planner) eachWaiting(f func(*Replica)) {
 
 func (p *planner) ruled(known map[*topology.Shape]*topology.Shape, s *topology.Shape) *topology.Shape {
 	if known[s] == nil {
-		out := s
-		for _, b := range p.options.bindings {
-			if rule := b.Rule(s); rule != nil {
-				out = out.With(rule)
-			}
-		}
-		known[s] = out
+		known[s] = p.options.ruled(s)
 	}
 	return known[s]
+}
+
+// ruled is a shape with the rules of the plan's bindings.
+func (o *Options) ruled(s *topology.Shape) *topology.Shape {
+	out := s
+	for _, b := range o.bindings {
+		if rule := b.Rule(s); rule != nil {
+			out = out.With(rule)
+		}
+	}
+	return out
 }
 
 // shape is that of the demand's pods, with the rules of this plan.

@@ -19,9 +19,10 @@ const ownDomain = "trellis.dev/"
 // usersAnnotations are the annotations of a deployment, or of the pods of its components, by which users say something to Trellis.
 var usersAnnotations = []string{
 	"trellis.dev/capacity-request", "trellis.dev/compute-domain", "trellis.dev/compute-domain-per", "trellis.dev/distinct-hosts",
-	"trellis.dev/engine", "trellis.dev/moves", "trellis.dev/provider", "trellis.dev/rolling-update-max-surge",
-	"trellis.dev/rolling-update-max-unavailable", "trellis.dev/rollout-aborted", "trellis.dev/rollout-partition",
-	"trellis.dev/rollout-paused", "trellis.dev/rollout-progress-deadline", "trellis.dev/worker-generations", "trellis.dev/workload",
+	"trellis.dev/engine", "trellis.dev/may-move", "trellis.dev/moves", "trellis.dev/provider",
+	"trellis.dev/rolling-update-max-surge", "trellis.dev/rolling-update-max-unavailable", "trellis.dev/rollout-aborted",
+	"trellis.dev/rollout-partition", "trellis.dev/rollout-paused", "trellis.dev/rollout-progress-deadline",
+	"trellis.dev/worker-generations", "trellis.dev/workload",
 
 	"kai.scheduler/topology", "kai.scheduler/topology-preferred-placement", "kai.scheduler/topology-required-placement",
 

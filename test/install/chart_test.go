@@ -91,7 +91,7 @@ func TestChartValues(t *testing.T) {
 	tier.All(t)
 	rendered, err := chart(
 		namespace, `replicas=1`, `image={"repository":"registry.example/trellis","digest":"sha256:`+strings.Repeat("a", 64)+`"}`,
-		`watchNamespaces=["team-a","team-b"]`, `requeueAfter="45s"`, `holdFor="1m30s"`, `moveTimeout="3m"`, `leavingTaints=["example.com/gone","gone"]`, `reserveDomainAfter="5m"`, `reserveDomainFor="10m"`, `reserveShare=0.25`, `logging={"level":2,"format":"console"}`,
+		`watchNamespaces=["team-a","team-b"]`, `requeueAfter="45s"`, `holdFor="1m30s"`, `moveTimeout="3m"`, `leavingTaints=["example.com/gone","gone"]`, `reserveDomainAfter="5m"`, `reserveDomainFor="10m"`, `reserveShare=0.25`, `repackAfter="5m"`, `repackMaxGPUs=64`, `logging={"level":2,"format":"console"}`,
 		`provider="PodGroup"`, `extraArgs=["--shutdown-delay=10s","--zap-encoder=json"]`,
 		`crds.install=false`, `serviceMonitor={"enabled":true,"interval":"15s","labels":{"release":"prometheus"}}`,
 		`networkPolicy.enabled=false`, `webhook={"timeoutSeconds":3,"failurePolicy":"Ignore"}`, `priorityClassName=""`,
@@ -213,6 +213,8 @@ func TestChartRefusesBadValues(t *testing.T) {
 		{`leavingTaints=["example.com/"]`, "leavingTaints"},
 		{`reserveDomainAfter="-1s"`, "reserveDomainAfter"},
 		{`reserveShare=1.5`, "reserveShare"},
+		{`repackAfter="soon"`, "repackAfter"},
+		{`repackMaxGPUs=-1`, "repackMaxGPUs"},
 		{`provider="Magic"`, "provider"},
 		{`extraArgs=["shutdown-delay"]`, "extraArgs"},
 		{`image.tag="a tag"`, "tag"},

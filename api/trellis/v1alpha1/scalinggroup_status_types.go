@@ -139,14 +139,14 @@ type ReplicaMove struct {
 	// replica is the ordinal.
 	// +required
 	Replica int32 `json:"replica"`
-	// why the replica is to leave: its node is drained or removed, or the eviction of a pod was requested.
+	// why the replica is to leave: its node is drained or removed, the eviction of a pod was requested, or a place for others is freed.
 	// +kubebuilder:validation:MaxLength=512
 	// +required
 	Why string `json:"why"`
 	// since is when the operator found that the replica is to leave.
 	// +required
 	Since metav1.Time `json:"since"`
-	// inPlaceAt is when the replica goes without a successor.
+	// inPlaceAt is when the replica goes without a successor. One that only frees a place for others never does.
 	// +required
 	InPlaceAt metav1.Time `json:"inPlaceAt"`
 	// inPlace means that this time has passed, or that there is no quota for a successor.

@@ -21,6 +21,9 @@ func (s *Subject) advise(r *Explanation, planner *whatif.Planner, plan *whatif.P
 	if len(plan.Waiting()) == 0 {
 		return
 	}
+	if r.Moves != nil {
+		r.Advice = append(r.Advice, r.Moves.advice())
+	}
 	for i := range r.Waiting {
 		if a := r.Waiting[i].advice; a != nil {
 			r.Advice = append(r.Advice, *a)

@@ -43,6 +43,7 @@ func Build(s *Subject) Explanation {
 	r.Replicas = s.replicas(plan)
 	if problem == "" && s.mayPlan() {
 		r.Waiting = CausesOf(planner, plan, maxHosts)
+		r.Moves = s.moves(planner, &plan)
 		s.advise(&r, planner, &plan)
 	}
 	r.Waiting = append(r.Waiting, s.refusedCreates(r.Replicas)...)

@@ -27,6 +27,8 @@ type Explanation struct {
 	Advice []Advice `json:"advice,omitempty"`
 	// Withheld describes changes that a reader may think of, and that were planned and do not help.
 	Withheld []string `json:"withheld,omitempty"`
+	// Moves would free a place for the first gang that waits; absent without any. Advice begins with them.
+	Moves *Moves `json:"moves,omitempty"`
 	// Transfer describes how prefill and decode replicas share domains, and what would mend it; absent where no kvTransferPolicy
 	// places them.
 	Transfer []string `json:"kvTransfer,omitempty"`
@@ -80,6 +82,18 @@ type Replica struct {
 	Preempts string `json:"preempts,omitempty"`
 	// PreemptedBy reports who has taken its capacity, and when.
 	PreemptedBy string `json:"preemptedBy,omitempty"`
+}
+
+// Moves are replicas of deployments that allow it which would have to move.
+type Moves struct {
+	// Gang gets a place in Domain.
+	Gang   string `json:"gang"`
+	Domain string `json:"domain,omitempty"`
+	// Replicas that move, and their GPUs.
+	Replicas int   `json:"replicas"`
+	GPUs     int64 `json:"gpus"`
+	// Command lists the moves.
+	Command string `json:"command"`
 }
 
 // Cause is why some replicas are not placed.

@@ -105,6 +105,15 @@ func On(world whatif.World) Input { return Input{world: world} }
 // World is what there is, before anything is planned.
 func (in *Input) World() whatif.World { return in.world }
 
+// Deployments are what is to be planned.
+func (in *Input) Deployments() []*nvidiav1beta1.DynamoGraphDeployment {
+	list := make([]*nvidiav1beta1.DynamoGraphDeployment, 0, len(in.plan))
+	for _, w := range in.plan {
+		list = append(list, w.dgd)
+	}
+	return list
+}
+
 // base is the cluster before any file is read: the real one, or an empty one.
 func (o *options) base(ctx context.Context) (world whatif.World, namespace string, err error) {
 	if !o.cluster {

@@ -22,6 +22,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli/maps"
 	"github.com/trellis-k8s/trellis/internal/cli/plan"
 	"github.com/trellis-k8s/trellis/internal/cli/queue"
+	"github.com/trellis-k8s/trellis/internal/cli/repack"
 	"github.com/trellis-k8s/trellis/internal/cli/rollout"
 	"github.com/trellis-k8s/trellis/internal/cli/status"
 	"github.com/trellis-k8s/trellis/internal/cli/suggest"
@@ -58,6 +59,7 @@ func NewCommand(streams genericiooptions.IOStreams, tools ...*cobra.Command) *co
 		maps.NewCommand(streams),
 		plan.NewCommand(streams),
 		queue.NewCommand(streams),
+		repack.NewCommand(streams),
 		rollout.NewCommand(streams),
 		status.NewCommand(streams),
 		suggest.NewCommand(streams),

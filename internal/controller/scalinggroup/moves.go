@@ -33,9 +33,9 @@ const DefaultMoveTimeout = 10 * time.Minute
 // maxMoveWhy bounds why a replica is to leave, in bytes.
 const maxMoveWhy = 512
 
-// A replica is to leave when a node of it is to be removed, or the eviction of a pod of it was requested (package leaving). Both are in the
-// API: on the node, and in an annotation of the pod. The status stores since when, and when the replica goes without a successor; it is
-// written before a successor is created or a replica deleted.
+// A replica is to leave when a node of it is to be removed, the eviction of a pod of it was requested, or its place is to be freed for a
+// deployment that waits (package leaving). All of it is in the API: on the node, and in an annotation of the pod. The status stores since
+// when, and when the replica goes without a successor; it is written before a successor is created or a replica deleted.
 
 // lookForMoves brings the moves in the status up to date with nodes and pods.
 func (r *Reconciler) lookForMoves(ctx context.Context, o *observed) {
@@ -46,16 +46,20 @@ func (r *Reconciler) lookForMoves(ctx context.Context, o *observed) {
 		lacks, _ := r.lacks.counts(client.ObjectKeyFromObject(sg), now)
 		noQuota := lacks || noQuotaForSuccessors(o.replicas)
 		for _, ordinal := range sortedOrdinals(o.replicas) {
-			why, until := r.whyLeaves(ctx, sg, o.replicas[ordinal], now)
-			if why == "" || len(sg.Status.Moves) == trellisv1alpha1.MaxMoves {
+			leaves := r.whyLeaves(ctx, sg, o.replicas[ordinal], now)
+			if leaves.why == "" || len(sg.Status.Moves) == trellisv1alpha1.MaxMoves {
 				continue
 			}
 			move := r.moveOf(before, ordinal, now)
-			move.Why = limit.Text(why, maxMoveWhy)
-			move.InPlace = move.InPlace || noQuota || !now.Before(move.InPlaceAt.Time)
+			move.Why = limit.Text(leaves.why, maxMoveWhy)
+			if leaves.forOthers {
+				move.InPlace, move.InPlaceAt = false, metav1.NewTime(leaves.until.Add(r.moveTimeout()))
+			} else {
+				move.InPlace = move.InPlace || noQuota || !now.Before(move.InPlaceAt.Time)
+			}
 			sg.Status.Moves = append(sg.Status.Moves, move)
-			if !until.IsZero() {
-				o.moves = earliest(o.moves, max(until.Sub(now), time.Millisecond))
+			if !leaves.until.IsZero() {
+				o.moves = earliest(o.moves, max(leaves.until.Sub(now), time.Millisecond))
 			}
 		}
 	}
@@ -118,9 +122,17 @@ func waitsForSuccessors(sg *trellisv1alpha1.ScalingGroup) bool {
 	return slices.ContainsFunc(sg.Status.Moves, func(move trellisv1alpha1.ReplicaMove) bool { return !move.InPlace })
 }
 
-// whyLeaves says why a replica is to leave its nodes, and until when that counts if it is not repeated; zero: until something changes.
-func (r *Reconciler) whyLeaves(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, one *replica, now time.Time) (why string,
-	until time.Time) {
+// leaves is why a replica is to leave its nodes; the zero value when it stays.
+type leaves struct {
+	why string
+	// until is how long that counts if it is not repeated; zero: until something changes.
+	until time.Time
+	// forOthers: only a place for another deployment is to be freed. The replica stays until its successor serves, however long that takes.
+	forOthers bool
+}
+
+// whyLeaves says why a replica is to leave its nodes. A drain or an eviction counts before a place for others.
+func (r *Reconciler) whyLeaves(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, one *replica, now time.Time) (l leaves) {
 	for _, index := range one.indexes() {
 		pod := one.pods[index]
 		node := r.nodeOf(ctx, pod)
@@ -129,17 +141,28 @@ func (r *Reconciler) whyLeaves(ctx context.Context, sg *trellisv1alpha1.ScalingG
 		}
 		of := r.Leaving.Why(node)
 		if of != "" && (pinned(sg) || repels(node, pod)) {
-			return of, time.Time{}
+			return leaves{why: of}
 		}
 		eviction, requested := leaving.EvictionOf(pod)
 		if !requested {
 			continue
 		}
-		if counts, end := eviction.Counts(now, of != "" || node.Spec.Unschedulable); counts {
-			why, until = fmt.Sprintf("the eviction of pod %s was requested", pod.Name), later(until, end)
+		counts, end := eviction.Counts(now, of != "" || node.Spec.Unschedulable)
+		switch {
+		case !counts || eviction.For != "" && l.why != "" && !l.forOthers:
+		case eviction.For != "":
+			l = leaves{fmt.Sprintf("a place for %s is freed", eviction.For), later(l.until, end), true}
+		case l.forOthers:
+			l = leaves{why: evictionOf(pod), until: end}
+		default:
+			l.why, l.until = evictionOf(pod), later(l.until, end)
 		}
 	}
-	return why, until
+	return l
+}
+
+func evictionOf(pod *corev1.Pod) string {
+	return fmt.Sprintf("the eviction of pod %s was requested", pod.Name)
 }
 
 // later of two times.

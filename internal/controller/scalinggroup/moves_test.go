@@ -150,6 +150,48 @@ func TestMovesAreOverdue(t *testing.T) {
 	}
 }
 
+// TestMovesForOthers: a replica that frees a place for another deployment stays until its successor serves, however long that takes, and as
+// long as the place is asked for. A drain comes before that.
+func TestMovesForOthers(t *testing.T) {
+	asked := func(p *corev1.Pod) {
+		request := leaving.Eviction{At: moveTime.Add(-time.Minute), For: "team-a/chat"}
+		metav1.SetMetaDataAnnotation(&p.ObjectMeta, leaving.AnnotationEviction, request.String())
+	}
+	drained := func(n *corev1.Node) {
+		n.Spec.Unschedulable, n.Annotations = true, map[string]string{leaving.AnnotationDrain: ""}
+	}
+	for name, c := range map[string]struct {
+		at      time.Duration
+		node    func(*corev1.Node)
+		why     string
+		inPlace bool
+	}{
+		"asked for":             {0, nil, "a place for team-a/chat is freed", false},
+		"not asked for anymore": {leaving.EvictionCounts - time.Minute, nil, "", false},
+		"drained, too":          {0, drained, "node n3 is drained", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sg := group(2, 2)
+			sg.Status.Moves = []trellisv1alpha1.ReplicaMove{{
+				Replica: 1, Why: "a place for team-a/chat is freed", Since: metav1.NewTime(moveTime.Add(-time.Hour)), InPlaceAt: metav1.NewTime(moveTime),
+			}}
+			o := movesAt(t, sg, moveTime.Add(c.at), asked, c.node)
+			if c.why == "" {
+				if len(sg.Status.Moves) > 0 || !o.moved {
+					t.Errorf("it moves still: %+v", sg.Status.Moves)
+				}
+				return
+			}
+			if m := sg.Status.Moves; len(m) != 1 || m[0].Why != c.why || m[0].InPlace != c.inPlace {
+				t.Errorf("%+v, want %q, in place %v", m, c.why, c.inPlace)
+			}
+			if c.node == nil && o.moves > leaving.EvictionCounts {
+				t.Errorf("looked at again after %s only", o.moves)
+			}
+		})
+	}
+}
+
 // TestMovesWithoutQuota: where the successor gets no quota, replicas move in place.
 func TestMovesWithoutQuota(t *testing.T) {
 	sg := group(1, 1)
