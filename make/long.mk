@@ -157,7 +157,8 @@ APT_WAIT := -o DPkg::Lock::Timeout=600 -o Acquire::Retries=3
 
 .PHONY: test-nodes
 test-nodes: build control-plane node-packages ## Run gangs on real kubelets, containerd and CoreDNS, and break their nodes (Linux, as root; builds the kubelet once)
-	@bin/kubectl-trellis sandbox binaries --real-nodes > /dev/null && $(call GINKGO,--procs=4 -v) $(GINKGOFLAGS) ./hack/nodes
+	@bin/kubectl-trellis sandbox binaries --real-nodes > /dev/null && \
+		$(call RECORD,nodes) $(call GINKGO,--procs=4 -v) $(GINKGOFLAGS) ./hack/nodes
 
 .PHONY: node-packages
 node-packages:

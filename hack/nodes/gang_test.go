@@ -6,13 +6,17 @@ package nodes
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
@@ -49,6 +53,9 @@ spec:
           resources: {limits: {nvidia.com/gpu: "8"}}
 `
 
+// half is duo on half of the GPUs, so that two of them fit into a rack.
+var half = strings.ReplaceAll(duo, `nvidia.com/gpu: "8"`, `nvidia.com/gpu: "4"`)
+
 // gang is the pods of a gang of two: leader and follower.
 func (w *world) gang() (leader, follower *corev1.Pod) {
 	GinkgoHelper()
@@ -77,7 +84,7 @@ func (w *world) exchanged(what string) {
 			return errors.New("no data were exchanged")
 		case last < 0 || followed.Lookups[last].Address != leader.Status.PodIP:
 			return fmt.Errorf("%s is %+v, the leader has %s", followed.Leader, followed.Lookups, leader.Status.PodIP)
-		case led.Pods["1"] != follower.Status.PodIP:
+		case !slices.Contains(slices.Collect(maps.Values(led.Pods)), follower.Status.PodIP):
 			return fmt.Errorf("the leader knows %v, the follower has %s", led.Pods, follower.Status.PodIP)
 		}
 		AddReportEntry(what, fmt.Sprintf("%s, which has %s, by seconds after the start: %+v", followed.Leader, leader.Status.PodIP,
@@ -86,11 +93,43 @@ func (w *world) exchanged(what string) {
 	})
 }
 
+// exchangedWithout is exchanged for a gang whose former pods had other addresses, none of which the follower ever got.
+func (w *world) exchangedWithout(what string, former ...*corev1.Pod) {
+	GinkgoHelper()
+	w.exchanged(what)
+	_, follower := w.gang()
+	seen, err := ask(w.ctx, follower)
+	Expect(err).NotTo(HaveOccurred())
+	for _, lookup := range seen.Lookups {
+		for _, pod := range former {
+			Expect(lookup.Address).NotTo(Equal(pod.Status.PodIP), "the address of the former pod "+pod.Name)
+		}
+	}
+}
+
+// update changes the template of all workers, so that their pods are replaced.
+func (w *world) update(name string) {
+	GinkgoHelper()
+	dgd := &nvidiav1beta1.DynamoGraphDeployment{}
+	w.until("the update is stored", func() error {
+		if err := w.api.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: name}, dgd); err != nil {
+			return err
+		}
+		for i := range dgd.Spec.Components {
+			if c := &dgd.Spec.Components[i]; c.Type != nvidiav1beta1.ComponentTypeFrontend {
+				main := &c.PodTemplate.Spec.Containers[0]
+				main.Env = append(main.Env, corev1.EnvVar{Name: fmt.Sprintf("UPDATE_%d", dgd.Generation), Value: "1"})
+			}
+		}
+		return w.api.Update(w.ctx, dgd)
+	})
+}
+
 var _ = Describe("A packed gang of two pods and a router", func() {
 	It("finds its leader by the name that it gets, and again after a pod was lost", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
 		w := newWorld(ctx)
 		w.measured("Ready at first", func() {
-			w.apply(duo)
+			w.apply(half)
 			w.ready("duo")
 		})
 		leader, follower := w.gang()
@@ -101,25 +140,12 @@ var _ = Describe("A packed gang of two pods and a router", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(seen.GPUs).To(HavePrefix("GPU-"+leader.Spec.NodeName+"-"), "the devices of the container")
 
-		former := map[types.UID]bool{leader.UID: true, follower.UID: true}
 		w.measured("Ready after a lost pod", func() {
 			Expect(api.Delete(ctx, leader)).To(Succeed())
-			w.until("both pods are new", func() error {
-				pods := w.pods("Worker")
-				if len(pods) != 2 || former[pods[0].UID] || former[pods[1].UID] {
-					return fmt.Errorf("%d pods, old ones among them", len(pods))
-				}
-				return nil
-			})
+			w.renewed(leader, follower)
 			w.ready("duo")
 		})
-		w.exchanged("names after a lost pod")
-		_, follower = w.gang()
-		seen, err = ask(ctx, follower)
-		Expect(err).NotTo(HaveOccurred())
-		for _, one := range seen.Lookups {
-			Expect(one.Address).NotTo(Equal(leader.Status.PodIP), "the address of the former leader")
-		}
+		w.exchangedWithout("names after a lost pod", leader, follower)
 	})
 })
 

@@ -46,6 +46,7 @@ func install(ctx SpecContext) *installed {
 	Expect(err).NotTo(HaveOccurred())
 	manager := built(ctx, scratch, filepath.Join(root, "cmd", "trellis-manager"))
 	dir := filepath.Join(scratch, "s")
+	Expect(reap(root, scratch, dir)).To(Succeed())
 	running, err := sandbox.Up(ctx, sandbox.Options{
 		Name: "pods", Dir: dir, Root: root,
 		Shape: simulated.Shape{Zones: 1, Blocks: 1, Racks: 1, Hosts: 1, GPUs: -1},
