@@ -16,7 +16,7 @@ import (
 func engineOf(module, args string) string {
 	return fmt.Sprintf(`apiVersion: nvidia.com/v1beta1
 kind: DynamoGraphDeployment
-metadata: {name: engine}
+metadata: {name: engine, annotations: {trellis.dev/distinct-hosts: "true"}}
 spec:
   topologyConstraint: {clusterTopologyName: hall, packDomain: zone}
   components:

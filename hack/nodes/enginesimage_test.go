@@ -35,6 +35,7 @@ var engineFiles = map[string]string{
 	"etc/passwd":                   "root:x:0:0:root:/root:/bin/bash\nsshd:x:100:65534::/run/sshd:/usr/sbin/nologin\n",
 	"etc/group":                    "root:x:0:\nnogroup:x:65534:\n",
 	"etc/nsswitch.conf":            "hosts: files dns\n",
+	"etc/ssh/sshd_config":          "# the defaults of OpenSSH\n",
 	"run/sshd/.keep":               "",
 	dynamoPackage + "/__init__.py": "",
 	dynamoPackage + "/vllm.py":     fmt.Sprintf(moduleText, "dynamo.vllm"),
@@ -108,8 +109,8 @@ func downloaded(ctx SpecContext, scratch string) []string {
 	Expect(os.MkdirAll(filepath.Join(archives, "partial"), 0o700)).To(Succeed())
 	Expect(os.WriteFile(status, nil, 0o600)).To(Succeed())
 	run(ctx, "apt-get", slices.Concat([]string{
-		"-o", "Dir::State::status=" + status, "-o", "Dir::Cache::archives=" + archives, "-o", "Debug::NoLocking=1", "-o", "APT::Sandbox::User=root",
-		"-o", "Acquire::Retries=3", "install", "--download-only", "--no-install-recommends", "-y", "-qq",
+		"-o", "Dir::State::status=" + status, "-o", "Dir::Cache::archives=" + archives, "-o", "Debug::NoLocking=1",
+		"-o", "APT::Sandbox::User=root", "-o", "Acquire::Retries=3", "install", "--download-only", "--no-install-recommends", "-y", "-qq",
 	}, enginePackages)...)
 	files, err := filepath.Glob(filepath.Join(archives, "*.deb"))
 	Expect(err).NotTo(HaveOccurred())

@@ -39,7 +39,12 @@ spec:
 }
 
 // peerContainer runs a peer with one GPU, which only real nodes have.
-const peerContainer = `image: "localhost/peer:1", resources: {limits: {nvidia.com/gpu: "1"}}`
+const peerContainer = `image: "localhost/peer:1", resources: {limits: {nvidia.com/gpu: "1"}}, ` + peerProbes
+
+// peerProbes are those of a worker, more often.
+const peerProbes = `startupProbe: {httpGet: {path: /live, port: 9090}, periodSeconds: 1, failureThreshold: 600}, ` +
+	`readinessProbe: {httpGet: {path: /health, port: 9090}, periodSeconds: 1}, ` +
+	`livenessProbe: {httpGet: {path: /live, port: 9090}, periodSeconds: 5}`
 
 var _ = Describe("A pod that its kubelet cannot get Ready", func() {
 	reports := func(ctx SpecContext, manifest, reason string, words ...string) {

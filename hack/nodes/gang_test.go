@@ -20,7 +20,8 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
-// duo is a gang of two pods in one rack, and a router.
+// duo is a gang of two pods in one rack, and a router. The follower looks its leader up a second after its start;
+// engines do so later.
 const duo = `apiVersion: nvidia.com/v1beta1
 kind: DynamoGraphDeployment
 metadata: {name: duo}
@@ -35,7 +36,7 @@ spec:
         tolerations:
         - {key: node.kubernetes.io/unreachable, operator: Exists, effect: NoExecute, tolerationSeconds: 2}
         - {key: node.kubernetes.io/not-ready, operator: Exists, effect: NoExecute, tolerationSeconds: 2}
-        containers: [{name: main, image: "localhost/peer:1", command: [/bin/peer]}]
+        containers: [{name: main, image: "localhost/peer:1", command: [/bin/peer], ` + peerProbes + `}]
   - name: Worker
     type: worker
     multinode: {nodeCount: 2}
@@ -47,14 +48,15 @@ spec:
         - {key: node.kubernetes.io/unreachable, operator: Exists, effect: NoExecute, tolerationSeconds: 2}
         - {key: node.kubernetes.io/not-ready, operator: Exists, effect: NoExecute, tolerationSeconds: 2}
         containers:
-        - name: main
-          image: localhost/peer:1
-          env: [{name: SIZE, value: "2"}]
-          resources: {limits: {nvidia.com/gpu: "8"}}
+        - {name: main, image: "localhost/peer:1", env: [{name: SIZE, value: "2"}, {name: IMPORT, value: 1s}],
+          resources: {limits: {nvidia.com/gpu: "8"}}, ` + peerProbes + `}
 `
 
-// half is duo on half of the GPUs, so that two of them fit into a rack.
-var half = strings.ReplaceAll(duo, `nvidia.com/gpu: "8"`, `nvidia.com/gpu: "4"`)
+// half is duo on half of the GPUs of both hosts, so that two of them fit into a rack.
+var half = strings.NewReplacer(
+	`nvidia.com/gpu: "8"`, `nvidia.com/gpu: "4"`,
+	"metadata: {name: duo}", `metadata: {name: duo, annotations: {trellis.dev/distinct-hosts: "true"}}`,
+).Replace(duo)
 
 // gang is the pods of a gang of two: leader and follower.
 func (w *world) gang() (leader, follower *corev1.Pod) {
@@ -146,6 +148,15 @@ var _ = Describe("A packed gang of two pods and a router", func() {
 			w.ready("duo")
 		})
 		w.exchangedWithout("names after a lost pod", leader, follower)
+	})
+
+	It("finds its leader when it looks up the name at once, before there is an address", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+		w := newWorld(ctx)
+		w.measured("Ready at first", func() {
+			w.apply(strings.Replace(half, "name: IMPORT, value: 1s", "name: IMPORT, value: 0s", 1))
+			w.ready("duo")
+		})
+		w.exchanged("names at first")
 	})
 })
 

@@ -26,10 +26,7 @@ const splitWorker = `
       spec:
         terminationGracePeriodSeconds: 2
         containers:
-        - name: main
-          image: localhost/peer:1
-          env: [{name: READY, value: 12s}]
-          resources: {limits: {nvidia.com/gpu: "1"}}`
+        - {name: main, env: [{name: READY, value: 8s}], ` + peerContainer + "}"
 
 // split is a deployment whose workers serve in pairs.
 var split = `apiVersion: nvidia.com/v1beta1

@@ -127,7 +127,7 @@ func (o *installed) newLeader(ctx SpecContext, former *corev1.Pod) {
 	}).Should(Succeed(), "waiting until another replica leads")
 }
 
-var _ = Describe("The operator in two pods, installed by config/default", Ordered, Serial, func() {
+var _ = Describe("The operator in two pods, installed by config/default", Ordered, SpecPriority(1), func() {
 	var o *installed
 	BeforeAll(func(ctx SpecContext) { o = install(ctx) }, NodeTimeout(suite.Timeout()))
 

@@ -16,7 +16,7 @@ import (
 
 // under is a deployment with an annotation.
 func under(manifest, annotation, value string) string {
-	return strings.Replace(manifest, "metadata: {name: duo}", "metadata: {name: duo, annotations: {"+annotation+": "+value+"}}", 1)
+	return strings.Replace(manifest, "annotations: {", "annotations: {"+annotation+": "+value+", ", 1)
 }
 
 var _ = Describe("A gang whose pods are not created or not placed by Trellis alone", func() {

@@ -13,7 +13,7 @@
 //
 // It serves its observations at /state. Variables: SIZE is the number of pods, DRAIN the time from SIGTERM to its exit (forever: until
 // SIGKILL), EXIT the exit code after SIGTERM, EAT the memory to fill in MiB, SICK makes it unhealthy, READY is the time from the last pod
-// to healthy, and IMPORT the time that an engine takes to load its modules.
+// to healthy, and IMPORT the time that a program takes to load its modules.
 package main
 
 import (
@@ -49,6 +49,7 @@ func main() {
 func plain([]string) error {
 	s := newState(os.Getenv("TRELLIS_LEADER_ADDRESS"), statePort, os.Getenv("TRELLIS_POD_INDEX"), sizeOr(1))
 	s.serve(servingPort, statePort)
+	<-time.After(durationOf("IMPORT", 0))
 	if mebibytes, err := strconv.Atoi(os.Getenv("EAT")); err == nil {
 		eat(mebibytes)
 	}
