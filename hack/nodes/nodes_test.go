@@ -144,7 +144,7 @@ var _ = Describe("A gang on real nodes", Serial, func() {
 		rack, node := rackOf(ctx, leader), follower.Spec.NodeName
 		Expect(cluster.FillDisk(ctx, node)).To(Succeed())
 		DeferCleanup(func(ctx SpecContext) { Expect(cluster.EmptyDisk(ctx, node)).To(Succeed()) }, NodeTimeout(suite.Timeout()))
-		w.health("duo", "Worker", trellisv1alpha1.ReasonReplicaFailed, "pod "+follower.Name, "its node evicted it")
+		w.health("duo", "Worker", trellisv1alpha1.ReasonReplicaFailed, "pod "+follower.Name, "Evicted: The node had condition: [DiskPressure]")
 		w.renewed(leader, follower)
 		w.ready("duo")
 		now, other := w.gang()
