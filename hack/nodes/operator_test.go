@@ -158,8 +158,11 @@ var _ = Describe("The operator in two pods, installed by config/default", Ordere
 			o.newLeader(ctx, former)
 			asking.untilAnswered(ctx, settled)
 			asked, refused := asking.end()
-			AddReportEntry("requests around the loss of the leader's node", fmt.Sprintf("%d, refused %d", asked, len(refused)),
-				ReportEntryVisibilityAlways)
+			AddReportEntry("requests around the loss of the leader's node", fmt.Sprintf("%d, refused %d: %s", asked, len(refused),
+				strings.Join(refused, "\n")), ReportEntryVisibilityAlways)
+			for _, request := range refused {
+				Expect(request).To(MatchRegexp("failed calling webhook|conversion webhook .* failed"), "sent to the lost replica")
+			}
 			w := &world{ctx, o.api, suite.Namespace(o.api)}
 			w.apply(solo(peerContainer, ""))
 			w.ready("solo")
