@@ -6,6 +6,7 @@ package sandbox
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -23,10 +24,15 @@ import (
 type Image struct {
 	// Name with a tag, such as localhost/peer:1.
 	Name string
-	// Files of this machine, by their paths in the image. They are programs without libraries.
+	// Root is a folder of this machine with the file system of the image; empty for an image of Files and Links alone, which may also
+	// add to it.
+	Root string
+	// Files of this machine, by their paths in the image. Without Root they are programs without libraries.
 	Files map[string]string
 	// Links by their paths in the image.
 	Links map[string]string
+	// Path is the search path of programs; default /bin.
+	Path string
 	// Entrypoint of containers that name no command.
 	Entrypoint []string
 }
@@ -92,7 +98,7 @@ func (i Image) write(dir string) error {
 	}
 	config, err := json.Marshal(map[string]any{
 		"architecture": runtime.GOARCH, "os": "linux",
-		"config": map[string]any{"Entrypoint": i.Entrypoint, "Env": []string{"PATH=/bin"}, "WorkingDir": "/"},
+		"config": map[string]any{"Entrypoint": i.Entrypoint, "Env": []string{"PATH=" + cmp.Or(i.Path, "/bin")}, "WorkingDir": "/"},
 		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{"sha256:" + digest(layer)}},
 	})
 	if err != nil {
@@ -123,6 +129,11 @@ func (i Image) write(dir string) error {
 func (i Image) layer() ([]byte, error) {
 	var buffer bytes.Buffer
 	w := tar.NewWriter(&buffer)
+	if i.Root != "" {
+		if err := w.AddFS(os.DirFS(i.Root)); err != nil {
+			return nil, err
+		}
+	}
 	for _, dir := range i.folders() {
 		mode := int64(0o755)
 		if dir == "tmp" {

@@ -105,6 +105,19 @@ func (s *Sandbox) BreakGPUs(node string, count int) error {
 	return os.WriteFile(s.path(nodeFolder(node), "root/conf/unhealthy-gpus"), fmt.Append(nil, count), 0o600)
 }
 
+// RefuseGPUs has the device plugin of a real node refuse GPUs that the kubelet has found free, so that the kubelet does not admit their
+// pods; AdmitGPUs ends that.
+func (s *Sandbox) RefuseGPUs(node string) error {
+	return os.WriteFile(s.refusingGPUs(node), nil, 0o600)
+}
+
+// AdmitGPUs ends what RefuseGPUs has done.
+func (s *Sandbox) AdmitGPUs(node string) error { return os.RemoveAll(s.refusingGPUs(node)) }
+
+func (s *Sandbox) refusingGPUs(node string) string {
+	return s.path(nodeFolder(node), "root/conf/refusing-gpus")
+}
+
 // FillDisk restarts the kubelet of a real node with a threshold that its disk exceeds: the node gets the condition DiskPressure, and its
 // kubelet evicts pods and removes images.
 func (s *Sandbox) FillDisk(ctx context.Context, node string) error {

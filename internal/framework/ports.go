@@ -14,3 +14,7 @@ const (
 	// sshPort is where the leader of TensorRT-LLM starts the other ranks.
 	sshPort = "2222"
 )
+
+// publishing is how many seconds a script waits before it looks up another pod for the first time. The pods of a replica start together,
+// and the address of each is published a few seconds later. A DNS server that is asked before may cache for 30 seconds that there is none.
+const publishing = "5"

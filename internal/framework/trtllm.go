@@ -45,6 +45,7 @@ const workerScript = sshServer + `exec "${sshd[@]}" -D -e
 // leaderScript waits for every pod's ssh, and has mpirun start one rank for each GPU of each. Ranks get the leader's environment except
 // what is a pod's own.
 const leaderScript = sshServer + `"${sshd[@]}"
+sleep ` + publishing + `
 for host in ${TRELLIS_HOSTS//,/ }; do
   until (exec 3<>"/dev/tcp/$host/` + sshPort + `") 2>/dev/null; do echo "waiting for ssh of $host"; sleep 2; done
 done

@@ -94,6 +94,7 @@ func vllmProcesses(replica Replica, leader, worker *corev1.PodSpec) {
 // waitForLeader holds a worker until the leader listens, so that a slow leader is no crash loop of its workers.
 func waitForLeader(main *corev1.Container) corev1.Container {
 	const script = `import os, socket, time
+time.sleep(` + publishing + `)
 leader = (os.environ["` + EnvLeaderAddress + `"], ` + distributedPort + `)
 while True:
     try:
@@ -132,9 +133,13 @@ func vllmDataParallel(local, data int64, leader, worker *corev1.PodSpec) {
 
 // How a worker joins the leader's Ray cluster.
 const (
-	join         = `exec ray start --address="$` + EnvLeaderAddress + `:` + rayPort + `" --block`
-	joinWhenLive = `until python3 -c 'import sys, urllib.request as u; u.urlopen(sys.argv[1], timeout=5)' ` +
-		`"http://$` + EnvLeaderAddress + `:${DYN_SYSTEM_PORT:-9090}/live"; do sleep 5; done; ` + join
+	join = `sleep ` + publishing + `; ` +
+		`until python3 -c 'import socket, sys; socket.create_connection((sys.argv[1], ` + rayPort + `), timeout=5)' ` +
+		`"$` + EnvLeaderAddress + `"; do sleep 2; done; ` + joinNow
+	joinWhenLive = `sleep ` + publishing + `; ` +
+		`until python3 -c 'import sys, urllib.request as u; u.urlopen(sys.argv[1], timeout=5)' ` +
+		`"http://$` + EnvLeaderAddress + `:${DYN_SYSTEM_PORT:-9090}/live"; do sleep 5; done; ` + joinNow
+	joinNow = `exec ray start --address="$` + EnvLeaderAddress + `:` + rayPort + `" --block`
 )
 
 // vllmRay starts a Ray cluster: the leader is its head and runs the command, the workers only join.
