@@ -35,6 +35,6 @@
 //
 //	decode-0 -> zone-b/rack-1    router-0 -> zone-b/rack-2, third host    decode-1 -> zone-b/rack-2, first two hosts
 //
-// If the hosts of rack-2 of zone-b were cordoned, decode-1 would be refused with "needs 2 pods x 8 nvidia.com/gpu in one rack inside
+// If the first host of rack-2 of zone-b were cordoned, decode-1 would be refused with "needs 2 pods x 8 nvidia.com/gpu in one rack inside
 // zone-b; zone-b/rack-2 holds 1 of 2 (1 host cordoned, ...); 1 other rack holds fewer".
 package placement
