@@ -93,8 +93,8 @@ var (
 	ofSteps    = boundKeys{AnnotationSharedMaxUnavailable, AnnotationSharedMaxSurge, "steps"}
 )
 
-// read reads the bounds. If both are 0, nothing could be replaced: if the annotations say so, that is a problem, otherwise surge becomes
-// one, unless mayBeZero is set.
+// read reads the bounds. If both are 0, nothing could be replaced: a surge annotation of 0 is then a problem, and without the annotation
+// surge becomes 1. mayBeZero disables this check.
 func (k boundKeys) read(annotations map[string]string, packed, mayBeZero bool) (trellisv1alpha1.RolloutStrategy, []Problem) {
 	s := trellisv1alpha1.RolloutStrategy{MaxUnavailable: intstr.FromString("25%"), MaxSurge: intstr.FromString("25%")}
 	if packed {
