@@ -250,8 +250,8 @@ func (r *Reconciler) requeue(ctx context.Context, w *quota.Workload, queue strin
 	return r.patch(ctx, w, map[string]any{"spec": map[string]any{"queueName": queue}}, "moving Workload %s to queue "+queue)
 }
 
-// patch changes a Workload, provided it has not changed since it was read. doing describes the purpose, with a verb for the Workload's
-// name.
+// patch changes a Workload, provided it has not changed since it was read. doing is the message about the purpose, a format with the
+// Workload's name.
 func (r *Reconciler) patch(ctx context.Context, w *quota.Workload, change map[string]any, doing string) error {
 	object, err := external.Object(w)
 	if err != nil {
