@@ -55,7 +55,7 @@ type repelling struct {
 	// own: some pod of the plan has the term. matching counts the pods that the term matches, owners the pods that have it, both by value.
 	own              bool
 	matching, owners tally
-	// matched and ownedBy are the first of these pods by name, per value.
+	// matched and ownedBy are the first matching pod and the first owner by name, per value.
 	matched, ownedBy map[string]string
 	// byClass: pods of the plan match; ofClass: pods of the plan have the term.
 	byClass, ofClass bool

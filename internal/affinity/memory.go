@@ -11,8 +11,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// memory keeps the rules of running pods from one plan to the next. Pod objects are immutable, so the same object always has the same
-// rules.
+// memory keeps the rules of running pods from one plan to the next. Pod objects are immutable, so an object always has the same rules.
 type memory struct {
 	plan     uint64
 	ofPod    map[*corev1.Pod]*remembered

@@ -98,8 +98,7 @@ func (o *order) extra(s *spread, i int) int {
 	return bools.Int(s.selects(o.classes[i]) && !s.by[o.classes[i]])
 }
 
-// mayRefuse reports whether a constraint refuses the i-th pod if all others are bound before it and none of them in a domain with the
-// fewest pods.
+// mayRefuse reports whether a constraint refuses the i-th pod if all others are bound before it, none in a domain with the fewest pods.
 func (o *order) mayRefuse(s *spread, i int) bool {
 	n, more := o.pods[i].Node, o.counted(s, i)+o.extra(s, i)
 	if s.affinity {

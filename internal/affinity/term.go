@@ -85,8 +85,7 @@ func selectorOf(s *metav1.LabelSelector) labels.Selector {
 	return selector
 }
 
-// withKeys adds the pod's own values of the given labels to a selector, as the API server does on creation. Labels that the pod lacks are
-// skipped.
+// withKeys adds the pod's own values of the given labels to a selector, as the API server does on creation, except labels that it lacks.
 func withKeys(s labels.Selector, own map[string]string, keys []string, operator selection.Operator) labels.Selector {
 	if nothing(s) {
 		return s

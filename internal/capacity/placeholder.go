@@ -44,8 +44,7 @@ type Placeholder struct {
 	NodeCreated time.Time
 }
 
-// serves reports whether a placeholder is unbound, or on a node that is newer than its capacity request. On an older node it does not cause
-// a new node.
+// serves reports whether a placeholder is unbound, or on a node that is newer than its request. On an older node it causes no new node.
 func (p *Placeholder) serves(asked time.Time) bool {
 	return !p.Ended && (p.NodeCreated.IsZero() || !p.NodeCreated.Before(asked))
 }

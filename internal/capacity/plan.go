@@ -17,11 +17,9 @@ import (
 const (
 	// Patience is how long a capacity request stays while its gang is not placed.
 	Patience = 15 * time.Minute
-	// Settle is how long the pods of a gang must exist before capacity is requested, because a gang that is being recreated may still find its
-	// place.
+	// Settle is how long the pods of a gang must exist before capacity is requested, because a recreated gang may still find its place.
 	Settle = 5 * time.Second
-	// FirstPause is how long no capacity is requested for a gang after its first request has ended without success; each further pause is
-	// twice as long.
+	// FirstPause is the pause after a gang's first capacity request without success; each further pause is twice as long.
 	FirstPause = 5 * time.Minute
 	// LongestPause is the maximum pause.
 	LongestPause = time.Hour
@@ -174,7 +172,7 @@ type round struct {
 	steps Steps
 }
 
-// due reports whether capacity may be requested for a gang now, as far as the gang itself decides.
+// due reports whether capacity may be requested for a gang now, judged by the gang alone.
 func (r *round) due(c candidate) bool {
 	g, m, e := c.gang, c.memory, r.existing[c.name]
 	if why := r.bars(g); why != "" {

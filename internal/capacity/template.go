@@ -100,8 +100,7 @@ func limitsOf(need corev1.ResourceList) corev1.ResourceList {
 	return limits
 }
 
-// affinityOf returns the node affinity of a pod, and the affinity among the pods of one capacity request; [complete] adds the label
-// selectors.
+// affinityOf returns a pod's node affinity and the affinity among the pods of one capacity request; [complete] adds the label selectors.
 func affinityOf(pod *corev1.Pod, where Where) *corev1.Affinity {
 	out := &corev1.Affinity{}
 	if a := pod.Spec.Affinity; a != nil && a.NodeAffinity != nil && a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {

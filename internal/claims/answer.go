@@ -88,8 +88,7 @@ const maxReason = 120
 // spent is the reason for nodes that are not checked because the plan's budget is used up. The cached answers let the next plan continue.
 const spent = "the plan compared too much"
 
-// lateWork is the cost of an allocation that takes too long, in comparisons. It limits how many of them a plan can have, for any number of
-// classes.
+// lateWork is the cost of an allocation that takes too long, in comparisons. It limits their number per plan, for any number of classes.
 const lateWork = 8_000_000
 
 // tooLong is how many allocations of a class may take too long before the class is refused without asking, as long as the devices do not
@@ -121,8 +120,7 @@ func (b *binding) ask(c *class, h *hostDevices, taken state, shared, lacks uint6
 	return a
 }
 
-// toAllocate returns the claims of one more pod that are not allocated yet, and the index of each in the class; -1 for the claim of served
-// resources.
+// toAllocate returns the unallocated claims of one more pod, and the index of each in the class; -1 for the claim of served resources.
 func (c *class) toAllocate(shared, lacks uint64) (list []*resourcev1.ResourceClaim, which []int) {
 	for i, claim := range c.claims {
 		if claim.object != nil && (claim.own || shared&(1<<i) == 0) {
@@ -173,8 +171,7 @@ func (b *binding) allocate(c *class, h *hostDevices, taken state, list []*resour
 	return a
 }
 
-// work is the base cost of an allocation, in comparisons, and workPerDevice the cost per device and claim. The cost of evaluating selectors
-// is added.
+// work is the cost of an allocation without its selectors, in comparisons, and workPerDevice the cost per device and claim.
 const work, workPerDevice = 256, 16
 
 func (b *binding) try(h *hostDevices, taken state, list []*resourcev1.ResourceClaim) ([]resourcev1.AllocationResult, error) {

@@ -96,8 +96,7 @@ func (b *binding) keeps(c *class, h *host) string {
 	return b.never(c, h)
 }
 
-// never returns the reason that keeps one more pod of a class off a node with the current devices, whichever pod allocates the shared
-// claims.
+// never returns the reason that keeps one more pod of a class off a node with the current devices, whichever pod allocates shared claims.
 func (b *binding) never(c *class, h *host) string {
 	for _, one := range c.sharing() {
 		switch of := b.shared[one.name]; {

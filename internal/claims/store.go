@@ -180,7 +180,7 @@ func (s *Store) take(c *resourcev1.ResourceClaim, taken bool) {
 	}
 }
 
-// classOf returns the class that serves a resource; nil for none. Of several, the newest serves it, then the first by name, as in the
+// classOf returns the class that serves a resource; nil for none. Of several it is the newest, then the first by name, as in the
 // kube-scheduler.
 func (s *Store) classOf(resource string) *resourcev1.DeviceClass {
 	if s.serving == nil {

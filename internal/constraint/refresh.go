@@ -46,8 +46,8 @@ func SameLevels(a, b *trellisv1alpha1.ResolvedTopology) bool {
 	return slices.Equal(a.Levels, b.Levels) && maps.Equal(a.NodeSelector, b.NodeSelector)
 }
 
-// Mixed reports whether constraints of one deployment have different levels of the same ClusterTopology. This is the case while a refresh
-// is only partly written.
+// Mixed reports whether constraints of one deployment have different levels of the same ClusterTopology, because a refresh is partly
+// written.
 func Mixed(groups []*trellisv1alpha1.ScalingGroup) bool {
 	first := map[string]*trellisv1alpha1.ResolvedTopology{}
 	for _, sg := range groups {

@@ -97,8 +97,7 @@ type failure struct{ Text }
 // Error implements error.
 func (f failure) Error() string { return f.String() }
 
-// ErrorIn returns the message of an error in the terms of a version, if the error is [Worded] or joins such errors; joined errors have one
-// line each.
+// ErrorIn returns the message of an error in the terms of a version, if the error is [Worded] or joins such errors, one line each.
 func ErrorIn(err error, version string) string {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		var lines []string

@@ -62,8 +62,7 @@ func (p *Path) Index(i int) *Path { return p.with(element{kind: ofIndex, index: 
 // Key returns the path of an entry in a map or in a list of named objects.
 func (p *Path) Key(name string) *Path { return p.with(element{kind: ofKey, name: name}) }
 
-// InAlpha returns the path with a form in v1alpha1 that differs from the table. alpha has the fields of the component in the terms of
-// v1alpha1.
+// InAlpha returns the path with a form in v1alpha1 that is not in the table. alpha has the component's fields in the terms of v1alpha1.
 func (p *Path) InAlpha(alpha *Path) *Path {
 	if p == nil {
 		return alpha

@@ -166,8 +166,7 @@ func flagValue(c *corev1.Container, names ...string) (value string, ok bool) {
 	return strings.Trim(value, `"'`), ok
 }
 
-// flagNumber returns a flag's positive integer, or 1 when the flag is not given. It returns false for any other value, such as a shell
-// variable.
+// flagNumber returns a flag's positive integer, or 1 without the flag. It returns false for any other value, such as a shell variable.
 func flagNumber(c *corev1.Container, names ...string) (int64, bool) {
 	value, given := flagValue(c, names...)
 	if !given {

@@ -3,7 +3,7 @@
 
 package framework
 
-// Ports with which the programs of a multinode replica reach each other.
+// Ports on which the programs of a multinode replica reach each other.
 const (
 	// distributedPort is the rendezvous port of the ranks of SGLang, and of vLLM without Ray.
 	distributedPort = "29500"

@@ -72,8 +72,8 @@ func programs(c *corev1.Container) []program {
 	return found
 }
 
-// programsIn returns the program that a command starts, possibly through wrappers such as exec or numactl. The words after it are the
-// program's own.
+// programsIn returns the program that a command starts, possibly through wrappers such as exec or numactl. Later words belong to the
+// program.
 func programsIn(words []word) []program {
 	for i, w := range words {
 		base := path.Base(w.text)

@@ -66,8 +66,7 @@ func launchVLLM(replica Replica, leader, worker *corev1.PodSpec) bool {
 	return true
 }
 
-// vllmParallelism returns how many GPUs one copy of the model needs, and the number of data parallel copies; ok is false if a flag is not a
-// number.
+// vllmParallelism returns the GPUs of one copy of the model, and the number of data parallel copies; ok is false if a flag is not a number.
 func vllmParallelism(main *corev1.Container) (model, data int64, ok bool) {
 	tensor, okTensor := flagNumber(main, "--tensor-parallel-size", "-tp")
 	pipeline, okPipeline := flagNumber(main, "--pipeline-parallel-size", "-pp")

@@ -38,9 +38,8 @@ func (o Omitted) String() string {
 		o.Below.Domain, o.Path, len(o.Values), len(o.Values), o.Key, shown, o.Domains, o.All, o.Below.Domain)
 }
 
-// FindOmitted finds node labels that are broader than a level, are not levels themselves, and divide domains of that level. It skips levels
-// with unique values, such as nvidia.com/gpu.clique, because no label can divide them. For each level it returns the label that divides
-// most domains.
+// FindOmitted finds node labels that are broader than a level, are not levels themselves, and divide domains of that level: for each level
+// the label that divides most. It skips levels with unique values, such as nvidia.com/gpu.clique, because no label can divide them.
 func FindOmitted(labels []map[string]string, levels topology.Levels) []Omitted {
 	ranks := candidates(labels, levels)
 	var out []Omitted

@@ -69,8 +69,7 @@ type wholeMember struct {
 	component, replica int
 }
 
-// wholeGroup returns one group with all waiting replicas: a subgroup for each component whose replicas share a domain, and one for each
-// other replica.
+// wholeGroup returns one group with all waiting replicas: a subgroup per component whose replicas share a domain, and per other replica.
 func (a *attempt) wholeGroup() (*Group, []wholeMember) {
 	g := &Group{Name: "graph", Required: topology.NoLevel, Preferred: a.p.graph.Preferred}
 	var members []wholeMember

@@ -84,8 +84,8 @@ func (d *demand) fit(t *topology.Tree, at topology.DomainID) int {
 	return fit
 }
 
-// closed returns, for each child of a domain, how many pods its view still counts on hosts that the replica has already taken; nil when the
-// pods may share hosts.
+// closed returns, per child of a domain, how many pods its view still counts on hosts that the replica has taken; nil if pods may share
+// hosts.
 func (d *demand) closed(t *topology.Tree, at topology.DomainID) map[topology.DomainID]int {
 	if d.apart == nil {
 		return nil

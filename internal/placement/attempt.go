@@ -17,8 +17,8 @@ type attempt struct {
 	// results are indexed by component and waiting replica.
 	results [][]ReplicaResult
 	placed  int
-	// soft has the domains that the graph's preferred level led to, used the domains in use of each component; unit is the one domain of a
-	// single-node component.
+	// soft has the domains found by the graph's preferred level, used the domains in use per component; unit is the domain of a single-node
+	// component.
 	soft []topology.Path
 	used [][]topology.Path
 	unit []topology.Path

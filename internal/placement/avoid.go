@@ -82,8 +82,7 @@ func (g Demand) keepsLast(r *Replica) bool {
 	})
 }
 
-// yield lets each refused replica use its last-resort places, or else the last host that it avoids. It reports whether any replica gained a
-// place.
+// yield lets each refused replica use its last-resort places, or else the last host that it avoids. It reports whether any replica could.
 func (g Demand) yield(a *attempt) bool {
 	some := false
 	for si, component := range a.p.components {

@@ -14,8 +14,7 @@ import (
 // pod the best host that the rules currently allow. The second pass tries all distributions of the pods, except for hosts that are barred
 // permanently. A distribution counts only if the kube-scheduler can bind its pods in every order (ordered).
 
-// bind reads the binding rules of the waiting pods and adds them to the pods' shapes. The rules follow the plan's changes until end is
-// called.
+// bind reads the binding rules of the waiting pods and adds them to the pods' shapes. The rules follow the plan until end is called.
 func (p *planner) bind() (end func()) {
 	if len(p.cluster.Binders) == 0 {
 		return func() {}

@@ -181,8 +181,7 @@ func (o *orders) gets(some []int, into func(o *orders, tied []int) bool) bool {
 	return false
 }
 
-// unfinished reports whether no order puts all the given mutually tied pods on their hosts. If some order does, the pods stay on their
-// hosts.
+// unfinished reports whether no order puts all the given mutually tied pods on their hosts. If some order does, the pods stay there.
 func (o *orders) unfinished(some []int) bool {
 	some = o.left(some)
 	if len(some) == 0 {

@@ -10,8 +10,7 @@ import (
 )
 
 // quick finds the best domain of the current level by classes of domains, which costs less than looking at each domain. It returns a domain
-// only where ranking all domains would give the same: without look-ahead, and where the domain really uses as few sub-domains as its class
-// suggests.
+// only where ranking all domains gives the same: without look-ahead, and if the domain uses as few sub-domains as its class suggests.
 func (c *choices) quick() topology.DomainID {
 	t, u := c.s.tree, c.u
 	if len(u.total) == 0 || len(u.want) > 0 || len(c.tried) > 0 || c.level <= t.LevelOf(c.bound) {

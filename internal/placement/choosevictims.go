@@ -96,8 +96,7 @@ func (c *clearing) search() *search {
 	return s
 }
 
-// sparing puts as many gangs back as possible, those of higher priority first and then in the given order, and places the group on the
-// capacity that is left.
+// sparing restores as many gangs as possible, those of higher priority first and then in the given order, and places the group on the rest.
 func (c *clearing) sparing(order func(a, b gangAt) int) *freeing {
 	gangs := slices.Clone(c.gangs)
 	slices.SortStableFunc(gangs, func(a, b gangAt) int { return cmp.Or(cmp.Compare(b.priority, a.priority), order(a, b)) })

@@ -147,8 +147,7 @@ func (s *search) packPart(u *unit, d topology.DomainID) int {
 	return holds
 }
 
-// fits tries one part of a unit and leaves its capacity taken if it fits. It has a small budget of its own, because it only explains a
-// refusal.
+// fits tries one part of a unit and leaves its capacity taken if it fits. Its budget is small, because it only explains a refusal.
 func (s *search) fits(u *unit, d topology.DomainID) bool {
 	steps, deep, spent := s.steps, s.deep, s.spent
 	s.steps, s.deep, s.spent = 1000, false, false

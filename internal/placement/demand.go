@@ -39,8 +39,7 @@ type Demand struct {
 	Refused map[string][]RefusedPlace
 }
 
-// RefusedPlace is a place that a scheduler refused for pods of a shape. The plan excludes it for such pods; a place with Last set is used
-// as the last resort.
+// RefusedPlace is a place that a scheduler refused for pods of a shape. The plan excludes it for such pods, or uses it last if Last is set.
 type RefusedPlace struct {
 	topology.Refused
 	Last bool
@@ -55,13 +54,11 @@ type Component struct {
 	Role Role
 	// Apart places the pods of each replica on hosts of their own. Several replicas may share hosts.
 	Apart bool
-	// Place is the component's own tree, used instead of the demand's levels and node selector when the demand has no constraint; nil: the
-	// demand's.
+	// Place is the component's own tree, instead of the demand's levels and node selector in a demand without a constraint; nil: the demand's.
 	Place *Place
 	// Spread is how the replicas are spread over domains; nil: they are not.
 	Spread *Spread
-	// Anchor is the domain of a single-node component's active replicas; nil when there are none. Multinode replicas have anchors of their
-	// own.
+	// Anchor is the domain of a single-node component's active replicas; nil when there are none. Multinode replicas have their own anchors.
 	Anchor topology.Path
 	// InUse are the domains of active replicas. A preferred level of the component or the graph tries them first
 	// (docs/placement.md#which-domain).
@@ -88,8 +85,7 @@ type Replica struct {
 	Avoid []string
 	// Generation is the generation of workers that the replica belongs to.
 	Generation string
-	// Later marks a replica that is not to be placed yet. It counts when domains are compared, takes no capacity from others, and has no
-	// result.
+	// Later marks a replica that is not to be placed yet. It counts when domains are compared, takes no capacity, and has no result.
 	Later bool
 	Pods  []Pod
 

@@ -119,8 +119,7 @@ func better(fit, best, n int) bool {
 	return best < n && fit > best
 }
 
-// spread counts, per level narrower than at, the domains over which fill would spread n pods. A host outside any domain of a level counts
-// as a domain.
+// spread counts, per level narrower than at, the domains over which fill would spread n pods. A host outside any domain counts as a domain.
 func spread(t *topology.Tree, v *topology.View, at topology.DomainID, n int, used []int) {
 	level := t.LevelOf(at) + 1
 	if level >= len(used) || n == 0 {

@@ -215,7 +215,7 @@ func (p *planner) compare(list []candidate, base bool, s *search, quick bool) (b
 	return best, nil
 }
 
-// foundNothing records in the search whether a budget ended it: the plan's, or the search's own for some candidate.
+// foundNothing records in the search whether a used-up budget ended it: the plan's, or its own for some candidate.
 func (p *planner) foundNothing(s *search, ranOut bool) {
 	if p.over() {
 		s.exhaust()

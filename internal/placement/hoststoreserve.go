@@ -58,8 +58,7 @@ func WhenEmpty(c *topology.Cluster, g Demand, r *Result, in topology.Path, most 
 	return nil, needs
 }
 
-// firstRefused returns the group of the first gang refused for lack of capacity, the level whose domain must hold it, and the domain around
-// it.
+// firstRefused returns the first gang refused for lack of capacity, the level whose domain must hold it, and the domain around it.
 func (p *planner) firstRefused(r *Result) (*Group, int, topology.DomainID) {
 	a := newAttempt(p, topology.Root)
 	bound := topology.Root
@@ -106,9 +105,8 @@ func (a *attempt) alone(si, ri, level int) (*Group, int) {
 	return g, max(level, g.Required)
 }
 
-// hostsWhenEmpty returns the hosts that a group needs in a domain. It empties the hosts with the fewest pods first, as few as possible for
-// a packing on at most most hosts. It returns nil when the group does not fit into the empty domain, and more than most hosts when the
-// group needs them.
+// hostsWhenEmpty returns the hosts that a group needs in a domain, nil when it does not fit into the empty domain. It empties the hosts
+// with the fewest pods first, as few as possible for at most most hosts. The result is longer than most when the group needs more hosts.
 func (p *planner) hostsWhenEmpty(g *Group, d topology.DomainID, most int) []string {
 	var nodes []topology.NodeID
 	p.tree.AllNodes(d, func(n topology.NodeID) bool {
@@ -139,8 +137,7 @@ func (p *planner) hostsWhenEmpty(g *Group, d topology.DomainID, most int) []stri
 	return best
 }
 
-// packOnEmpty packs a group into a domain with the given nodes emptied, and returns the names of the hosts that it takes; nil when it does
-// not fit.
+// packOnEmpty packs a group into a domain with the given nodes emptied, and returns the names of its hosts; nil when it does not fit.
 func (p *planner) packOnEmpty(g *Group, d topology.DomainID, empty []topology.NodeID) (hosts []string) {
 	p.cluster.Begin()
 	defer p.cluster.Rollback()

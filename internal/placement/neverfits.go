@@ -11,8 +11,7 @@ import (
 )
 
 // Never explains why no domain of today's nodes could hold a gang, even if the nodes were empty and schedulable. It reports only what
-// counts prove. Nodes that the pods' selector or affinity excludes are not counted; a gang that no node matches is refused for another
-// reason.
+// counts prove. Nodes outside the pods' selector or affinity do not count; a gang that no node matches has another refusal.
 type Never struct {
 	// Requests are the requests of each of Pods pods.
 	Requests []topology.Request
@@ -29,8 +28,8 @@ type Never struct {
 	Together bool
 	// OnePerHost: no host holds two of the pods. FewHosts: no domain has as many hosts as there are pods.
 	OnePerHost, FewHosts bool
-	// Unlabeled is set when labels or the order of the levels, not the number or size of hosts, keep hosts out of the domains. The code is
-	// then [CodeNoDomain].
+	// Unlabeled is set when labels or the order of the levels, not the number or size of hosts, exclude hosts. The code is then
+	// [CodeNoDomain].
 	Unlabeled *Unlabeled
 }
 
@@ -145,8 +144,8 @@ func (s *search) tooSmall(u *unit, level int, domains []topology.DomainID) *Neve
 	return &Never{Pods: u.size, Level: s.tree.Levels().Name(level), Together: true}
 }
 
-// WhyNever explains why no domain could ever hold the gang, for example "no rack has 6 hosts: the largest has 4 (zone-0/block-0/rack-0)";
-// "" where one could.
+// WhyNever explains why no domain could ever hold the gang: "no rack has 6 hosts: the largest has 4 (zone-0/block-0/rack-0)"; "" if one
+// could.
 func (r *Refusal) WhyNever() string {
 	n := r.Never
 	if n == nil {

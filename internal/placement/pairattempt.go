@@ -46,8 +46,7 @@ func (p *planner) attemptPaired(bound topology.DomainID, base bool, shared *sear
 	return p.inOrder(bound, base, shared, best.order)
 }
 
-// compareOrders tries the orders until one places everything, which stays placed as complete. Otherwise it returns the best attempt, rolled
-// back.
+// compareOrders tries the orders until one is complete, and leaves that placed. Otherwise it returns the best attempt, rolled back.
 func (p *planner) compareOrders(orders []pairOrder, bound topology.DomainID, base bool, shared *search) (best, complete *attempt) {
 	for _, order := range orders {
 		p.cluster.Begin()
@@ -156,8 +155,7 @@ func (a *attempt) placePairedBase(s *search) bool {
 	return a.placeBase(s, func(s *component) bool { return !a.p.pairable(s) })
 }
 
-// headsPlaced reports whether all first replicas of components that are placed by their roles have places, and marks these as part of the
-// base gang.
+// headsPlaced reports whether all heads that are placed by their roles have places, and marks their replicas as part of the base gang.
 func (a *attempt) headsPlaced() bool {
 	for si, s := range a.p.components {
 		if !a.p.pairable(s) {

@@ -27,8 +27,7 @@ type pairProblem struct {
 	domains []pairDomain
 	// same counts the free hosts of a domain for the only shape of all pods; nil with several shapes, where a search finds the capacity.
 	same *topology.View
-	// marker computes marks of domains; known has the sets by mark, because alike domains hold the same; with tied, domains are not
-	// interchangeable.
+	// marker computes marks of domains; known has the sets by mark, because alike domains hold the same, unless tied is set.
 	marker *search
 	known  map[uint64][][]int
 	tied   bool

@@ -115,7 +115,7 @@ func (p *Pairing) imbalance(prefill, decode int) int {
 
 func abs(n int) int { return max(n, -n) }
 
-// imbalance returns the sum over all domains and generations, and as least the sum if every domain could hold any replica.
+// imbalance returns the sum over all domains and generations. least is the minimum of the sum, if every domain could hold any replica.
 func (a *attempt) imbalance() (sum, least int) {
 	if a.pairs == nil {
 		return 0, 0

@@ -61,8 +61,7 @@ func (a *attempt) addPairKind(kinds []pairKind, si, ri int) []pairKind {
 // mostInTurn bounds the replicas of each role in one turn.
 const mostInTurn = 8
 
-// inTurn splits off the replicas that are placed next, of both roles in their ratio. It serves graphs that are too large to be planned at
-// once.
+// inTurn splits off the replicas that are placed next, of both roles in their ratio, for graphs that are too large to be planned at once.
 func (a *attempt) inTurn(kinds []pairKind) (next, rest []pairKind) {
 	p := a.p.pairing
 	least := min(p.Prefill, p.Decode)

@@ -39,8 +39,7 @@ func (a *attempt) placePairs() {
 	}
 }
 
-// placeByNumbers decides how many replicas of each kind go to each domain, and places them there. It returns false when the problem is too
-// large.
+// placeByNumbers decides how many replicas of each kind go to each domain, and places them. It returns false when the problem is too large.
 func (a *attempt) placeByNumbers(kinds []pairKind) bool {
 	if len(kinds) == 0 {
 		return true

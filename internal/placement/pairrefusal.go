@@ -35,8 +35,7 @@ func (a *attempt) pairRefusal(si, ri int) *Refusal {
 	return r
 }
 
-// pairedGroup returns the group of a replica that goes to a domain in use, or, without such domains, of the replica and a partner in one
-// domain.
+// pairedGroup returns the group of a replica for a domain in use, or, without such domains, of the replica and a partner in one domain.
 func (a *attempt) pairedGroup(si, ri int) (g *Group, members map[*Group]pairMember) {
 	if used := a.inUse(a.p.components[si].Waiting[ri].Generation); len(used) > 0 {
 		g, members = a.partners([]pairMember{{si, ri}})

@@ -36,8 +36,7 @@ func compareChoices(a, b *choice) int {
 	return a.slack - b.slack
 }
 
-// ranked returns the domains of the current level that hold the unit, best first; at most limit of them unless limit is 0. Ties keep the
-// path order.
+// ranked returns the domains of the current level that hold the unit, best first, then in path order; at most limit unless limit is 0.
 func (c *choices) ranked(limit int) []topology.DomainID {
 	var best []choice
 	for _, d := range c.s.tree.Domains(c.level, c.bound) {

@@ -13,8 +13,8 @@ const (
 	CodeInsufficientCapacity = "InsufficientCapacity"
 	// CodeNeverFits: no domain of today's nodes could hold the gang, even if it were empty.
 	CodeNeverFits = "NeverFits"
-	// CodeNoDomain: no node is in a domain of the required level, or no domain could hold the gang because nodes lack labels or the levels are
-	// out of order.
+	// CodeNoDomain: no node is in a domain of the required level, or missing labels or misordered levels leave no domain that could hold the
+	// gang.
 	CodeNoDomain = "NoDomain"
 	// CodeDomainGone: the domain that active members are pinned to no longer has nodes.
 	CodeDomainGone = "DomainGone"
@@ -47,18 +47,15 @@ type Refusal struct {
 	Apart bool
 	// Closest is the domain that holds most of the gang; nil when there is none.
 	Closest *Closest
-	// OthersEqual and OthersFewer count the other domains of the level that hold no fewer pods than the closest one, and those that hold
-	// fewer.
+	// OthersEqual counts the other domains of the level that hold no fewer pods than the closest one, OthersFewer those that hold fewer.
 	OthersEqual, OthersFewer int
-	// Elsewhere is a domain outside of Within that would hold the gang, when running pods anchor the graph in Within; empty when none was
-	// found.
+	// Elsewhere is a domain outside of Within that would hold the gang, when running pods anchor the graph in Within; empty for none.
 	Elsewhere topology.Path
 	// LeftOut counts the nodes that suit pods of the gang but that the topology's node selector, NodeSelector, excludes; set when no node of
 	// the topology suits these pods.
 	LeftOut      int
 	NodeSelector map[string]string
-	// Domains are the compared domains inside Within, in path order, and Outside the other domains of the level; set with [Options].Domains
-	// only.
+	// Domains are the compared domains inside Within, in path order, and Outside the other domains of the level; only with [Options].Domains.
 	Domains, Outside []Domain
 	// Never explains why no domain of today's nodes could hold the gang; set for [CodeNeverFits], and for [CodeNoDomain] where labels or
 	// levels are the cause.
@@ -68,8 +65,7 @@ type Refusal struct {
 	// Paired: the domain must hold replicas of both roles. Partner is the missing role; set for [CodeNoPartner].
 	Paired  bool
 	Partner string
-	// Ruled: rules about other pods, volumes, or the spread of replicas bind the gang, so changes other than free capacity may let it be
-	// placed.
+	// Ruled: rules about other pods, volumes, or the spread of replicas bind the gang, so other changes than free capacity may resolve it.
 	Ruled bool
 	// Blocked says which object keeps the gang's pods off every node until it changes, for example a missing claim; "" for none.
 	Blocked string
@@ -101,8 +97,8 @@ type Closest struct {
 // Short is one resource that a domain lacks. Amounts of cpu are in thousandths, all others as they are.
 type Short struct {
 	Resource string
-	// Have is free in the domain on hosts that admit the pods, Largest on one host; Need is the request of all pods of the shape, Each that of
-	// one pod.
+	// Have is the free amount in the domain on hosts that admit the pods, Largest the free amount on one host; Need is the request of all pods
+	// of the shape, Each the request of one pod.
 	Have, Largest, Need, Each int64
 }
 

@@ -17,8 +17,8 @@ type Domain struct {
 	Holds int
 	// Hosts counts the hosts of the domain, Open those that take a pod now.
 	Hosts, Open int
-	// Free is what is free of Resource on all hosts that admit the pods, Largest on one host; Each is the request of one pod. cpu is in
-	// thousandths.
+	// Free is the free amount of Resource on all hosts that admit the pods, Largest on one host; Each is the request of one pod (cpu: in
+	// thousandths).
 	Resource            string
 	Free, Largest, Each int64
 	// Excluded counts the hosts that take no pod, per reason, most frequent first.
@@ -81,8 +81,7 @@ func scarcest(requests []topology.Request) int {
 	return min(0, len(requests)-1)
 }
 
-// Asks says what the gang needs and what binds it, without the numbers of domains: "needs 4 pods x 8 nvidia.com/gpu in one rack inside
-// zone-0".
+// Asks says what the gang needs and what binds it, without numbers of domains: "needs 4 pods x 8 nvidia.com/gpu in one rack inside zone-0".
 func (r *Refusal) Asks() string {
 	switch {
 	case r.Code == CodeBaseGangWaits:

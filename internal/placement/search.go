@@ -37,8 +37,7 @@ type search struct {
 	free bool
 	// views are the views of all shapes in the unit.
 	views []*topology.View
-	// puts counts the spread replicas by their domain in this search, open the groups of each spreading still to place; eligible caches
-	// eligibleFor.
+	// puts counts the spread replicas in this search by domain, open the groups of each spreading still to place; eligible caches eligibleFor.
 	puts     map[spreadPut]int
 	open     map[*spreading]int
 	eligible map[eligibleIn][]topology.DomainID

@@ -15,8 +15,7 @@ import (
 func (r *Refusal) short() bool { return r.Code == CodeInsufficientCapacity || r.Code == CodeNeverFits }
 
 // causes names what binds a gang beyond the numbers, with a trailing separator: a missing object, the size of the cluster's domains, the
-// anchor of the graph, or the topology's node selector. Users can act on these causes, so they precede the numbers in the whole message and
-// in the short one.
+// anchor of the graph, or the topology's node selector. Users can act on these causes, so they precede the numbers in both messages.
 func (r *Refusal) causes() string {
 	causes := ""
 	for _, text := range []string{r.Blocked, r.WhyNever(), r.spreadText(), r.elsewhereText(), r.innermost().leftOutText()} {

@@ -175,8 +175,7 @@ type eligibleIn struct {
 	scope topology.DomainID
 }
 
-// eligibleFor returns the domains of the spread level that count: each has nodes that suit the replica's pods today, and would hold the
-// replica when empty.
+// eligibleFor returns the domains of the spread level that count: with nodes that suit the replica's pods, and able to hold it when empty.
 func (s *search) eligibleFor(u *unit, scope topology.DomainID) []topology.DomainID {
 	key := eligibleIn{u, scope}
 	list, known := s.eligible[key]
@@ -261,8 +260,7 @@ func (s *search) breadth(u *unit, d topology.DomainID) int {
 	return least
 }
 
-// spreadMark makes alike domains with different numbers of replicas distinguishable; false when domains inside d may differ in these
-// numbers.
+// spreadMark distinguishes alike domains with different numbers of replicas; false when domains inside d may differ in these numbers.
 func (s *search) spreadMark(mark uint64, d topology.DomainID) (uint64, bool) {
 	for sp := range s.open {
 		switch level := s.tree.LevelOf(d); {

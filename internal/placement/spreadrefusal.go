@@ -40,8 +40,8 @@ func (s *search) spreadOut(r *Refusal, u *unit, domains []topology.DomainID, sco
 	return allowed
 }
 
-// spreadText returns for example "spread over zones, it goes to b, which has 1 replica where another has 2", for the spread part of the
-// gang.
+// spreadText returns for the spread part of a gang, for example, "spread over zones, it goes to b, which has 1 replica where another has
+// 2".
 func (r *Refusal) spreadText() string {
 	for r.Spreading == nil {
 		if r = r.Cause; r == nil {

@@ -195,8 +195,7 @@ func bulk(requests []topology.Request) (extended, plain int64) {
 	return extended, plain
 }
 
-// hardest orders siblings: those tied to a domain first, then those with the narrowest level, then those with the largest share of the
-// cluster.
+// hardest orders siblings: those tied to a domain first, then by the narrowest level, then by the largest share of the cluster.
 func hardest(a, b *unit) int {
 	return cmp.Or(
 		-cmp.Compare(min(a.within, 0), min(b.within, 0)),

@@ -21,8 +21,8 @@ type Unlabeled struct {
 	Above string
 }
 
-// unlabeled explains which label or order of levels keeps hosts out of the domains of a level; nil for none. With a view, only hosts that
-// suit its pods count.
+// unlabeled explains which label or order of levels keeps hosts out of the domains of a level; nil for none. A view limits the hosts to
+// those that suit its pods.
 func (s *search) unlabeled(level int, view *topology.View) *Unlabeled {
 	count := s.tree.Size
 	if view != nil {
@@ -58,8 +58,7 @@ func (s *search) nowhere(level int) *Never {
 	return n
 }
 
-// labelsHelp reports whether a domain might hold the given number of pods if it also had the hosts outside all domains of the level, with
-// all hosts empty.
+// labelsHelp reports whether a domain of the level might hold the pods if it also had all hosts outside such domains, with all hosts empty.
 func labelsHelp(view *topology.View, domains []topology.DomainID, pods int) bool {
 	outside, best := view.WhenEmpty(topology.Root), 0
 	for _, d := range domains {

@@ -1,8 +1,7 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package podlimit counts the pods that a deployment requests, and keeps them within a limit. It handles numbers only; package validation
-// has the messages.
+// Package podlimit counts the pods that a deployment requests, and keeps them within a limit. Package validation has the messages.
 package podlimit
 
 import (
@@ -17,8 +16,7 @@ import (
 // Default is how many pods one graph may have unless the operator is configured otherwise.
 const Default = 10_000
 
-// Pods returns the number of pods that a deployment requests: replicas x nodeCount, summed over its components. It saturates at the maximum
-// of int64.
+// Pods returns the number of pods that a deployment requests: replicas x nodeCount, summed over its components, at most math.MaxInt64.
 func Pods(dgd *nvidiav1beta1.DynamoGraphDeployment) int64 {
 	var sum int64
 	for i := range dgd.Spec.Components {

@@ -49,8 +49,8 @@ func Owns(a *nvidiav1beta1.DynamoGraphDeploymentScalingAdapter, dgd *nvidiav1bet
 		WithAdapter(dgd.Component(component)) && a.Name == AdapterName(dgd.Name, component)
 }
 
-// Settled returns the deployment to act on: a component whose adapter has another number than the deployment keeps its current replicas in
-// has, if there are any. The result shares unchanged parts with the deployment.
+// Settled returns the deployment to act on: a component whose adapter and deployment disagree keeps its current number, if has contains
+// one. The result shares unchanged parts with the deployment.
 func Settled(dgd *nvidiav1beta1.DynamoGraphDeployment, adapters []nvidiav1beta1.DynamoGraphDeploymentScalingAdapter,
 	has map[string]int32) *nvidiav1beta1.DynamoGraphDeployment {
 	settled := dgd
@@ -77,8 +77,7 @@ func Carried(dgd *nvidiav1beta1.DynamoGraphDeployment,
 	return carried
 }
 
-// withReplicas returns the deployment with another number of replicas for a component. The result shares unchanged parts with the
-// deployment.
+// withReplicas returns the deployment with another number of replicas for a component, sharing unchanged parts with the original.
 func withReplicas(dgd *nvidiav1beta1.DynamoGraphDeployment, name string, n int32) *nvidiav1beta1.DynamoGraphDeployment {
 	out := *dgd
 	out.Spec.Components = slices.Clone(dgd.Spec.Components)

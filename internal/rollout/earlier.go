@@ -75,8 +75,7 @@ func keeping(components []Component, earlier []served, keep part, steps []Step) 
 	}
 }
 
-// mostKept returns how many replicas of earlier generations a component keeps at most. alone is the number that a single generation would
-// keep.
+// mostKept returns the maximum number of replicas of earlier generations. alone is the number that a single generation would keep.
 func (c Component) mostKept(alone int) int {
 	return max(alone, c.Replicas+c.MaxSurge-c.NewAvailable-1)
 }

@@ -12,8 +12,8 @@ type State int
 
 // The states of a replica.
 const (
-	// Lost is Leaving, but the remaining pods do not end, because no kubelet confirms it. Its ordinal stays in use meanwhile, and another
-	// replica is created.
+	// Lost is Leaving, but the remaining pods do not end, because no kubelet confirms it. Its ordinal stays in use, and another one is
+	// created.
 	Lost State = iota - 1
 	// Leaving: all remaining pods are terminating or have ended.
 	Leaving

@@ -36,8 +36,8 @@ func Limits(components []Component, partition intstr.IntOrString) bool {
 	return partOf(partition, components).less(one) && !slices.ContainsFunc(components, func(c Component) bool { return c.Recreate })
 }
 
-// upTo limits the new generation to most replicas, plus those that no generation has. Earlier generations keep the others: rest of them
-// serve their part, as far as the surge has space when both numbers round up.
+// upTo limits the new generation to most replicas, or to those that no generation has if these are more. Earlier generations keep all
+// others; if both parts round up, they keep rest replicas, as far as the surge has space.
 func (s Step) upTo(most, rest int, c Component) Step {
 	s.Make = min(s.Make, max(most, c.Replicas-c.Old))
 	stay := max(c.Replicas-most, min(rest, c.Replicas+c.MaxSurge-most))
@@ -50,8 +50,8 @@ func (s Step) upTo(most, rest int, c Component) Step {
 	return s
 }
 
-// partOf converts a partition to a part of the graph: a number of steps, where the smallest component's replicas are the number of all
-// steps, or a percentage.
+// partOf converts a partition to a part of the graph: a percentage, or a number of steps out of as many as the smallest component has
+// replicas.
 func partOf(value intstr.IntOrString, components []Component) part {
 	if value.Type == intstr.String {
 		percent, err := strconv.Atoi(strings.TrimSuffix(value.StrVal, "%"))

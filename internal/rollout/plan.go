@@ -13,8 +13,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/limit"
 )
 
-// Next returns the next step. remembered are ordinals with a known former place, and most limits how many other ordinals are created in one
-// step; see Ordinals.
+// Next returns the next step. remembered are ordinals with a known former place, most limits the other ordinals created in one step; see
+// Ordinals.
 func (g Group) Next(replicas []Replica, remembered []int, most int) Plan {
 	s := step{Group: g, replicas: slices.Clone(replicas)}
 	s.repair()

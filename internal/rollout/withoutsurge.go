@@ -12,8 +12,7 @@ import (
 // InPlace returns the bounds of an update whose surplus replicas get no quota: at least one replica may be missing, and none is surplus.
 func (b Bounds) InPlace() Bounds { return Bounds{MaxUnavailable: max(1, b.MaxUnavailable)} }
 
-// InPlace reports whether the update of a group to its current revision continues in place, because its Kueue queue had no quota for a
-// surplus replica.
+// InPlace reports whether the update of a group to its revision continues in place, because Kueue had no quota for a surplus replica.
 func InPlace(sg *trellisv1alpha1.ScalingGroup) bool {
 	p := sg.Status.Progress
 	return p != nil && p.InPlace && p.Revision == sg.Spec.Revision

@@ -104,8 +104,8 @@ func Owned(obj any) (any, error) {
 // LeftOut reports whether metadata of a cached object was stripped that could be compared.
 func LeftOut(o metav1.Object) bool { return o.GetAnnotations()[AnnotationLeftOut] != "" }
 
-// bounded returns the needed entries up to MaxBytes: first those that Trellis reads, then the shortest. all reports whether it returns all
-// needed entries.
+// bounded returns the needed entries up to MaxBytes: first those that Trellis reads, then the shortest. all reports whether none is left
+// out.
 func bounded(of map[string]string, needed func(key string) bool) (out map[string]string, all bool) {
 	var keys []string
 	for key := range of {

@@ -70,8 +70,7 @@ func (b *bindings) follow(ctx context.Context) {
 	}
 }
 
-// look starts or stops the watch of Bindings when the cluster begins or ceases to serve them. Without permission to read them, they count
-// as not served.
+// look starts or stops the watch of Bindings when the cluster begins or ceases to serve them, or the permission to read them changes.
 func (b *bindings) look(ctx context.Context) error {
 	err := b.served(ctx)
 	gone := apierrors.IsNotFound(err) || meta.IsNoMatchError(err)

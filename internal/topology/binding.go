@@ -25,17 +25,14 @@ type Binding interface {
 	// Excludes says what keeps one more pod off a node, given the pods currently on nodes; "" for nothing. scope is the domain that must hold
 	// the pod on any node.
 	Excludes(s *Shape, n NodeID, scope DomainID) string
-	// Bars is Excludes for reasons that no further pod of the plan can remove. A node that Bars allows may still be excluded when all pods are
-	// on nodes.
+	// Bars is Excludes for reasons that no further pod of the plan can remove. A node that it allows may still be excluded in the end.
 	Bars(s *Shape, n NodeID, scope DomainID) string
-	// Order analyses the orders in which the given pods of the plan can be bound, which are currently off their nodes; nil when their order
-	// does not matter.
+	// Order analyses in which orders the given pods, which are currently off their nodes, can be bound; nil when their order does not matter.
 	Order(pods []Waiting) Order
 	// Mark is equal for two nodes that the rules do not distinguish.
 	Mark(n NodeID) uint64
 
-	// Put adds k pods of a shape of the plan to a node (removes them when k is negative). PutPod does so for an existing pod, which may belong
-	// to the plan.
+	// Put adds k pods of a shape of the plan to a node (removes them when k is negative). PutPod does so for a pod object, in the plan or not.
 	Put(s *Shape, n NodeID, k int)
 	PutPod(pod *corev1.Pod, n NodeID, k int)
 }
@@ -50,8 +47,7 @@ type Rule interface {
 	Together() bool
 }
 
-// Counter is a Rule that bounds how many of its pods one node holds in the current state of the plan. The bound depends on nothing but the
-// pods on the node.
+// Counter is a Rule that bounds how many of its pods one node holds in the current state of the plan. It depends only on the node's pods.
 type Counter interface {
 	Rule
 	// Room returns how many further pods a node holds; false for no limit.

@@ -26,7 +26,6 @@ type Order interface {
 	// Orderly reports whether the given pods, tied to each other and without ties by other rules, can be bound in every order. known is false
 	// when the pods' places do not determine the answer.
 	Orderly(some []int) (every, known bool)
-	// State is equal when the same pods are bound with the same effect. The search reads it because the effect may depend on the order of
-	// binding.
+	// State is equal when the same pods are bound with the same effect, which may depend on the order of binding.
 	State() uint64
 }

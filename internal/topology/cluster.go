@@ -69,8 +69,8 @@ type Cluster struct {
 	scratch corev1.Node
 }
 
-// record is one counted pod: bound, or a reservation (then shape is set). It is immutable except for added, because transactions keep the
-// old record.
+// record is one counted pod: bound, or a reservation (then shape is set). It is immutable except for added: transactions keep the old
+// record.
 type record struct {
 	node  *node
 	held  *held
@@ -81,8 +81,7 @@ type record struct {
 	loose bool
 	// pod is the pod object, which must not be changed; nil for held capacity without a pod.
 	pod *corev1.Pod
-	// added is set when a transaction added the pod and nothing counted for it before: the number of the next call of [Cluster.Freed] at that
-	// time.
+	// added is set when a transaction added the pod and nothing counted for it before: the number of the following call of [Cluster.Freed].
 	added uint64
 	// standing ranks a bound pod as a candidate for preemption.
 	standing

@@ -13,14 +13,12 @@ type emptyCounts struct {
 	// sum is the capacity per domain, most that of the largest node.
 	sum  []int64
 	most int32
-	// matching counts the nodes that match the pods' selector and affinity; offered is, per requested resource, the maximum that one of these
-	// nodes offers.
+	// matching counts the nodes that match the pods' selector and affinity; offered is their maximum offer of each requested resource.
 	matching int
 	offered  []int64
 }
 
-// WhenEmpty returns how many pods of the shape a domain would hold if its nodes were empty and schedulable, regardless of their current
-// state and taints.
+// WhenEmpty returns how many pods of the shape a domain would hold if its nodes were empty and schedulable, whatever their current state.
 func (v *View) WhenEmpty(d DomainID) int { return int(v.whenEmpty().sum[d]) }
 
 // HostWhenEmpty returns the maximum that one empty node would hold.

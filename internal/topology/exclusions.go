@@ -44,7 +44,7 @@ type Exclusion struct {
 	Have, Need int64
 }
 
-// String returns the form for counted hosts in messages: "cordoned", "taint a=b:NoSchedule", "short of nvidia.com/gpu", "pod slots used
+// String returns the form that follows a number of hosts: "cordoned", "taint a=b:NoSchedule", "short of nvidia.com/gpu", "pod slots used
 // up".
 func (e Exclusion) String() string {
 	switch {

@@ -31,8 +31,7 @@ type Class struct {
 // maxClasses bounds an index: with more classes, iterating over the domains is as fast.
 const maxClasses = 512
 
-// Classes returns the classes of a level, in no particular order, some empty; nil when there are too many to be useful. Callers must not
-// change the list.
+// Classes returns the classes of a level in no particular order, some empty; nil if there are too many. Callers must not change the list.
 func (v *View) Classes(level int) []Class {
 	v.refresh()
 	if v.indexes == nil {

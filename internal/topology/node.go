@@ -20,8 +20,7 @@ type node struct {
 	name string
 	id   NodeID
 	spec nodeSpec
-	// free is what the node offers, and used what its pods use, by the index of the resource. Either may be shorter than the list of
-	// resources.
+	// free is what the node offers, used what its pods use, by the index of the resource. Either may be shorter than the list of resources.
 	free, used []int64
 	// pods counts the records on the node, reservations included.
 	pods  int
@@ -81,8 +80,8 @@ func (h *held) needsLess(than *held) bool {
 	return slices.ContainsFunc(than.wants, func(w want) bool { return mine[w.name] < w.amount })
 }
 
-// Ready reports whether a node's condition Ready allows pods. A node without the condition counts as ready; the node lifecycle controller
-// taints such nodes.
+// Ready reports whether a node's condition Ready allows pods. A node without the condition counts as ready: the node lifecycle controller
+// taints it.
 func Ready(n *corev1.Node) bool {
 	return !slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue

@@ -33,8 +33,7 @@ func compareHostPorts(a, b hostPort) int {
 	return cmp.Or(strings.Compare(a.protocol, b.protocol), strings.Compare(a.ip, b.ip), cmp.Compare(a.port, b.port))
 }
 
-// portSet counts the pods that use each port of a host. Each port is also counted under eachAddress, so that a conflict is found with at
-// most two lookups.
+// portSet counts the pods that use each port of a host, also under eachAddress, so that at most two lookups find a conflict.
 type portSet map[hostPort]int
 
 // conflicts follows the kube-scheduler: two uses conflict on the same port, protocol and address, and 0.0.0.0 stands for every address.

@@ -16,8 +16,7 @@ type Refused struct {
 	Labels map[string]string
 }
 
-// Covers reports whether the place includes a node, by the node's name and labels. A place without a host and without labels includes no
-// node.
+// Covers reports whether the place includes a node, by its name and labels. A place without a host and without labels includes no node.
 func (r Refused) Covers(node string, labels map[string]string) bool {
 	if r.Host != "" {
 		return r.Host == node

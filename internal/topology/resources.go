@@ -131,8 +131,7 @@ func (n *node) use(resource int, amount int64) {
 	n.used[resource] += amount
 }
 
-// offersOf lists the allocatable resources of a node by name: cpu in thousandths, else the plain amount. Resources with amount zero are
-// omitted.
+// offersOf lists the allocatable resources of a node by name, cpu in thousandths, else the plain amount, without amounts of zero.
 func offersOf(n *corev1.Node) []Request {
 	var offers []Request
 	for _, name := range slices.Sorted(maps.Keys(n.Status.Allocatable)) {

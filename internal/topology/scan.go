@@ -16,8 +16,7 @@ const maxNames = 10
 // LevelScan describes how the nodes match one level.
 type LevelScan struct {
 	Level
-	// Domains counts the distinct paths that end at the level. Nodes counts the nodes in these domains, Missing the nodes that lack this label
-	// or a broader one.
+	// Domains counts the distinct paths that end at the level, Nodes the nodes in these domains, Missing all other nodes.
 	Domains, Nodes, Missing int
 	// MissingNodes are the first nodes by name that lack the label of this level, and MissingLabel is their number.
 	MissingNodes []string

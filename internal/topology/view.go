@@ -20,8 +20,7 @@ type View struct {
 	// admits caches whether each node admits the pods, as of the spec version in seen.
 	admits []bool
 	seen   []uint64
-	// suiting is how many nodes of each domain suit the pods. suits caches whether each node does, like admits, and suited whether it was
-	// counted.
+	// suiting is how many nodes of each domain suit the pods. suits caches this per node, like admits; suited: the node is counted in suiting.
 	suiting       []int32
 	suits, suited []bool
 	// sum is the count of each domain. It is an int64, because nodes with absurd amounts count up to the maximum of int32 each.
@@ -97,8 +96,8 @@ func (v *View) NodeFit(n NodeID) int {
 	return int(v.fit[n])
 }
 
-// NodeFits returns NodeFit of all nodes, by NodeID. read is how many of them the caller reads, for the count of work. The list is valid
-// until pods or nodes change.
+// NodeFits returns NodeFit of all nodes, by NodeID. read is how many of them the caller reads, which is added to the work. The list is
+// valid until pods or nodes change.
 func (v *View) NodeFits(read int) []int32 {
 	v.tree.cluster.work += uint64(read)
 	v.refresh()
@@ -162,7 +161,7 @@ const (
 // Give undoes Take.
 func (v *View) Give(n NodeID, k int) { v.Take(n, -k) }
 
-// Reserve turns the capacity that Take counted for one pod into that pod's reservation. The view must be of the pod's shape.
+// Reserve turns the capacity that Take counted for one pod into that pod's reservation. v is the view with which it was taken.
 func (c *Cluster) Reserve(id string, n NodeID, v *View, s *Shape, pin map[string]string) {
 	c.setRecord(id, &record{node: c.nodes[n], held: v.held, shape: s.unruled(), pod: s.pod, pin: pin})
 }

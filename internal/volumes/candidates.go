@@ -124,8 +124,7 @@ func (f *candidates) near(of map[string]string) (out []*volume) {
 	return append(out, f.rest...)
 }
 
-// reachable lists the volumes that the claim may get on a node with the given labels, in the order in which the kube-scheduler takes them:
-// by size, then by name.
+// reachable lists the volumes that the claim may get on a node with the given labels, in the kube-scheduler's order: by size, then by name.
 func (c *claim) reachable(of map[string]string) []*volume {
 	if !c.chooses() {
 		return nil

@@ -224,8 +224,8 @@ func (s *Store) hasCapacity(c *claim, of map[string]string) bool {
 	return false
 }
 
-// handle identifies the volume of a claim within its driver, whether or not further pods can use it; the driver is empty for a volume that
-// no driver attaches.
+// handle identifies the volume of a claim within its driver, whether or not further pods can use it; "" for a volume that no driver
+// attaches.
 func (c *claim) handle() (driver, handle string) {
 	if c.object == nil {
 		return "", ""

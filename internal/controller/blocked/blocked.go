@@ -1,8 +1,7 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package blocked decides when a controller retries a refused operation: when the cause of the refusal may be gone, and at the latest after
-// MaxRetry.
+// Package blocked decides when a controller retries a refused operation: when the cause may be gone, and at the latest after MaxRetry.
 package blocked
 
 import (
@@ -45,8 +44,8 @@ func Options(workers int, retries Retries) controller.Options {
 	}
 }
 
-// QuotaEased passes events of ResourceQuotas after which more may be created than before, according to their status, which the API server
-// uses too.
+// QuotaEased passes events of ResourceQuotas after which more may be created than before, according to their status, as the API server
+// judges.
 func QuotaEased() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(event.CreateEvent) bool { return false },

@@ -54,8 +54,8 @@ func (r *Reconciler) reportUnread(name string) {
 	r.reportBinding(binding, status)
 }
 
-// compareBinding compares a ClusterTopology with the Binding of the same name, and reports differences on both. The ClusterTopology takes
-// precedence.
+// compareBinding compares a ClusterTopology with the Binding of the same name, and reports differences on both. The ClusterTopology is
+// used.
 func (r *Reconciler) compareBinding(ct *grovev1alpha1.ClusterTopology, status *grovev1alpha1.ClusterTopologyStatus) {
 	binding, why := r.bindingOf(ct.Name)
 	if binding == nil || why != "" {

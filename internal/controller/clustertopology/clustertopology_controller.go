@@ -184,7 +184,7 @@ func (r *Reconciler) report(ctx context.Context, ct *grovev1alpha1.ClusterTopolo
 	return 0, nil
 }
 
-// announce records a warning for each condition that turned False, except that no deployment uses the topology.
+// announce records a warning for each condition that turned False, except for InUse.
 func (r *Reconciler) announce(ct *grovev1alpha1.ClusterTopology, status grovev1alpha1.ClusterTopologyStatus) {
 	for _, c := range status.Conditions {
 		before := meta.FindStatusCondition(ct.Status.Conditions, c.Type)

@@ -31,8 +31,7 @@ type ProviderTopology struct {
 	Keep func(ctx context.Context, ct *grovev1alpha1.ClusterTopology) (string, error)
 }
 
-// providersChanged triggers a reconcile of all topologies when the state of a provider changes, or one of its cluster-scoped topology
-// objects.
+// providersChanged triggers a reconcile of all topologies when a provider's state or one of its cluster-scoped topology objects changes.
 func (r *Reconciler) providersChanged() <-chan event.GenericEvent {
 	changed := make(chan event.GenericEvent, 64)
 	notify := func() {
@@ -65,8 +64,7 @@ type kept struct {
 	differs   []string
 }
 
-// keepTopologies writes topology objects only for providers that deployments with this topology use, because other providers may not know
-// the topology.
+// keepTopologies writes topology objects only for providers that deployments with this topology use; others may not know the topology.
 func (r *Reconciler) keepTopologies(ctx context.Context, ct *grovev1alpha1.ClusterTopology) (kept, error) {
 	groups := &trellisv1alpha1.ScalingGroupList{}
 	if err := r.Client.List(ctx, groups, client.UnsafeDisableDeepCopy); err != nil {

@@ -36,7 +36,8 @@ type Turns struct {
 // space is the state of one namespace.
 type space struct {
 	parts map[string]*part
-	// holder has the turn. since is when it got the turn or last made progress, missing its missing pods at that time.
+	// holder has the turn; zero if no one has it. since is the start of the turn or of its last progress; missing counts the holder's missing
+	// pods.
 	holder  owner
 	since   time.Time
 	missing int64

@@ -49,8 +49,7 @@ type Writes struct {
 	Now func() time.Time
 }
 
-// Left returns the time until a change of this object's status that can wait must be written; 0 is now. The caller then writes it, or calls
-// [Writes.Settled].
+// Left returns the time until a change of this object's status that can wait must be written; 0 is now: write it, or call [Writes.Settled].
 func (w *Writes) Left(name types.NamespacedName) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -43,8 +43,7 @@ import (
 // workers is how many deployments are reconciled in parallel.
 const workers = 8
 
-// EventWorkloadRefused on a deployment means that the API server, or a webhook of Kueue, refuses a Workload of the deployment. The operator
-// tries again.
+// EventWorkloadRefused on a deployment means that the API server, or a webhook of Kueue, refuses its Workload. The operator tries again.
 const EventWorkloadRefused = "WorkloadRefused"
 
 // Reconciler writes the Workloads of deployments.
@@ -250,8 +249,7 @@ func (r *Reconciler) requeue(ctx context.Context, w *quota.Workload, queue strin
 	return r.patch(ctx, w, map[string]any{"spec": map[string]any{"queueName": queue}}, "moving Workload %s to queue "+queue)
 }
 
-// patch changes a Workload, provided it has not changed since it was read. doing is the message about the purpose, a format with the
-// Workload's name.
+// patch changes a Workload, provided it has not changed since it was read. doing is a format for messages, with the Workload's name.
 func (r *Reconciler) patch(ctx context.Context, w *quota.Workload, change map[string]any, doing string) error {
 	object, err := external.Object(w)
 	if err != nil {

@@ -27,8 +27,7 @@ func (u *unseen) of(dgd types.NamespacedName) map[string]time.Time {
 	return names.(map[string]time.Time)
 }
 
-// known reports whether quota of a deployment was decided, so that it may have Workloads. It may have left its queue before its status
-// reports the queue.
+// known reports whether quota of a deployment was decided, so that Workloads may exist, even if its status does not report the queue yet.
 func (u *unseen) known(dgd types.NamespacedName) bool {
 	_, known := u.byDeployment.Load(dgd)
 	return known

@@ -4,7 +4,7 @@
 // Package scalingadapter maintains the DynamoGraphDeploymentScalingAdapters of a deployment: it creates and deletes them, copies their
 // numbers into the deployment, and reports the status for autoscalers.
 //
-//	autoscaler ──scale──> adapter.spec.replicas ──carried──> deployment.spec.services[x].replicas
+//	autoscaler ──scale──> adapter.spec.replicas ──carried──> deployment.spec.components[x].replicas
 //	                      adapter.status        <──counted── ScalingGroup.status
 //
 // One reconcile covers one deployment and all its adapters. A burst of changes, of one or several adapters, becomes one patch of the

@@ -72,8 +72,7 @@ func goOn(err error) string {
 	return ""
 }
 
-// one writes an object. It ignores objects that are gone, and objects that have changed since they were listed, because that change has
-// written them.
+// one writes an object. It ignores objects that are gone, and objects that were changed, and so written, since they were listed.
 func (r rewriter) one(ctx context.Context, resource schema.GroupVersionResource, object *metav1.PartialObjectMetadata) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": object.UID, "resourceVersion": object.ResourceVersion}})
 	if err != nil {
