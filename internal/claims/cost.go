@@ -13,8 +13,8 @@ import (
 
 // Cost of selectors. CEL measures it in units of about 100 ns. Kubernetes lets one evaluation of a selector for one device cost
 // resourcev1.CELSelectorExpressionMaxCost, a tenth of a second. While a plan evaluates selectors, no other graph is planned, so the plan's
-// budget includes evaluations at their maximum cost. Also, only so many different selectors of a namespace are counted that together they
-// cost no more than the maximum of one selector.
+// budget includes evaluations at their maximum cost. Also, the different selectors of a namespace are counted only up to the maximum cost
+// of one selector.
 
 const (
 	// perUnit is how many comparisons of a plan correspond to one unit of CEL cost.

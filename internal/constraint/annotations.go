@@ -48,8 +48,8 @@ func DomainOf(ct *grovev1alpha1.ClusterTopology, key string) (string, bool) {
 	return ct.Spec.Levels[i].Domain, true
 }
 
-// WithoutAnnotations returns the deployment without constraint annotations, because they no longer count once they are frozen. It shares
-// everything else with the given object if there is nothing to remove.
+// WithoutAnnotations returns the deployment without constraint annotations, which no longer count once they are frozen, or the deployment
+// itself if it has none.
 func WithoutAnnotations(dgd *nvidiav1beta1.DynamoGraphDeployment) *nvidiav1beta1.DynamoGraphDeployment {
 	if !FromAnnotations(dgd).Set() {
 		return dgd

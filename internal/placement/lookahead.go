@@ -13,7 +13,7 @@ func (s *component) now() int {
 	return len(s.Waiting)
 }
 
-// placeLater places the later replicas after all others, so that among domains equal for the others, the one that holds more of them wins.
+// placeLater places the later replicas last: of two domains that hold the same other replicas, the one with more later replicas wins.
 func (a *attempt) placeLater() {
 	a.placePairsLater()
 	for si, s := range a.p.components {

@@ -67,7 +67,7 @@ func (c *choices) ranked(limit int) []topology.DomainID {
 	return domains
 }
 
-// rank computes the figures of one domain that are cheap to get.
+// rank computes the cheap figures of one domain.
 func (s *search) rank(u *unit, d topology.DomainID) choice {
 	one := choice{domain: d}
 	come := s.ahead(u, d, &one)

@@ -26,7 +26,7 @@ type Component struct {
 	Bounds
 	// Recreate: the old generation ends before the new one begins.
 	Recreate bool
-	// Old counts the existing replicas of all earlier generations, OldTerminating those with terminating pods only.
+	// Old counts the replicas of all earlier generations, except those with terminating pods only, which OldTerminating counts.
 	Old, OldTerminating int
 	// Earlier are the earlier generations with available replicas. Of two that serve the same part, the first stays longer.
 	Earlier []Earlier

@@ -6,9 +6,9 @@
 //
 //	priority 0: team-a has a1 (oldest), a2, a3; team-b has b1 (youngest)    order: a1 b1 a2 a3
 //
-// The turn goes to the namespace that was served least recently, as long as the line has graphs of that priority: a namespace that always
-// has graphs in line is served once between two turns of another one. Adding a graph costs a binary search in its namespace; taking one
-// costs a comparison for each namespace of the priority.
+// The turn goes to the namespace that was served least recently. Turns are recorded per priority while it has graphs in line, so a
+// namespace that always has graphs in line is served once between two turns of another one. Adding a graph costs a binary search in its
+// namespace; taking one costs a comparison for each namespace of the priority.
 package turns
 
 import (
