@@ -144,8 +144,7 @@ func (s *search) tooSmall(u *unit, level int, domains []topology.DomainID) *Neve
 	return &Never{Pods: u.size, Level: s.tree.Levels().Name(level), Together: true}
 }
 
-// WhyNever explains why no domain could ever hold the gang: "no rack has 6 hosts: the largest has 4 (zone-0/block-0/rack-0)"; "" if one
-// could.
+// WhyNever explains why no domain could ever hold the gang, "" if one could: "no rack has 6 hosts: the largest has 4 (zone-0/rack-0)".
 func (r *Refusal) WhyNever() string {
 	n := r.Never
 	if n == nil {

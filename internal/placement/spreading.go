@@ -26,8 +26,8 @@ type Spread struct {
 //
 //	over zones, in one rack each:   decode-2 {zone: a has 1, b has 1, c has 0} > {rack} > pods
 //
-// With a required spread, the final placement may leave no domain that got a replica two ahead of another. Replicas that are placed
-// together may be placed in any order, so a domain may be further ahead as long as enough of the remaining replicas can even it out.
+// With a required spread, no domain that got a replica may in the end be two replicas ahead of another domain. Replicas that are placed
+// together may be placed in any order, so a domain may be further ahead as long as the remaining replicas can even it out.
 
 // spreading is one level over which the replicas of one component are spread, in one attempt.
 type spreading struct {
