@@ -177,7 +177,7 @@ func (p *Planner) leavers(sg *trellisv1alpha1.ScalingGroup) []int32 {
 	return out
 }
 
-// stateOf returns the state of a replica with this pod.
+// stateOf returns the state of a replica, as far as one of its pods determines it.
 func stateOf(pod *corev1.Pod) rollout.State {
 	ready := slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
