@@ -59,7 +59,7 @@ func keepMemory(req admission.Request, updated *unstructured.Unstructured) {
 		return
 	}
 	if nvidiav1alpha1.MemoryProblem(old.GetAnnotations(), old.GroupVersionKind().Version) != "" {
-		return // then it may be removed
+		return // unreadable annotations may be removed
 	}
 	annotations := updated.GetAnnotations()
 	dropped := map[string]string{}
@@ -73,7 +73,7 @@ func keepMemory(req admission.Request, updated *unstructured.Unstructured) {
 		return
 	}
 	if was, err := validation.FromJSON(req.OldObject.Raw); err != nil || was.Unreadable() {
-		return // nor is what is JSON, but no deployment of the other version
+		return // so may annotations whose JSON is no deployment
 	}
 	maps.Copy(dropped, annotations)
 	updated.SetAnnotations(dropped)
@@ -103,7 +103,7 @@ func defaultRoles(component, before map[string]any) {
 	nodes, was := nodesOf(component), nodesOf(before)
 	list, _ := component["roles"].([]any)
 	if nodes < 2 {
-		return // no multinode component, or none that is valid
+		return // not multinode, or invalid
 	}
 	for _, value := range list {
 		role := asMap(value)
