@@ -23,7 +23,7 @@ import (
 // fieldOwner is the field manager of the annotations.
 const fieldOwner = "kubectl-trellis"
 
-// checkApply refuses --apply where there is nothing to apply to.
+// checkApply refuses --apply if there is nothing to apply to.
 func (o *options) checkApply() error {
 	switch {
 	case !o.apply:
@@ -39,7 +39,7 @@ func (o *options) checkApply() error {
 	return nil
 }
 
-// request asks the operator for the first move of a report. The operator moves the other replicas after it.
+// request requests the first move of a report from the operator, which then moves the other replicas.
 func request(ctx context.Context, c client.Client, world *whatif.World, report *Report, now time.Time) error {
 	pods := podsOf(world, &report.Moves[0])
 	if len(pods) == 0 {
@@ -60,7 +60,7 @@ func request(ctx context.Context, c client.Client, world *whatif.World, report *
 	return nil
 }
 
-// podsOf are the pods of the replica that moves.
+// podsOf returns the pods of the replica that moves.
 func podsOf(world *whatif.World, m *Move) (pods []*corev1.Pod) {
 	for _, sg := range world.Groups {
 		if sg.Namespace != m.Namespace || sg.Spec.Graph != m.Name || sg.Spec.Service != m.Component {
