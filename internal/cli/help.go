@@ -120,7 +120,7 @@ func kubectlFlags() *pflag.FlagSet {
 // shownFlags are the flags of kubectl that the help of a command shows.
 var shownFlags = []string{"context", "namespace"}
 
-// global returns the flags that the help of a command shows last: that for help, and a few of kubectl's.
+// global returns the flags that the help of a command shows last: the help flag, and a few of kubectl's.
 func global(cmd *cobra.Command, kubectl *pflag.FlagSet) *pflag.FlagSet {
 	set := pflag.NewFlagSet("", pflag.ContinueOnError)
 	if f := cmd.Flags().Lookup(helpFlag); f != nil {
@@ -134,7 +134,7 @@ func global(cmd *cobra.Command, kubectl *pflag.FlagSet) *pflag.FlagSet {
 	return set
 }
 
-// flagsOf returns a command's own flags, without that for help, and those that all of kubectl's commands have.
+// flagsOf returns a command's own flags without the help flag, and the flags that all kubectl commands have.
 func flagsOf(cmd *cobra.Command) (own, kubectl *pflag.FlagSet) {
 	own, kubectl = pflag.NewFlagSet("", pflag.ContinueOnError), pflag.NewFlagSet("", pflag.ContinueOnError)
 	known := kubectlFlags()

@@ -19,7 +19,7 @@ import (
 // Kueue or an administrator has deactivated do not have it.
 const annotationFollows = "trellis.dev/follows-first-replicas"
 
-// HoldPatch makes a Workload wait for the first replicas, and ResumePatch ends that.
+// HoldPatch deactivates a Workload until the first replicas have quota, and ResumePatch activates it again.
 var (
 	HoldPatch   = followPatch("true", false)
 	ResumePatch = followPatch(nil, true)

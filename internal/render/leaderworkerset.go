@@ -88,8 +88,8 @@ func setVars(sg *trellisv1alpha1.ScalingGroup, ordinal int32) []corev1.EnvVar {
 	return vars
 }
 
-// BuildSet makes the leader of a replica's set, and the worker that serves as the template of its other
-// pods. The two share what is equal in both.
+// BuildSet makes the leader of a replica's set, and the worker that serves as the template of its other pods. The
+// two pods share equal parts.
 func BuildSet(sg *trellisv1alpha1.ScalingGroup, ordinal int32) (leader, worker *corev1.Pod) {
 	b := NewBuilder(sg)
 	return b.Pod(ordinal, 0), b.Pod(ordinal, 1)

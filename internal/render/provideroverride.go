@@ -53,7 +53,7 @@ func GroveOverrides(dgd *nvidiav1beta1.DynamoGraphDeployment) Overrides {
 type OverrideProblem struct {
 	// Path of the field.
 	Path *field.Path
-	// Value of the field; "" when it is not worth quoting.
+	// Value of the field; "" if a message should not quote it.
 	Value string
 	// Text says what to write instead.
 	Text string

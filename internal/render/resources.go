@@ -79,7 +79,7 @@ func ResourceProblems(r *corev1.ResourceRequirements) []ResourceProblem {
 // maxExponent is far beyond every real amount, but small enough to compare two amounts: a comparison writes out all their digits.
 const maxExponent = 100
 
-// absurd reports whether an amount is of the kind of 1e1000000000, which takes minutes and gigabytes to compare.
+// absurd reports whether the exponent of an amount is so large that a comparison would take minutes and gigabytes, as for 1e1000000000.
 func absurd(q resource.Quantity) bool {
 	scale := q.AsDec().Scale()
 	return scale > maxExponent || scale < -maxExponent

@@ -29,7 +29,7 @@ func GraphTopology(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1al
 	errs := unknownDomains(dgd, topology)
 	errs = append(errs, broaderComponents(dgd, topology)...)
 	errs = append(errs, misplacedSpread(dgd, topology)...)
-	if len(distinctOnHost(dgd, nil)) > 0 { // already refused by the name of the level, without a topology
+	if len(distinctOnHost(dgd, nil)) > 0 { // another rule has already refused it, by the name of the level
 		return errs
 	}
 	return append(errs, distinctOnHost(dgd, topology)...)

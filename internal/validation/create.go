@@ -7,8 +7,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/field"
 )
 
-// GraphCreate returns the errors in a new deployment: those of Graph, and those of rules that older deployments need not follow. The set
-// of components never changes, so every component is as old as its deployment.
+// GraphCreate returns the errors in a new deployment: those of Graph, and those of rules that existing deployments need not follow. The
+// set of components is immutable, so every component is as old as its deployment.
 func GraphCreate(dgd Written) field.ErrorList {
 	errs := Graph(dgd)
 	if dgd.DynamoGraphDeployment == nil {

@@ -25,8 +25,8 @@ type steps struct {
 	graphs, lost, manual []string
 }
 
-// freeingAdvice returns the change that places a refused replica by freeing hosts; nil without obstacles, which
-// no trial has then overcome.
+// freeingAdvice returns the change that places a refused replica by freeing hosts; nil without obstacles, that is,
+// when no trial has succeeded.
 func freeingAdvice(r *placement.Refusal, domain topology.Path, obstacles []whatif.Obstacle) *Advice {
 	if len(obstacles) == 0 {
 		return nil

@@ -69,7 +69,7 @@ type Replica struct {
 	Component string `json:"service"`
 	Replica   int    `json:"replica"`
 	State     string `json:"state"`
-	// Since is the time since which it waits; absent while it runs.
+	// Since is when it began to wait; absent while it runs.
 	Since *metav1.Time `json:"since,omitempty"`
 	// Domain and Nodes of its bound pods.
 	Domain string   `json:"domain,omitempty"`
@@ -80,7 +80,7 @@ type Replica struct {
 	WouldGo string `json:"wouldGo,omitempty"`
 	// Preempts names the pods that would have to be preempted there.
 	Preempts string `json:"preempts,omitempty"`
-	// PreemptedBy names the preemptor of its former pods, and when it was.
+	// PreemptedBy names what preempted its former pods, and says when.
 	PreemptedBy string `json:"preemptedBy,omitempty"`
 }
 

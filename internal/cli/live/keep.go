@@ -13,13 +13,13 @@ import (
 
 func whole[T any](o *T) (*T, error) { return o, nil }
 
-// volume strips a claim or a volume as the operator's cache does.
+// volume strips a PersistentVolumeClaim or a PersistentVolume as the operator's cache does.
 func volume[T any](o *T) (*T, error) {
 	_, err := scheduler.StripVolume(o)
 	return o, err
 }
 
-// claim strips a claim of devices, or an object that provides devices, as the operator's cache does.
+// claim strips a ResourceClaim, or an object that describes devices, as the operator's cache does.
 func claim[T any](o *T) (*T, error) {
 	_, err := scheduler.StripClaim(o)
 	return o, err

@@ -32,8 +32,8 @@ type Source struct {
 	Operator *live.Heartbeat
 }
 
-// Build makes the map. It plans the deployments of files, and plans the waiting ones of the cluster again, dropping these plans. The
-// error joins the errors in files; warnings are those of admission.
+// Build makes the map. It plans the deployments of files, and plans the waiting deployments of the cluster again, dropping these plans.
+// The error joins the errors in files. Build writes the warnings of admission to warnings.
 func Build(s *Source, warnings io.Writer) (*Map, error) {
 	m := &Map{Waiting: []GraphCause{}}
 	if !s.Taken.IsZero() {

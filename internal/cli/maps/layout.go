@@ -53,7 +53,7 @@ type grid struct {
 	label, bars, slot int   // widths of the parts of a host
 	rack              int   // width of a rack
 	columns           []int // by depth, above the racks
-	least             []int // by depth, what the titles need
+	least             []int // by depth, the width that the titles need
 }
 
 // maxLayouts bounds the compared combinations of columns.

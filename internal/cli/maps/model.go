@@ -10,7 +10,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli/tree"
 )
 
-// Map is the content of the drawing, and its JSON form. Graphs, trees and notes are those of kubectl trellis tree -A
+// Map is the content of the drawing, and its JSON form. Graphs, trees and notes are as in kubectl trellis tree -A
 // -o json, with every domain.
 type Map struct {
 	tree.Overview
@@ -32,13 +32,13 @@ type Map struct {
 // StatePlanned is the state of a pod that is drawn at its planned place.
 const StatePlanned = "planned"
 
-// GraphCause is a reason why replicas of a graph are not placed. Need, domain, blocking hosts and pods are those of explain.
+// GraphCause is a reason why replicas of a graph are not placed. Need, domain, blocking hosts and pods are as in explain.
 type GraphCause struct {
 	Namespace string `json:"namespace"`
 	Graph     string `json:"graph"`
 	// Tree is the index of the tree with its domains.
 	Tree int `json:"tree"`
-	// Since is the time since which the graph is not placed.
+	// Since is when the graph began to wait.
 	Since *time.Time `json:"since,omitempty"`
 	// Planned: it belongs to the plan that is drawn, which does not place it.
 	Planned bool `json:"planned,omitempty"`

@@ -43,7 +43,7 @@ func (s scale) titleWidth(title, sum string) int {
 	return 2*s.pad + min(fontTitle.width(title), maxTitle) + titleGap + fontSum.width(sum)
 }
 
-// titleSpace returns the width that a box has for its title beside the sum.
+// titleSpace returns the width that a box has for its title next to the sum.
 func (s scale) titleSpace(b *box) int {
 	if b.sum == "" {
 		return b.w - 2*s.pad

@@ -155,7 +155,7 @@ func namespaced(object any) bool {
 	return true
 }
 
-// identity must differ between objects.
+// identity identifies an object of the input. Two objects of the files must not have the same identity.
 type identity struct {
 	kind string
 	types.NamespacedName

@@ -49,7 +49,7 @@ type Entry struct {
 	Priority int32 `json:"priority"`
 	// GPUs of the deployment; absent if the claims of its pods do not determine the number.
 	*GPUs
-	// Since is the time since which it waits. Reason and Message are those of the condition Placed.
+	// Since is when it began to wait. Reason and Message are from the condition Placed.
 	Since   metav1.Time `json:"since"`
 	Reason  string      `json:"reason"`
 	Message string      `json:"message"`

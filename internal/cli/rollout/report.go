@@ -36,7 +36,7 @@ type Status struct {
 	State string `json:"state"`
 	// Generation that was last rolled out; empty if none was.
 	Generation string `json:"generation,omitempty"`
-	// Target is the generation to which the workers are changing, if it is another one.
+	// Target is the generation to which the workers are changing, if it differs from Generation.
 	Target string `json:"target,omitempty"`
 	// Aborted generation, which is not rolled out.
 	Aborted string `json:"aborted,omitempty"`

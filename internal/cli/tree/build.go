@@ -38,8 +38,8 @@ type memberPod struct {
 	node string
 }
 
-// Build makes the report of the domains that hold pods of the graphs. Graphs are sorted by name. Each host is drawn once: a further tree
-// follows only for hosts that are in no tree before.
+// Build makes the report of the domains that hold pods of the graphs. Graphs are sorted by name. Each host is drawn once: an additional
+// tree has only hosts that no earlier tree has.
 func Build(s *Scene) Overview {
 	r, _ := s.drawn("")
 	for _, t := range r.Trees {

@@ -25,7 +25,7 @@ type Draw struct {
 // overview bounds the domains that are drawn by default.
 const overview = 40
 
-// cut keeps the selected part of every tree, and sums up the rest. levels are those of all hierarchies.
+// cut keeps the selected part of every tree, and sums up the rest. levels are the levels of all hierarchies.
 func (r *Overview) cut(draw Draw, levels []string) error {
 	if draw.Level != "" && !slices.Contains(levels, draw.Level) {
 		slices.SortFunc(levels, cli.Natural)

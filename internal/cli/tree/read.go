@@ -25,7 +25,7 @@ type Request struct {
 	Namespace string
 	// Name of the graph to show; empty for all.
 	Name string
-	// Topology in which to show the graphs; empty for that in which each is placed.
+	// Topology in which to show the graphs; empty: each in the topology by which it is placed.
 	Topology string
 }
 
@@ -34,7 +34,7 @@ type Scene struct {
 	whatif.World
 	// Planner counts the nodes and pods of the world, and of all its scaling groups.
 	Planner *whatif.Planner
-	// Topology in which to show all graphs; nil for that in which each is placed.
+	// Topology in which to show all graphs; nil: each in the topology by which it is placed.
 	Topology *grovev1alpha1.ClusterTopology
 	// NodesHidden and OthersHidden: the user may not list nodes, or the pods of other namespaces, so the world lacks them.
 	NodesHidden, OthersHidden bool
@@ -96,7 +96,7 @@ func (r Request) named(ctx context.Context, c client.Reader) ([]*nvidiav1beta1.D
 	return []*nvidiav1beta1.DynamoGraphDeployment{dgd}, err
 }
 
-// Choose sets the topology in which all graphs are shown; "" for that in which each is placed.
+// Choose sets the topology in which all graphs are shown; "": each in the topology by which it is placed.
 func (s *Scene) Choose(name string) error {
 	if name == "" {
 		return nil

@@ -21,7 +21,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/validation"
 )
 
-// condition is a condition to set. No condition is ever Unknown, since programs read Ready: False says what is missing.
+// condition is a condition to set. Conditions are never Unknown: programs read Ready, and False says what is missing.
 type condition struct {
 	kind, reason, message string
 	is                    bool
@@ -127,7 +127,7 @@ func driftCondition(o observed) *condition {
 		strings.Join(drift, ", ")))
 }
 
-// lostLevels lists the domains in use, as frozen, that the ClusterTopology does not have any more, sorted by name.
+// lostLevels lists the levels of frozen constraints that the ClusterTopology no longer has, sorted by name.
 func lostLevels(o observed) []string {
 	var lost []string
 	for _, sg := range o.groups {

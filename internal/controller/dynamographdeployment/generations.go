@@ -93,7 +93,8 @@ func pause(o observed, wanted *render.Graph, workers []*render.Component) {
 	}
 }
 
-// abortsInVain reports whether the generation that the deployment asks for is aborted but no other one is stored.
+// abortsInVain reports whether the user has aborted the wanted generation, but no other generation is stored to which
+// the workers could roll back.
 func abortsInVain(o observed, wanted *render.Graph) bool {
 	control, _ := rollout.ControlOf(o.dgd)
 	return specs.Named(wanted.Provider).Planned && control.Aborted != "" && control.Aborted == wanted.Generation && !wanted.RolledBack

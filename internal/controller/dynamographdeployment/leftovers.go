@@ -57,9 +57,9 @@ func (r *Reconciler) allLabelled(ctx context.Context, dgd *nvidiav1beta1.DynamoG
 	return out, nil
 }
 
-// deleteLeftovers deletes the children of an earlier deployment of this name, including names that this deployment has no child for. The
-// garbage collector deletes volume claims: the operator has no right to delete data. The controllers of scaling groups and of scaling
-// adapters delete pods and adapters.
+// deleteLeftovers deletes the children of an earlier deployment of this name, including those whose names no child of this deployment
+// has. The garbage collector deletes volume claims: the operator has no right to delete data. The controllers of scaling groups and of
+// scaling adapters delete pods and adapters.
 func (r *Reconciler) deleteLeftovers(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, labelled []client.Object) error {
 	found := slices.DeleteFunc(slices.Clone(labelled), func(object client.Object) bool { return !isLeftover(object, dgd) })
 	return leftovers.DeleteAll(ctx, r.Client, r.Live, dgd, found)

@@ -76,8 +76,8 @@ func notReadyReason(o observed, s component, placed *metav1.Condition) string {
 	return nvidiav1beta1.ReasonSomeResourcesNotReady
 }
 
-// waitsForObject names the missing object for which all waiting replicas of a component wait, such as a claim, which no capacity would
-// replace; "" if any waits for something else.
+// waitsForObject names the missing object, such as a claim, for which all waiting replicas of a component wait; more capacity would not
+// help them. It is "" if any of them waits for something else.
 func waitsForObject(o observed, s component) (why string) {
 	for i := range o.result.Waiting {
 		if w := &o.result.Waiting[i]; w.Component == s.name {

@@ -109,8 +109,8 @@ func (r *Reconciler) failedIn(ctx context.Context, object client.Object) []recon
 	return out
 }
 
-// movedElsewhere passes pods that a provider makes itself when they get a node or go, or their scheduler reports another reason: the
-// condition Placed contains their places and these reasons. The scalinggroup controller follows the pods of Trellis.
+// movedElsewhere passes events of pods that a provider makes itself: the pod is bound or deleted, or its scheduler reports another
+// reason. The condition Placed contains the places and these reasons. The scalinggroup controller follows the pods of Trellis.
 func movedElsewhere() predicate.Funcs {
 	node := func(o client.Object) string { return o.(*corev1.Pod).Spec.NodeName }
 	return predicate.Funcs{

@@ -37,7 +37,7 @@ type LeaderWorkerTemplate struct {
 	RestartPolicy  string       `json:"restartPolicy,omitempty"`
 }
 
-// PodTemplate has only the metadata that the definition allows.
+// PodTemplate is a pod template with only the metadata that the custom resource definition allows.
 type PodTemplate struct {
 	Metadata PodMetadata    `json:"metadata,omitzero"`
 	Spec     corev1.PodSpec `json:"spec"`

@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// largest is the maximum size of a group, which is the first in the order of names.
+// largest bounds the size of a group in its name, which contains largest minus the size.
 const largest = 9999
 
 // groupName returns the name of the group of one generation of a replica. The scheduler orders the groups of a tree by creation time, and

@@ -151,7 +151,7 @@ func (p *part) convert(in, out, meta object, to string, remembers bool) {
 		setAnnotation(meta, p.annotation, *remembered.raw)
 		return
 	case unwritten && !foreign && equal(p.toFreshAlpha(result), live):
-		return // without a memory it reads the same, as a part that was never written in v1alpha1
+		return // the part converts back without a memory, as if it was never written in v1alpha1
 	}
 	memo := remember(live, result, back)
 	if unwritten && memo.empty() {

@@ -94,8 +94,8 @@ func (p *placer) resources() {
 	p.dropEmpty(p.main, "resources", len(remembered) > 0)
 }
 
-// claims takes the service's claims in the memory from those of the main container, the last first, because
-// merging appends the service's.
+// claims moves the claims that the memory lists for the service from the main container back to the service. It starts with the last,
+// because merging appends the service's claims.
 func (p *placer) claims(live object, remembered []any) {
 	claims := listAt(live, "claims")
 	var own []any
