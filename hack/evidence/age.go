@@ -25,7 +25,7 @@ type Age struct {
 	Unknown string
 }
 
-// Problem says why the run is no evidence for the commit that it is compared with. It is empty if the run is evidence.
+// Problem says why the run is not evidence for the commit that it is compared with. It is empty if the run is evidence.
 func (a Age) Problem() string {
 	var problems []string
 	if a.Commit == "" {

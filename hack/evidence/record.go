@@ -81,7 +81,7 @@ func Record(ctx context.Context, r Recording) error {
 	return nil
 }
 
-// notRecorded says why a run is no evidence for a commit.
+// notRecorded says why a run is not evidence for a commit.
 func (r Recording) notRecorded(ctx context.Context, row Run, commit string) (string, error) {
 	if r.Other != "" {
 		return r.Other + " makes it another run than that of the row", nil

@@ -66,7 +66,7 @@ func (i *Installed) WaitForWebhooks(ctx context.Context) error {
 	return waitForWebhooks(ctx, config, i.manifests)
 }
 
-// KillProgram ends a program of a peer with SIGKILL. It is no error if the program does not run.
+// KillProgram ends a program of a peer with SIGKILL. It is not an error if the program does not run.
 func (s *Sandbox) KillProgram(ctx context.Context, name string) error {
 	return s.end(name, func(p *proc.Process) error { return p.Kill(ctx) })
 }

@@ -119,7 +119,7 @@ func (s *Sandbox) WaitForManager(ctx context.Context, name string) error {
 	})
 }
 
-// StopManager ends a manager with SIGTERM and waits for its end. It is no error if the manager does not run.
+// StopManager ends a manager with SIGTERM and waits for its end. It is not an error if the manager does not run.
 func (s *Sandbox) StopManager(ctx context.Context, name string) error {
 	return s.end(cmp.Or(name, DefaultManager), func(p *proc.Process) error { return p.Stop(ctx, managerGrace) })
 }

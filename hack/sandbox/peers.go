@@ -122,7 +122,7 @@ func (s *Sandbox) StartProgram(p Program) error {
 	return err
 }
 
-// StopProgram ends a program of a peer with SIGTERM. It is no error if the program does not run.
+// StopProgram ends a program of a peer with SIGTERM. It is not an error if the program does not run.
 func (s *Sandbox) StopProgram(ctx context.Context, name string) error {
 	return s.end(name, func(p *proc.Process) error { return p.Stop(ctx, managerGrace) })
 }

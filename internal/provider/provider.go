@@ -124,8 +124,8 @@ type Pinner interface {
 	Pin(pod *corev1.Pod, pin gang.Pin)
 }
 
-// Router is a Placer whose scheduler also places pods without a constraint. These are no gangs and have no gate, and are created even
-// while the provider is not ready.
+// Router is a Placer whose scheduler also places pods without a constraint. These pods belong to no gang and have no gate, and are
+// created even while the provider is not ready.
 type Router interface {
 	// Route directs pods of a group without a gate, which are about to be created, to the provider's scheduler.
 	Route(sg *trellisv1alpha1.ScalingGroup, fresh []*corev1.Pod)

@@ -24,7 +24,7 @@ type Edit struct {
 // EditOf returns how another client has changed the spec of a scaling group since Trellis wrote it last; nil for an unchanged spec. It
 // reads the managed fields: a client that changes a field's value takes over its ownership, so the result does not depend on the version
 // of the operator that wrote the spec. A group of which Trellis owns no field was created by another client, for example restored from a
-// backup; it is adopted, and its fields are no edit.
+// backup; it is adopted, and its fields are not an edit.
 func EditOf(sg *trellisv1alpha1.ScalingGroup) *Edit {
 	ours, theirs, last := fieldpath.NewSet(), map[string]*fieldpath.Set{}, lastWrite(sg)
 	for i := range sg.ManagedFields {

@@ -28,7 +28,7 @@ const (
 // effect with the next change of a worker.
 const AnnotationGenerations = "trellis.dev/worker-generations"
 
-// GenerationOf returns the generation of a group's pods; "" for pods that are no workers, or were made without generations.
+// GenerationOf returns the generation of a group's pods; "" for pods that are not workers, or were made without generations.
 func GenerationOf(sg *trellisv1alpha1.ScalingGroup) string {
 	return generationOf(sg.Spec.Roles)
 }

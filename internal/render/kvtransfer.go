@@ -29,7 +29,7 @@ const (
 	envTransferPreferred = "DYN_KV_TRANSFER_PREFERRED_WEIGHT"
 )
 
-// transferPolicy returns the KV transfer policy of the component's pods; nil for components that are no workers.
+// transferPolicy returns the KV transfer policy of the component's pods; nil for components that are not workers.
 func (t *templater) transferPolicy() *nvidiav1beta1.KVTransferPolicy {
 	if e := t.dgd.Spec.Experimental; e != nil && isWorker(t.componentType) {
 		return e.KVTransferPolicy

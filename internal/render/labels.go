@@ -51,7 +51,7 @@ const AnnotationAttempt = "trellis.dev/attempt"
 // AnnotationGangReplicas marks pods of a base gang that an earlier version of the operator released.
 const AnnotationGangReplicas = "trellis.dev/gang-replicas"
 
-// AnnotationRestart on a pod is the id of the restart for which it was made, under Dynamo's name.
+// AnnotationRestart on a pod is the id of the restart for which it was made. The key is Dynamo's.
 const AnnotationRestart = "nvidia.com/restartAt"
 
 // Names of roles.

@@ -97,7 +97,7 @@ func (t *templater) podLabels() map[string]string {
 		maps.Copy(labels, template.Labels)
 	}
 	t.systemLabels(labels)
-	delete(labels, LabelWorkerHash) // a label of the user is no generation
+	delete(labels, LabelWorkerHash) // a label of the user is not a generation
 	setIf(labels, LabelWorkerHash, t.generation)
 	if isWorker(t.componentType) && hasPicker(t.dgd) {
 		labels[LabelComponentClass] = typeWorker

@@ -52,7 +52,7 @@ type alphaInput struct {
 // input identifies the input of the component's roles.
 func (t *templater) input() *trellisv1alpha1.TemplateInput { return t.inputOn(t.platform) }
 
-// inputOn is input with other addresses.
+// inputOn is input with the given addresses of the platform.
 func (t *templater) inputOn(platform Platform) *trellisv1alpha1.TemplateInput {
 	component := *t.spec
 	component.Replicas, component.MinAvailable, component.ScalingAdapter = nil, nil, nil

@@ -49,7 +49,7 @@ func minAvailableFixed(now, before component, provider string) *field.Error {
 		render.AnnotationProvider))
 }
 
-// ScaleFloor returns an error if n replicas of a component are fewer than its minAvailable, and not 0. The path is
+// ScaleFloor returns an error if n replicas of a component are fewer than its minAvailable, and not 0. The path in the error is
 // that of a scaling adapter.
 func ScaleFloor(dgd *nvidiav1beta1.DynamoGraphDeployment, name string, n int32) field.ErrorList {
 	c := dgd.Component(name)

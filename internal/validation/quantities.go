@@ -83,7 +83,7 @@ func containerResources(s component) field.ErrorList {
 	return errs
 }
 
-// quantities parses the entries, and returns an error for each that is no amount.
+// quantities parses the entries, and returns an error for each that is not an amount.
 func quantities(leaves []amount) (map[string]resource.Quantity, field.ErrorList) {
 	parsed := map[string]resource.Quantity{}
 	var errs field.ErrorList

@@ -73,7 +73,7 @@ func keepMemory(req admission.Request, updated *unstructured.Unstructured) {
 		return
 	}
 	if was, err := validation.FromJSON(req.OldObject.Raw); err != nil || was.Unreadable() {
-		return // so may annotations whose JSON is no deployment
+		return // annotations whose JSON is not a deployment may be removed as well
 	}
 	maps.Copy(dropped, annotations)
 	updated.SetAnnotations(dropped)

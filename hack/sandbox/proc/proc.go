@@ -161,7 +161,7 @@ func (p *Process) Wait(ctx context.Context) error {
 	return wait.PollUntilContextCancel(ctx, 20*time.Millisecond, true, func(context.Context) (bool, error) { return !p.Alive(), nil })
 }
 
-// Signal sends a signal. It is no error if the process has ended.
+// Signal sends a signal. It is not an error if the process has ended.
 func (p *Process) Signal(sig syscall.Signal) error {
 	// The handle is taken before Alive reads the start time: with pid file descriptors it cannot refer to another process afterwards.
 	handle, err := os.FindProcess(p.PID)

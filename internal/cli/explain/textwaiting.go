@@ -186,7 +186,7 @@ func (s setting) freeing(b *strings.Builder, w *Cause) {
 		rows = append(rows, []string{"   " + h.Name, h.Reason, h.way(s.Wide)})
 	}
 	p := s.Page
-	p.Color = false // its first row is no heading
+	p.Color = false // its first row is not a heading
 	b.WriteString(p.Table(rows))
 	if more > 0 {
 		fmt.Fprintf(b, "   and %d more\n", more)

@@ -31,7 +31,7 @@ const (
 	operatorNamespace = "trellis-system"
 	// leaseDuration is the operator's. A leader that ends shortens its Lease to a second, before which no other replica can take over.
 	leaseDuration = 15 * time.Second
-	// margin is added to the duration, for a standby to take over or a node to be replaced: an update of the operator is no outage.
+	// margin is added to the duration, for a standby to take over or a node to be replaced: an update of the operator is not an outage.
 	margin = 15 * time.Second
 )
 

@@ -17,8 +17,8 @@ import (
 
 // Report is the result, and its JSON form. Domains are paths of label values, for example "zone-a/rack-1".
 type Report struct {
-	// Namespace and Name identify the deployment that needs a place, Gang its first waiting gang, and Message is the gang's reason.
-	// Waiting counts the waiting replicas of the deployment.
+	// Namespace and Name identify the deployment that needs a place, Gang its first waiting gang, and Message says why a replica has no
+	// capacity. Waiting counts the waiting replicas of the deployment.
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name,omitempty"`
 	Gang      string `json:"gang,omitempty"`

@@ -114,7 +114,7 @@ func (a Addon) Watches() []provider.Watch {
 	object.SetGroupVersionKind(a.Kind.GroupVersionKind)
 	ours, err := labels.NewRequirement(a.Kind.UIDLabel, selection.Exists, nil)
 	if err != nil {
-		panic(err) // the constant is no valid label key: a bug
+		panic(err) // the constant is not a valid label key: a bug
 	}
 	return []provider.Watch{{Object: object, Label: labels.NewSelector().Add(*ours), Graph: a.Kind.GraphOf}}
 }

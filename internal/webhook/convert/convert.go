@@ -47,7 +47,7 @@ type handler struct {
 	convert func(raw []byte, version string) ([]byte, error)
 }
 
-// ServeHTTP implements http.Handler. It answers 400 if the body is no ConversionReview with a request, and any other error as
+// ServeHTTP implements http.Handler. It answers 400 if the body is not a ConversionReview with a request, and any other error as
 // a Failure with its reason.
 func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	logger := log.FromContext(r.Context()).WithName("conversion")

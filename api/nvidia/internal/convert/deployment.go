@@ -51,7 +51,7 @@ func (p *part) directions(to string, fresh, annotated bool) (forward, back trans
 }
 
 // JSON converts an object to a version. It returns an object of that version, or of another kind, unchanged. It fails only for text that
-// is no JSON object, and for an unknown version.
+// is not a JSON object, and for an unknown version.
 func JSON(raw []byte, to string) ([]byte, error) {
 	in, err := readObject(raw, to)
 	if err != nil {

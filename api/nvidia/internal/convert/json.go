@@ -22,7 +22,7 @@ func decode(raw []byte) (any, error) {
 const ownLevels = 4
 
 // measure returns an error for a text with more than maxNodes values, maxDepth levels or maxText bytes. It scans the text once, without
-// building a tree. For text that is no JSON, the result is undefined.
+// building a tree. For text that is not JSON, the result is undefined.
 func measure(raw []byte) error {
 	if len(raw) > maxText {
 		return fmt.Errorf("decompresses to more than %d bytes", maxText)

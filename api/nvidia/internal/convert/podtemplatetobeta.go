@@ -158,7 +158,7 @@ func mergeEnv(main object, shared, own []any) {
 // amount of a resource, with the name of the resource and its field in an item of resources; "": custom.
 type amount struct{ name, field, text string }
 
-// amountsOf returns the amounts of an item of resources, except for texts that are no quantities. A later amount overrides an
+// amountsOf returns the amounts of an item of resources, except for texts that are not quantities. A later amount overrides an
 // earlier one of the same name.
 func amountsOf(item object) []amount {
 	gpu := textAt(item, "gpuType")
