@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// Age is a run with the changes since its commit in what it covers and checks.
+// Age is a run with the changes since its commit to the code that it covers and to its checks.
 type Age struct {
 	Run
 	// Commits and Lines (added and removed) count the changes since the commit of the run. A reverted change counts
@@ -141,7 +141,7 @@ func (f *File) Ages(ctx context.Context, clone, head string) ([]Age, error) {
 	return ages, nil
 }
 
-// Check is an error if a required run is missing, failed, or older than a change of what it covers, for the
+// Check is an error if a required run is missing, failed, or older than a change to its code or checks, for the
 // checked out commit of a clone.
 func Check(ctx context.Context, clone string) error {
 	f, err := Load(clone)

@@ -38,7 +38,7 @@ type File struct {
 	Runs []Run `yaml:"runs"`
 }
 
-// Run is a row: a command, what it covers and checks, and its last result.
+// Run is a row: a command, the code that it covers, its checks, and its last result.
 type Run struct {
 	Name string `yaml:"name"`
 	// Command is the command of the run.

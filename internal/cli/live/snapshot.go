@@ -150,7 +150,7 @@ func (s *Snapshot) listed(kind string, err error) error {
 	return nil
 }
 
-// Narrow lists, in one namespace, those of the kinds that could not be listed in the entire cluster.
+// Narrow lists in one namespace the given kinds that could not be listed in the entire cluster.
 func (s *Snapshot) Narrow(ctx context.Context, c client.Reader, namespace string, kinds ...string) error {
 	for _, kind := range s.kinds() {
 		if !s.Lacks(kind.name) || !slices.Contains(kinds, kind.name) {

@@ -83,7 +83,7 @@ func (p Page) color(code, s string) string {
 // Good colours a state that is as expected.
 func (p Page) Good(s string) string { return p.color("32", s) }
 
-// Warn colours a state of waiting.
+// Warn colours the state of something that waits.
 func (p Page) Warn(s string) string { return p.color("33", s) }
 
 // Bad colours a state that needs attention.
