@@ -4,6 +4,7 @@
 package placement
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/trellis-k8s/trellis/internal/bools"
@@ -15,8 +16,10 @@ import (
 // until no other can hold more.
 func (p *planner) choose() *attempt {
 	base := p.free()
-	if a := p.refuseLevel(); base && a != nil {
-		return a
+	if base {
+		if a := cmp.Or(p.refuseLevel(), p.refusePartnerless()); a != nil {
+			return a
+		}
 	}
 	s := newSearch(p.cluster, p.tree, p.options)
 	if a := p.quick(base, s); a != nil {

@@ -22,9 +22,7 @@ func (a *attempt) placeRequired(si, ri int) {
 func (a *attempt) pairRefusal(si, ri int) *Refusal {
 	g, members := a.pairedGroup(si, ri)
 	if len(g.among) == 0 && len(members) < 2 {
-		level := a.p.pairing.Level
-		return &Refusal{Code: CodeNoPartner, Gang: g.Name, Level: level, LevelName: a.p.tree.Levels().Name(level), Paired: true,
-			Partner: a.p.components[si].Role.other().String()}
+		return a.noPartner(si, ri)
 	}
 	search, bound := newSearch(a.p.cluster, a.p.tree, a.p.options), a.bound
 	if bound == topology.Nowhere {

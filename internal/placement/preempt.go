@@ -72,6 +72,9 @@ func (a *attempt) refusedBase() *Refusal {
 }
 
 func (p *planner) preemptBase(refused *attempt) *attempt {
+	if !p.headsPair((*component).first) {
+		return refused
+	}
 	g := newAttempt(p, topology.Root).baseGroup()
 	freed := p.freeCapacity(g, p.graph.Required, topology.Root)
 	if freed == nil {
