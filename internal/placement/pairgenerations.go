@@ -9,8 +9,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// The first replicas of a base gang are of several generations of workers while an update reaches one component after the other. Partners are
-// of one generation, so that a base gang whose first replicas share a domain is not enough where the pairing is required.
+// The first replicas of a base gang are of several generations of workers while an update reaches one component after the other. Partners
+// are of one generation, so that it is not enough for the first replicas to share a domain where the pairing is required.
 
 // hasPartner reports whether a replica may find a partner: one of its generation is placed, or is among the first so many that wait of the
 // components with the other role.
@@ -67,6 +67,6 @@ func (p *planner) refusePartnerless() *attempt {
 // noPartner is the refusal of a replica whose partner is missing.
 func (a *attempt) noPartner(si, ri int) *Refusal {
 	level := a.p.pairing.Level
-	return &Refusal{Code: CodeNoPartner, Gang: a.replicaGroup(si, ri).Name, Level: level, LevelName: a.p.tree.Levels().Name(level), Paired: true,
-		Partner: a.p.components[si].Role.other().String()}
+	return &Refusal{Code: CodeNoPartner, Gang: a.replicaGroup(si, ri).Name, Level: level, LevelName: a.p.tree.Levels().Name(level),
+		Paired: true, Partner: a.p.components[si].Role.other().String()}
 }
