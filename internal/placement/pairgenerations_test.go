@@ -29,7 +29,7 @@ func TestPairingBaseGangOfGenerations(t *testing.T) {
 		"of two": {nodes: apart, prefill: []string{"old"}, decode: []string{"new"}, required: true,
 			want: []string{"decode-0 NoPartner", "frontend-0 BaseGangWaits", "prefill-0 NoPartner"},
 			why:  "needs a prefill replica in its rack; none is placed, and none is ready to be placed with it"},
-		"of two, preferred": {nodes: apart[:2], prefill: []string{"old"}, decode: []string{"new"},
+		"of two, preferred": {nodes: apart[:2], prefill: []string{"old"}, decode: []string{"new"}, onlyFree: true,
 			want: []string{"decode-0 z/r1: a1", "prefill-0 z/r1: a2"}},
 		"partners after the first replicas": {nodes: apart, prefill: []string{"old", "new"}, decode: []string{"new", "old"}, required: true,
 			onlyFree: true,
