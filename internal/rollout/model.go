@@ -57,6 +57,11 @@ type Replica struct {
 // active reports whether the replica counts: it serves, or will serve without further action of this package.
 func (r Replica) active() bool { return r.State >= Partial }
 
+// denied reports whether a replica of the current revision waits for quota that its queue of Kueue does not have.
+func (r Replica) denied() bool {
+	return !r.Outdated && r.NoQuota && (r.State == Waiting || r.State == Partial)
+}
+
 // Group is the desired state of all replicas of the component.
 type Group struct {
 	// Replicas is the desired number.

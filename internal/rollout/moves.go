@@ -19,10 +19,12 @@ func (g Group) overdue(r Replica) bool {
 }
 
 // surges reports whether successors are created before replicas leave. This is not done while an update replaces replicas: the update first
-// replaces those that have to leave, and creates the new ones on other nodes.
+// replaces those that have to leave, and creates the new ones on other nodes. An overdue replica gets no successor. A waiting successor
+// stays unless its queue of Kueue has no quota for it: the quota of the replica that leaves may be for its ordinal alone.
 func (g Group) surges(replicas []Replica) bool {
+	waits := count(replicas, Replica.active) > g.Replicas && !slices.ContainsFunc(replicas, Replica.denied)
 	return g.Replicas > 0 && !g.Recreate && !g.Stopped && !g.MovesInPlace && g.settled(replicas) &&
-		slices.ContainsFunc(replicas, func(r Replica) bool { return !r.Outdated && g.leaves(r) })
+		slices.ContainsFunc(replicas, func(r Replica) bool { return !r.Outdated && g.leaves(r) && (waits || !g.overdue(r)) })
 }
 
 // settled reports whether no update is replacing replicas.

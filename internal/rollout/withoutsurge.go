@@ -26,11 +26,10 @@ func (g Group) LacksQuota(replicas []Replica) bool {
 	if !g.onlyBySurge() || g.Replicas == 0 || count(replicas, isAvailable) != g.Replicas {
 		return false
 	}
-	denied := func(r Replica) bool { return !r.Outdated && r.NoQuota && (r.State == Waiting || r.State == Partial) }
 	// replaced reports whether a replica leaves its quota to its successor.
 	replaced := func(r Replica) bool { return isAvailable(r) && r.Outdated && r.KeepsQuota }
-	holdsUp := func(r Replica) bool { return !denied(r) && r.State != Lost && !replaced(r) }
-	return slices.ContainsFunc(replicas, denied) && !slices.ContainsFunc(replicas, holdsUp)
+	holdsUp := func(r Replica) bool { return !r.denied() && r.State != Lost && !replaced(r) }
+	return slices.ContainsFunc(replicas, Replica.denied) && !slices.ContainsFunc(replicas, holdsUp)
 }
 
 // onlyBySurge reports whether the running update may replace a replica only after its successor serves.
