@@ -145,9 +145,7 @@ func drainHost(w *world) {
 		of[pod.Spec.NodeName] = pod.Name
 	}
 	workers := slices.DeleteFunc(w.of("Worker"), func(pod corev1.Pod) bool { return of[pod.Spec.NodeName] != "" })
-	host := workers[0].Spec.NodeName
-	w.mustKubectl("annotate", "node", host, leaving.AnnotationDrain+"=now")
-	w.mustKubectl("cordon", host)
+	w.leave(workers[0].Spec.NodeName)
 }
 
 // movedOnce: one replica has moved, and no other pod is new.
