@@ -132,9 +132,10 @@ func (s *Scene) notes(graphs []*graphPods, count counter) []string {
 			count.ignored))
 	}
 	for _, g := range graphs {
-		c := meta.FindStatusCondition(g.dgd.Status.Conditions, nvidiav1beta1.ConditionTopologyLevelsAvailable)
-		if c != nil && c.Status == "False" {
-			notes = append(notes, fmt.Sprintf("%s/%s: %s.", g.dgd.Namespace, g.dgd.Name, c.Message))
+		for _, kind := range []string{nvidiav1beta1.ConditionTopologyLevelsAvailable, nvidiav1beta1.ConditionMoved} {
+			if c := meta.FindStatusCondition(g.dgd.Status.Conditions, kind); c != nil && c.Status == "False" {
+				notes = append(notes, fmt.Sprintf("%s/%s: %s.", g.dgd.Namespace, g.dgd.Name, c.Message))
+			}
 		}
 		if outside := g.outside(); outside != "" {
 			notes = append(notes, fmt.Sprintf("%s/%s: %s.", g.dgd.Namespace, g.dgd.Name, outside))
