@@ -10,10 +10,17 @@ import (
 	"github.com/trellis-k8s/trellis/internal/bools"
 )
 
-// scaleIn removes replicas above the ceiling.
+// scaleIn removes replicas above the ceiling. A replica without quota is removed as well while another replica ends, because the successor
+// of the ending one gets its quota.
 func (s *step) scaleIn() {
 	ceiling := s.ceiling(s.replicas)
 	active := s.byLoss()
+	ending := count(s.replicas, func(r Replica) bool { return r.State == Leaving })
+	denied := filter(active, Replica.denied)
+	for _, r := range denied[:max(0, min(len(denied), ending, len(active)+ending-ceiling))] {
+		s.remove(r.Ordinal, "its queue has no quota for it, and a replica that ends leaves its own")
+		active = slices.DeleteFunc(active, func(a Replica) bool { return a.Ordinal == r.Ordinal })
+	}
 	for _, r := range active[:max(0, len(active)-ceiling)] {
 		s.remove(r.Ordinal, "the component is scaled in: %d of %d replicas have to go, and this one %s", len(active)-ceiling, len(active),
 			s.lossOf(r, active))
