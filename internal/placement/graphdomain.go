@@ -16,10 +16,8 @@ import (
 // until no other can hold more.
 func (p *planner) choose() *attempt {
 	base := p.free()
-	if base {
-		if a := cmp.Or(p.refuseLevel(), p.refusePartnerless()); a != nil {
-			return a
-		}
+	if a := cmp.Or(p.refuseLevel(), p.refusePartnerless()); base && a != nil {
+		return a
 	}
 	s := newSearch(p.cluster, p.tree, p.options)
 	if a := p.quick(base, s); a != nil {
