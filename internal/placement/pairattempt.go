@@ -25,7 +25,7 @@ const (
 // it takes the order with less imbalance, then the earlier one.
 func (p *planner) attemptPaired(bound topology.DomainID, base bool, shared *search) *attempt {
 	orders := []pairOrder{pairsFirst, othersFirst, unpaired}
-	if p.pairing.Required && !(base && p.headsPair((*component).first)) {
+	if p.pairing.Required && (!base || !p.headsPair((*component).first)) {
 		orders = orders[:2] // a required pairing places nothing independently of roles
 	}
 	if !slices.ContainsFunc(p.components, func(s *component) bool { return !p.pairable(s) }) {

@@ -74,7 +74,7 @@ func (g Group) missing(replicas []Replica) int {
 // lasting counts the replicas of the current revision that need no successor.
 func (g Group) lasting(replicas []Replica) int {
 	surges := g.surges(replicas)
-	return count(replicas, func(r Replica) bool { return r.active() && !r.Outdated && !(surges && g.leaves(r)) })
+	return count(replicas, func(r Replica) bool { return r.active() && !r.Outdated && (!surges || !g.leaves(r)) })
 }
 
 // ceiling returns the maximum number of replicas that may exist at once.

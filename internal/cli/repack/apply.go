@@ -31,8 +31,8 @@ func (o *options) checkApply() error {
 	case o.dryRun:
 		return errors.New("--apply and --dry-run exclude each other: give one of them")
 	case o.free != "":
-		return errors.New("--apply moves replicas for a deployment that waits: give --for NAME; to empty the nodes of a domain, " +
-			"drain them with kubectl trellis drain NODE...")
+		return errors.New("--apply moves replicas for a deployment that waits: give --for NAME; kubectl trellis drain NODE... " +
+			"empties the nodes of a domain")
 	case len(o.files) > 0:
 		return errors.New("--apply changes the cluster, and -f plans on files: leave one of them out")
 	}

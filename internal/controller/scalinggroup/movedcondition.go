@@ -51,18 +51,13 @@ func setMoved(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, sta
 // howMoved describes what a move waits for.
 func howMoved(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, move trellisv1alpha1.ReplicaMove) string {
 	group := rollout.For(sg)
-	serve, leaving := 0, map[int32]bool{}
-	for i := range sg.Status.Moves {
-		leaving[sg.Status.Moves[i].Replica] = true
-	}
-	for _, one := range replicas {
-		if state, _ := one.state(); state == rollout.Available {
-			serve++
-		}
-	}
 	if move.InPlace || group.MovesInPlace || group.Recreate {
 		return fmt.Sprintf("it goes when more than %d replicas serve, and %d do",
-			max(0, group.Replicas-max(1, group.MaxUnavailable)), serve)
+			max(0, group.Replicas-max(1, group.MaxUnavailable)), replicasThatServe(replicas))
+	}
+	leaving := map[int32]bool{}
+	for i := range sg.Status.Moves {
+		leaving[sg.Status.Moves[i].Replica] = true
 	}
 	for _, ordinal := range sortedOrdinals(replicas) {
 		one := replicas[ordinal]
@@ -86,6 +81,16 @@ func howMoved(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, mov
 		return "the update that runs comes first"
 	}
 	return "its successor is to be created"
+}
+
+// replicasThatServe counts the replicas that serve.
+func replicasThatServe(replicas map[int32]*replica) (n int) {
+	for _, one := range replicas {
+		if state, _ := one.state(); state == rollout.Available {
+			n++
+		}
+	}
+	return n
 }
 
 func (r *replica) readyPods() int {
