@@ -64,23 +64,30 @@ func howMoved(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, mov
 		if one.outdated || leaving[ordinal] || !one.there() {
 			continue
 		}
-		name := fmt.Sprintf("its successor %s-%d", sg.Spec.Service, ordinal)
-		switch state, _ := one.state(); state {
-		case rollout.Partial:
-			return fmt.Sprintf("%s is created, %d of %d pods exist", name, len(one.pods), one.size)
-		case rollout.Waiting:
-			return name + " waits for a place"
-		case rollout.Starting:
-			return fmt.Sprintf("%s waits for Ready, %d of %d pods", name, one.readyPods(), one.size)
-		case rollout.Broken, rollout.Leaving, rollout.Lost:
-			return name + " is recreated"
-		case rollout.Available: // it is needed for itself, or the other one goes now
+		if waits := one.waitsFor(); waits != "" {
+			return fmt.Sprintf("its successor %s-%d %s", sg.Spec.Service, ordinal, waits)
 		}
 	}
 	if slices.ContainsFunc(slices.Collect(maps.Values(replicas)), func(one *replica) bool { return one.outdated && one.there() }) {
 		return "the update that runs comes first"
 	}
 	return "its successor is to be created"
+}
+
+// waitsFor describes what a successor waits for; "" for a replica that serves, which is no successor or whose predecessor is deleted now.
+func (r *replica) waitsFor() string {
+	switch state, _ := r.state(); state {
+	case rollout.Partial:
+		return fmt.Sprintf("is created, %d of %d pods exist", len(r.pods), r.size)
+	case rollout.Waiting:
+		return "waits for a place"
+	case rollout.Starting:
+		return fmt.Sprintf("waits for Ready, %d of %d pods", r.readyPods(), r.size)
+	case rollout.Broken, rollout.Leaving, rollout.Lost:
+		return "is recreated"
+	case rollout.Available:
+	}
+	return ""
 }
 
 // replicasThatServe counts the replicas that serve.
