@@ -44,11 +44,6 @@ type Request struct {
 
 	// incomplete replicas have pods that are wanted but not made yet. They count in looking ahead and are not released.
 	incomplete map[Key]bool
-	// hindered are those of them whose pods may not be made for long: creates are refused, or replicas fail or do not end, or pods of an
-	// earlier group have their names.
-	hindered map[Key]bool
-	// taken are the replicas whose names those have; see [takenNames].
-	taken map[Key]bool
 	// replacing are the components of which so much is recreated that a base gang would go without what belongs to it
 	// (docs/placement.md#how-much-begins-together).
 	replacing map[string]bool
@@ -72,9 +67,8 @@ type Request struct {
 	// awaiting is what replicas wait for whose pods have scheduling gates of other controllers; held are the gated pods of Unadmitted, by ID.
 	awaiting map[Key]string
 	held     map[string]*corev1.Pod
-	// creations are the replicas that are planned to be made in their places; inPlace: that may be done.
-	creations map[Key]*Creation
-	inPlace   bool
+	// record is the content of the GraphPlacement; nil if placements are not recorded.
+	record *assignment.Record
 	// unbound says that some replica is being replaced, or has a released pod without a node.
 	unbound bool
 	// ranked says that the graph's priority is that of some pod by now.
@@ -84,7 +78,7 @@ type Request struct {
 // NewRequest translates an observation for the planner. Only gated groups are planned; the pods of others are the kube-scheduler's alone.
 func NewRequest(o Observation) *Request {
 	r := &Request{
-		Gated: map[string]*corev1.Pod{}, incomplete: map[Key]bool{}, hindered: map[Key]bool{}, gangs: map[Key]string{},
+		Gated: map[string]*corev1.Pod{}, incomplete: map[Key]bool{}, gangs: map[Key]string{}, record: o.Record,
 		replacing: map[string]bool{}, surplus: map[Key]bool{},
 		halves: map[Key]replicaState{}, rests: map[Key]baseRest{}, left: map[Key]left{}, awaiting: map[Key]string{},
 		held:       map[string]*corev1.Pod{},
@@ -93,7 +87,6 @@ func NewRequest(o Observation) *Request {
 		Graph: placement.Demand{Name: o.DGD.Name, Required: topology.NoLevel, Preferred: topology.NoLevel, Refused: o.Refused},
 	}
 	r.Creating = MissingGroups(o.DGD, o.Groups)
-	r.taken = takenNames(o.Groups, o.Pods)
 	groups := slices.Clone(o.Groups)
 	slices.SortFunc(groups, func(a, b *trellisv1alpha1.ScalingGroup) int { return cmp.Compare(a.Spec.Service, b.Spec.Service) })
 	r.setConstraint(groups)
@@ -107,7 +100,7 @@ func NewRequest(o Observation) *Request {
 	}
 	r.anchorGraph(states)
 	r.findRests(&o, states)
-	r.allowCreations(states)
+	r.gateBaseGang(states)
 	for _, sg := range groups {
 		if render.Gated(sg) {
 			r.addComponent(sg, states[sg.Spec.Service], &o)
@@ -188,7 +181,7 @@ func (r *Request) anchorGraph(states map[string][]replicaState) {
 	}
 	for _, component := range slices.Sorted(maps.Keys(states)) {
 		for _, state := range states[component] {
-			if state.sits() && !state.replaced() && len(state.path) > r.Graph.Required {
+			if len(state.open) > 0 && !state.replaced() && len(state.path) > r.Graph.Required {
 				r.Graph.Anchor = state.path.Truncate(r.Graph.Required)
 				return
 			}
@@ -210,7 +203,7 @@ func (r *Request) addComponent(sg *trellisv1alpha1.ScalingGroup, states []replic
 	component.Spread = r.spreadOf(sg.Spec.Topology, states)
 	r.pair(sg, &component, states)
 	for _, state := range states {
-		if !state.sits() {
+		if len(state.open) == 0 {
 			continue
 		}
 		component.InUse = append(component.InUse, state.path)

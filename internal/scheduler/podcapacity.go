@@ -44,6 +44,15 @@ func (l *ledger) begin(pods []gang.Release) {
 	}
 }
 
+// giveBackRelease ends the reservation of a pod that was not released, or not created.
+func (l *ledger) giveBackRelease(release gang.Release) {
+	if gang.Planned(release.Pod) {
+		l.notCreated(release.Pod)
+	} else {
+		l.giveBack(topology.PodID(release.Pod))
+	}
+}
+
 // giveBack ends the reservation of a pod that was not released.
 func (l *ledger) giveBack(id string) {
 	l.pods.notReleased(id)
@@ -104,7 +113,9 @@ func (l *ledger) uncount(pod *corev1.Pod, id string) {
 // Others of its name follow, which get the capacity that was held for them.
 func (l *ledger) isUnfinished(pod *corev1.Pod, id string) bool {
 	_, held := l.holds.byPod[client.ObjectKeyFromObject(pod)]
-	if held || pod.Annotations[render.AnnotationGang] == "" || render.GateClosed(pod) || pod.Spec.NodeName != "" || l.pods.of(id).requeued {
+	record := l.pods.of(id)
+	if held || pod.Annotations[render.AnnotationGang] == "" || render.GateClosed(pod) || pod.Spec.NodeName != "" ||
+		record.requeued && !record.uncreated {
 		return false
 	}
 	_, followed := l.followed(pod)

@@ -41,7 +41,7 @@ func (l *ledger) record(o gang.Observation, d *decision) {
 		delete(l.unrecorded, d.graph)
 		return
 	}
-	if len(d.releases)+len(d.creations) == 0 && (next.Unbound() || len(d.result.Waiting) > 0 || d.result.Creating) {
+	if len(d.releases) == 0 && !evictsMore(o.Record, next) && (next.Unbound() || len(d.result.Waiting) > 0 || d.result.Creating) {
 		since, known := l.unrecorded[d.graph]
 		if !known {
 			since = now
@@ -56,12 +56,20 @@ func (l *ledger) record(o gang.Observation, d *decision) {
 	d.record = next
 }
 
+// evictsMore reports whether a record has evictions that another one has not.
+func evictsMore(was, next *assignment.Record) bool {
+	for of := range next.Gangs {
+		if next.Evicting(of) && !was.Evicting(of) {
+			return true
+		}
+	}
+	return false
+}
+
 // followRecord returns the record of a graph, updated by its pods, and the states of its replicas.
 func (l *ledger) followRecord(o gang.Observation, graph types.NamespacedName, stands func(gang string) bool, now time.Time,
 ) (*assignment.Record, map[gang.Key]assignment.Shown) {
 	o.Releasing, _ = l.pods.observed(o.Pods)
-	o.Creations = l.options.Creations.ofGraph(graph)
-	l.takeOthersCreations(&o, &decision{graph: graph})
 	next := o.Record.Clone()
 	for of, kept := range l.kept {
 		switch {
@@ -72,7 +80,7 @@ func (l *ledger) followRecord(o gang.Observation, graph types.NamespacedName, st
 			delete(l.kept, of)
 		}
 	}
-	for of := range l.options.Creations.uncreatable(graph, next) {
+	for _, of := range l.options.Asks.refusedOf(graph, next) {
 		next.Evict(of, nil, uncreatable, now)
 	}
 	shown := gang.Shown(o)
@@ -98,7 +106,7 @@ func unassigned(o gang.Observation, next *assignment.Record) map[string]bool {
 
 // assign adds the new places of a decision, and their attempts to the pins. In the same gang, a replica of which no pod is released has
 // another attempt, unless it is released as recorded. The attempt is at least that of the host names of its pods: pods that are created
-// later have other ones.
+// later have other ones. The host names of planned pods are not chosen yet.
 func assign(next *assignment.Record, o gang.Observation, d *decision, now time.Time) {
 	d.assigned = map[gang.Key]int32{}
 	begun := gang.ReleasedReplicas(o)
@@ -107,11 +115,6 @@ func assign(next *assignment.Record, o gang.Observation, d *decision, now time.T
 		release := &d.releases[i]
 		key := o.KeyOf(release.Pod)
 		byReplica[key] = append(byReplica[key], release)
-	}
-	for i := range d.creations {
-		for j := range d.creations[i].releases {
-			byReplica[d.creations[i].key] = append(byReplica[d.creations[i].key], &d.creations[i].releases[j])
-		}
 	}
 	for key, releases := range byReplica {
 		of := releases[0].Pin.Gang
@@ -123,7 +126,9 @@ func assign(next *assignment.Record, o gang.Observation, d *decision, now time.T
 			next.Restart(key, now)
 		}
 		next.Assign(of, key, releases[0].Domain, hostsByIndex(releases), now)
-		next.Raise(key, render.HostAttempt(releases[0].Pod))
+		if !gang.Planned(releases[0].Pod) {
+			next.Raise(key, render.HostAttempt(releases[0].Pod))
+		}
 		if releases[0].Base {
 			next.Begins(of)
 		}

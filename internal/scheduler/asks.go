@@ -1,0 +1,318 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/assignment"
+	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/render"
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// Asks are the replicas that scaling groups want to create in place. The scaling group controller asks with their planned pods, and the loop
+// answers with the attempt of their recorded places, or that they are created gated. Neither waits for the other: an ask has the graph
+// evaluated, and an answer has the group reconciled. An ask may be lost at any time, and is then asked again.
+type Asks struct {
+	// tell requeues a scaling group, and look requeues a graph. They are called without the lock.
+	tell, look func(types.NamespacedName)
+
+	mu     sync.Mutex
+	groups map[types.NamespacedName]*asksOfGroup
+	// refused are the gangs, by graph and name, with pods that could not be created.
+	refused map[types.NamespacedName]map[string]bool
+}
+
+// asksOfGroup are those of one scaling group.
+type asksOfGroup struct {
+	uid       types.UID
+	graph     types.NamespacedName
+	component string
+	byOrdinal map[int32]*ask
+	// gated are the replicas of gangs with pods that could not be created: they are created gated.
+	gated map[int32]bool
+}
+
+// ask is one replica without pods.
+type ask struct {
+	// version is what the replica is created from. more: the group will ask for further replicas when it has created this one.
+	version string
+	more    bool
+	pods    []*corev1.Pod
+	// gated and attempt are the answer; neither is set before it. begun: pods are created at the attempt.
+	gated, begun bool
+	attempt      int32
+}
+
+// Want is one replica of which nothing exists and that is to be created.
+type Want struct {
+	Ordinal int32
+	// More: further replicas, which the group is not to run without, are wanted than are asked for at once.
+	More bool
+	// Pods returns the planned pods of the replica by index, as the API server will store them ([gang.AsPlanned]).
+	Pods func() []*corev1.Pod
+}
+
+// Answer is how a replica is created. Without Gated and Attempt it waits: its group is reconciled when there is an answer.
+type Answer struct {
+	// New: it was asked for just now.
+	New bool
+	// Gated: its pods are created with Trellis' gate.
+	Gated bool
+	// Attempt is that of the recorded place in which the replica is created; 0 for none. Pods are the planned pods, by index.
+	Attempt int32
+	Pods    []*corev1.Pod
+}
+
+// NewAsks returns an empty store. tell has a scaling group reconciled; it must not wait for the loop.
+func NewAsks(tell func(group types.NamespacedName)) *Asks {
+	return &Asks{
+		tell: tell, look: func(types.NamespacedName) {}, groups: map[types.NamespacedName]*asksOfGroup{},
+		refused: map[types.NamespacedName]map[string]bool{},
+	}
+}
+
+// Ask reports which replicas of a group are to be created in place, and returns how each is created, by ordinal. What the group asked for
+// before and does not any more is dropped, except for unseen replicas: these have pods by a read past the cache. A replica whose creation
+// has begun, and of which nothing exists, is asked for anew.
+func (a *Asks) Ask(sg *trellisv1alpha1.ScalingGroup, wants []Want, unseen []int32) map[int32]Answer {
+	answers, wanted, changed := map[int32]Answer{}, map[int32]bool{}, false
+	for _, want := range wants {
+		wanted[want.Ordinal] = true
+	}
+	a.mu.Lock()
+	of := a.of(sg, len(wants) > 0)
+	if of == nil {
+		a.mu.Unlock()
+		return answers
+	}
+	for ordinal, one := range of.byOrdinal {
+		stays := one.begun && slices.Contains(unseen, ordinal) ||
+			!one.begun && wanted[ordinal] && one.version == versionOf(sg) && !of.gated[ordinal]
+		if !stays {
+			delete(of.byOrdinal, ordinal)
+			changed = true
+		}
+	}
+	for _, want := range wants {
+		if of.gated[want.Ordinal] {
+			answers[want.Ordinal] = Answer{Gated: true}
+			continue
+		}
+		one, known := of.byOrdinal[want.Ordinal]
+		if !known {
+			one = &ask{version: versionOf(sg), more: want.More, pods: want.Pods()}
+			of.byOrdinal[want.Ordinal], changed = one, true
+		}
+		answers[want.Ordinal] = Answer{New: !known, Gated: one.gated, Attempt: one.attempt, Pods: one.pods}
+	}
+	a.mu.Unlock()
+	if changed {
+		a.look(of.graph)
+	}
+	return answers
+}
+
+// of returns the asks of a group; nil for none. Those of an earlier group of its name are dropped. Called with the lock held.
+func (a *Asks) of(sg *trellisv1alpha1.ScalingGroup, create bool) *asksOfGroup {
+	name := client.ObjectKeyFromObject(sg)
+	of := a.groups[name]
+	if of != nil && of.uid == sg.UID {
+		return of
+	}
+	if delete(a.groups, name); !create {
+		return nil
+	}
+	of = &asksOfGroup{
+		uid: sg.UID, graph: types.NamespacedName{Namespace: sg.Namespace, Name: sg.Spec.Graph}, component: sg.Spec.Service,
+		byOrdinal: map[int32]*ask{}, gated: map[int32]bool{},
+	}
+	a.groups[name] = of
+	return of
+}
+
+// versionOf is what replicas of a group are created from now.
+func versionOf(sg *trellisv1alpha1.ScalingGroup) string {
+	restart := ""
+	if sg.Spec.Restart != nil {
+		restart = sg.Spec.Restart.ID
+	}
+	return fmt.Sprintf("%s/%s/%d/%s", sg.Spec.Revision, restart, render.PodsPerReplica(sg), render.LevelKeys(sg.Spec.Topology))
+}
+
+// Begin reports whether a replica may still be created at an attempt, and notes that it is.
+func (a *Asks) Begin(sg *trellisv1alpha1.ScalingGroup, ordinal, attempt int32) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	of := a.of(sg, false)
+	if of == nil || of.byOrdinal[ordinal] == nil || of.byOrdinal[ordinal].attempt != attempt {
+		return false
+	}
+	of.byOrdinal[ordinal].begun = true
+	return true
+}
+
+// Answered returns the attempts of the replicas of a group that have a recorded place, by ordinal, and which of them are being created, in
+// order.
+func (a *Asks) Answered(sg *trellisv1alpha1.ScalingGroup) (attempts map[int32]int32, begun []int32) {
+	attempts = map[int32]int32{}
+	if a == nil {
+		return attempts, nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	of := a.of(sg, false)
+	if of == nil {
+		return attempts, nil
+	}
+	for ordinal, one := range of.byOrdinal {
+		if one.attempt > 0 {
+			attempts[ordinal] = one.attempt
+		}
+		if one.begun {
+			begun = append(begun, ordinal)
+		}
+	}
+	slices.Sort(begun)
+	return attempts, begun
+}
+
+// Refuse has a gang evicted whose pods cannot all be created. Its members are created gated from now on.
+func (a *Asks) Refuse(sg *trellisv1alpha1.ScalingGroup, name string, members []gang.Key) {
+	graph := types.NamespacedName{Namespace: sg.Namespace, Name: sg.Spec.Graph}
+	a.mu.Lock()
+	if a.refused[graph] == nil {
+		a.refused[graph] = map[string]bool{}
+	}
+	a.refused[graph][name] = true
+	for _, of := range a.groups {
+		for _, key := range members {
+			if of.graph == graph && of.component == key.Component {
+				of.gated[int32(key.Ordinal)] = true
+				delete(of.byOrdinal, int32(key.Ordinal))
+			}
+		}
+	}
+	a.mu.Unlock()
+	a.look(graph)
+}
+
+// Ungate ends that a replica is created gated: all of it was.
+func (a *Asks) Ungate(sg *trellisv1alpha1.ScalingGroup, ordinal int32) {
+	if a == nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if of := a.of(sg, false); of != nil {
+		delete(of.gated, ordinal)
+	}
+}
+
+// Forget drops all of a group that is gone.
+func (a *Asks) Forget(group types.NamespacedName) {
+	if a == nil {
+		return
+	}
+	a.mu.Lock()
+	of := a.groups[group]
+	delete(a.groups, group)
+	a.mu.Unlock()
+	if of != nil && len(of.byOrdinal) > 0 {
+		a.look(of.graph)
+	}
+}
+
+// refusedOf returns the assigned gangs of a graph with pods that could not be created, and forgets all others; without a record, all.
+func (a *Asks) refusedOf(graph types.NamespacedName, r *assignment.Record) (gangs []string) {
+	if a == nil {
+		return nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	maps.DeleteFunc(a.refused[graph], func(name string, _ bool) bool {
+		return r == nil || r.Gangs[name].State != trellisv1alpha1.GangAssigned
+	})
+	if len(a.refused[graph]) == 0 {
+		delete(a.refused, graph)
+	}
+	return slices.Sorted(maps.Keys(a.refused[graph]))
+}
+
+// addPriorities adds the priorities of planned pods to those of graphs: a graph has that of its most important pod.
+func (a *Asks) addPriorities(to map[types.UID]int32, graphs []*nvidiav1beta1.DynamoGraphDeployment) {
+	for _, dgd := range graphs {
+		for _, one := range a.ofGraph(client.ObjectKeyFromObject(dgd)) {
+			for _, pod := range one.pods {
+				if p, has := to[dgd.UID]; !has || topology.PriorityOf(pod) > p {
+					to[dgd.UID] = topology.PriorityOf(pod)
+				}
+			}
+		}
+	}
+}
+
+// asked is one ask, for the loop.
+type asked struct {
+	key  gang.Key
+	more bool
+	pods []*corev1.Pod
+}
+
+// ofGraph returns the asks of a graph that are not created gated, in order.
+func (a *Asks) ofGraph(graph types.NamespacedName) (out []asked) {
+	if a == nil {
+		return nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, of := range a.groups {
+		if of.graph != graph {
+			continue
+		}
+		for ordinal, one := range of.byOrdinal {
+			if !one.gated {
+				out = append(out, asked{gang.Key{Component: of.component, Ordinal: int(ordinal)}, one.more, one.pods})
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b asked) int { return a.key.Compare(b.key) })
+	return out
+}
+
+// answer answers the asks of a graph: attempts of recorded places, and the replicas that are created gated, by their first planned pods. An
+// ask that has ended since has no answer.
+func (a *Asks) answer(graph types.NamespacedName, attempts map[*corev1.Pod]int32, gated []*corev1.Pod) {
+	if a == nil || len(attempts)+len(gated) == 0 {
+		return
+	}
+	a.mu.Lock()
+	var tell []types.NamespacedName
+	for name, of := range a.groups {
+		for _, one := range of.byOrdinal {
+			attempt := attempts[one.pods[0]]
+			if of.graph != graph || attempt == 0 && !slices.Contains(gated, one.pods[0]) {
+				continue
+			}
+			one.attempt, one.gated, one.begun = attempt, attempt == 0, false
+			tell = append(tell, name)
+		}
+	}
+	a.mu.Unlock()
+	slices.SortFunc(tell, func(a, b types.NamespacedName) int { return cmp.Compare(a.String(), b.String()) })
+	for _, group := range slices.Compact(tell) {
+		a.tell(group)
+	}
+}
