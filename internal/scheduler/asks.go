@@ -14,12 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/assignment"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/render"
-	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
 // Asks are the replicas that scaling groups want to create in place. The scaling group controller asks with their planned pods, and the loop
@@ -31,8 +28,9 @@ type Asks struct {
 
 	mu     sync.Mutex
 	groups map[types.NamespacedName]*asksOfGroup
-	// refused are the gangs, by graph and name, with pods that could not be created.
+	// refused are the gangs, by graph and name, with pods that could not be created. gated are their replicas: they are created gated.
 	refused map[types.NamespacedName]map[string]bool
+	gated   map[types.NamespacedName]map[gang.Key]bool
 }
 
 // asksOfGroup are those of one scaling group.
@@ -41,8 +39,6 @@ type asksOfGroup struct {
 	graph     types.NamespacedName
 	component string
 	byOrdinal map[int32]*ask
-	// gated are the replicas of gangs with pods that could not be created: they are created gated.
-	gated map[int32]bool
 }
 
 // ask is one replica without pods.
@@ -80,7 +76,7 @@ type Answer struct {
 func NewAsks(tell func(group types.NamespacedName)) *Asks {
 	return &Asks{
 		tell: tell, look: func(types.NamespacedName) {}, groups: map[types.NamespacedName]*asksOfGroup{},
-		refused: map[types.NamespacedName]map[string]bool{},
+		refused: map[types.NamespacedName]map[string]bool{}, gated: map[types.NamespacedName]map[gang.Key]bool{},
 	}
 }
 
@@ -99,15 +95,14 @@ func (a *Asks) Ask(sg *trellisv1alpha1.ScalingGroup, wants []Want, unseen []int3
 		return answers
 	}
 	for ordinal, one := range of.byOrdinal {
-		stays := one.begun && slices.Contains(unseen, ordinal) ||
-			!one.begun && wanted[ordinal] && one.version == versionOf(sg) && !of.gated[ordinal]
-		if !stays {
+		keeps := one.begun && slices.Contains(unseen, ordinal) || !one.begun && wanted[ordinal] && one.version == versionOf(sg)
+		if !keeps {
 			delete(of.byOrdinal, ordinal)
 			changed = true
 		}
 	}
 	for _, want := range wants {
-		if of.gated[want.Ordinal] {
+		if a.gated[of.graph][of.key(want.Ordinal)] {
 			answers[want.Ordinal] = Answer{Gated: true}
 			continue
 		}
@@ -118,11 +113,18 @@ func (a *Asks) Ask(sg *trellisv1alpha1.ScalingGroup, wants []Want, unseen []int3
 		}
 		answers[want.Ordinal] = Answer{New: !known, Gated: one.gated, Attempt: one.attempt, Pods: one.pods}
 	}
+	if len(of.byOrdinal) == 0 {
+		delete(a.groups, client.ObjectKeyFromObject(sg))
+	}
 	a.mu.Unlock()
 	if changed {
 		a.look(of.graph)
 	}
 	return answers
+}
+
+func (of *asksOfGroup) key(ordinal int32) gang.Key {
+	return gang.Key{Component: of.component, Ordinal: int(ordinal)}
 }
 
 // of returns the asks of a group; nil for none. Those of an earlier group of its name are dropped. Called with the lock held.
@@ -137,7 +139,7 @@ func (a *Asks) of(sg *trellisv1alpha1.ScalingGroup, create bool) *asksOfGroup {
 	}
 	of = &asksOfGroup{
 		uid: sg.UID, graph: types.NamespacedName{Namespace: sg.Namespace, Name: sg.Spec.Graph}, component: sg.Spec.Service,
-		byOrdinal: map[int32]*ask{}, gated: map[int32]bool{},
+		byOrdinal: map[int32]*ask{},
 	}
 	a.groups[name] = of
 	return of
@@ -189,24 +191,39 @@ func (a *Asks) Answered(sg *trellisv1alpha1.ScalingGroup) (attempts map[int32]in
 	return attempts, begun
 }
 
-// Refuse has a gang evicted whose pods cannot all be created. Its members are created gated from now on.
+// Refuse has a gang evicted whose pods cannot all be created. Its members are created gated from now on, and what is not begun of the graph
+// is asked for anew: other gangs follow a base gang.
 func (a *Asks) Refuse(sg *trellisv1alpha1.ScalingGroup, name string, members []gang.Key) {
 	graph := types.NamespacedName{Namespace: sg.Namespace, Name: sg.Spec.Graph}
 	a.mu.Lock()
 	if a.refused[graph] == nil {
 		a.refused[graph] = map[string]bool{}
 	}
+	if a.gated[graph] == nil {
+		a.gated[graph] = map[gang.Key]bool{}
+	}
 	a.refused[graph][name] = true
-	for _, of := range a.groups {
-		for _, key := range members {
-			if of.graph == graph && of.component == key.Component {
-				of.gated[int32(key.Ordinal)] = true
-				delete(of.byOrdinal, int32(key.Ordinal))
-			}
+	for _, key := range members {
+		a.gated[graph][key] = true
+	}
+	var tell []types.NamespacedName
+	for group, of := range a.groups {
+		if of.graph != graph {
+			continue
 		}
+		maps.DeleteFunc(of.byOrdinal, func(ordinal int32, one *ask) bool { return !one.begun || a.gated[graph][of.key(ordinal)] })
+		tell = append(tell, group)
 	}
 	a.mu.Unlock()
+	a.tellAll(tell)
 	a.look(graph)
+}
+
+func (a *Asks) tellAll(groups []types.NamespacedName) {
+	slices.SortFunc(groups, func(a, b types.NamespacedName) int { return cmp.Compare(a.String(), b.String()) })
+	for _, group := range slices.Compact(groups) {
+		a.tell(group)
+	}
 }
 
 // Ungate ends that a replica is created gated: all of it was.
@@ -216,8 +233,9 @@ func (a *Asks) Ungate(sg *trellisv1alpha1.ScalingGroup, ordinal int32) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if of := a.of(sg, false); of != nil {
-		delete(of.gated, ordinal)
+	graph := types.NamespacedName{Namespace: sg.Namespace, Name: sg.Spec.Graph}
+	if delete(a.gated[graph], gang.Key{Component: sg.Spec.Service, Ordinal: int(ordinal)}); len(a.gated[graph]) == 0 {
+		delete(a.gated, graph)
 	}
 }
 
@@ -232,87 +250,5 @@ func (a *Asks) Forget(group types.NamespacedName) {
 	a.mu.Unlock()
 	if of != nil && len(of.byOrdinal) > 0 {
 		a.look(of.graph)
-	}
-}
-
-// refusedOf returns the assigned gangs of a graph with pods that could not be created, and forgets all others; without a record, all.
-func (a *Asks) refusedOf(graph types.NamespacedName, r *assignment.Record) (gangs []string) {
-	if a == nil {
-		return nil
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	maps.DeleteFunc(a.refused[graph], func(name string, _ bool) bool {
-		return r == nil || r.Gangs[name].State != trellisv1alpha1.GangAssigned
-	})
-	if len(a.refused[graph]) == 0 {
-		delete(a.refused, graph)
-	}
-	return slices.Sorted(maps.Keys(a.refused[graph]))
-}
-
-// addPriorities adds the priorities of planned pods to those of graphs: a graph has that of its most important pod.
-func (a *Asks) addPriorities(to map[types.UID]int32, graphs []*nvidiav1beta1.DynamoGraphDeployment) {
-	for _, dgd := range graphs {
-		for _, one := range a.ofGraph(client.ObjectKeyFromObject(dgd)) {
-			for _, pod := range one.pods {
-				if p, has := to[dgd.UID]; !has || topology.PriorityOf(pod) > p {
-					to[dgd.UID] = topology.PriorityOf(pod)
-				}
-			}
-		}
-	}
-}
-
-// asked is one ask, for the loop.
-type asked struct {
-	key  gang.Key
-	more bool
-	pods []*corev1.Pod
-}
-
-// ofGraph returns the asks of a graph that are not created gated, in order.
-func (a *Asks) ofGraph(graph types.NamespacedName) (out []asked) {
-	if a == nil {
-		return nil
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, of := range a.groups {
-		if of.graph != graph {
-			continue
-		}
-		for ordinal, one := range of.byOrdinal {
-			if !one.gated {
-				out = append(out, asked{gang.Key{Component: of.component, Ordinal: int(ordinal)}, one.more, one.pods})
-			}
-		}
-	}
-	slices.SortFunc(out, func(a, b asked) int { return a.key.Compare(b.key) })
-	return out
-}
-
-// answer answers the asks of a graph: attempts of recorded places, and the replicas that are created gated, by their first planned pods. An
-// ask that has ended since has no answer.
-func (a *Asks) answer(graph types.NamespacedName, attempts map[*corev1.Pod]int32, gated []*corev1.Pod) {
-	if a == nil || len(attempts)+len(gated) == 0 {
-		return
-	}
-	a.mu.Lock()
-	var tell []types.NamespacedName
-	for name, of := range a.groups {
-		for _, one := range of.byOrdinal {
-			attempt := attempts[one.pods[0]]
-			if of.graph != graph || attempt == 0 && !slices.Contains(gated, one.pods[0]) {
-				continue
-			}
-			one.attempt, one.gated, one.begun = attempt, attempt == 0, false
-			tell = append(tell, name)
-		}
-	}
-	a.mu.Unlock()
-	slices.SortFunc(tell, func(a, b types.NamespacedName) int { return cmp.Compare(a.String(), b.String()) })
-	for _, group := range slices.Compact(tell) {
-		a.tell(group)
 	}
 }

@@ -174,8 +174,8 @@ func TestAsksOfAGraphThatIsGone(t *testing.T) {
 	w.look(o)
 	w.refuse(o.Groups[1])
 	w.s.ledger.graphGone(client.ObjectKeyFromObject(o.DGD))
-	if got := w.reserved(); len(got)+len(w.s.ledger.planned)+len(w.asks.refused) > 0 {
-		t.Errorf("left are the reservations %v, %d planned pods and %v", got, len(w.s.ledger.planned), w.asks.refused)
+	if got := w.reserved(); len(got)+len(w.s.ledger.planned)+len(w.asks.refused)+len(w.asks.gated) > 0 {
+		t.Errorf("left are the reservations %v, %d planned pods, %v and %v", got, len(w.s.ledger.planned), w.asks.refused, w.asks.gated)
 	}
 }
 

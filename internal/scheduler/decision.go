@@ -94,6 +94,14 @@ type keptGang struct {
 	since time.Time
 }
 
+// plannedPod is a planned pod that is being created.
+type plannedPod struct {
+	pod   *corev1.Pod
+	graph types.NamespacedName
+	// others: another operator may be creating it.
+	others bool
+}
+
 // wake is the graphs that an event or a decision concerns: they are evaluated again.
 type wake struct {
 	// now are those to evaluate now, later those to evaluate at a time.

@@ -124,3 +124,13 @@ func (l *ledger) evictedRecord(o gang.Observation, gangs map[string]eviction) *a
 	}
 	return next
 }
+
+// evictsMore reports whether a record has evictions that another one has not.
+func evictsMore(was, next *assignment.Record) bool {
+	for of := range next.Gangs {
+		if next.Evicting(of) && !was.Evicting(of) {
+			return true
+		}
+	}
+	return false
+}

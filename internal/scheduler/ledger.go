@@ -75,7 +75,7 @@ type ledger struct {
 	planned map[string]plannedPod
 	// spent are the attempts of replicas in gangs that this operator has carried out, or has seen pods of.
 	spent map[types.NamespacedName]map[gang.Key]int32
-	// started is the start of this operator.
+	// started is the time since which this operator leads.
 	started time.Time
 }
 

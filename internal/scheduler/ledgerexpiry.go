@@ -24,7 +24,7 @@ func (l *ledger) graphGone(name types.NamespacedName) wake {
 	delete(l.unrecorded, name)
 	delete(l.spent, name)
 	maps.DeleteFunc(l.kept, func(_ string, kept keptGang) bool { return kept.graph == name })
-	l.options.Asks.refusedOf(name, nil)
+	l.options.Asks.forgetGraph(name)
 	for _, p := range l.planned {
 		if p.graph == name {
 			l.notCreated(p.pod)

@@ -23,14 +23,6 @@ import (
 // the scaling groups ask for what an earlier leader has recorded.
 const createWithin = 10 * time.Second
 
-// plannedPod is a planned pod that is being created.
-type plannedPod struct {
-	pod   *corev1.Pod
-	graph types.NamespacedName
-	// others: another operator may be creating it.
-	others bool
-}
-
 // addPlanned adds to the pods of a graph those that are to be created in place, and those that another operator may be creating at this
 // moment. It ends the reservations of planned pods that nobody asks for any more.
 func (l *ledger) addPlanned(o *gang.Observation, d *decision) {
@@ -60,7 +52,7 @@ func (l *ledger) addPlanned(o *gang.Observation, d *decision) {
 			d.asked = append(d.asked, one)
 		}
 		for _, pod := range one.pods {
-			if !names[pod.Name] {
+			if !names[pod.Name] && l.isCreated(pod) == creating {
 				o.Pods = append(o.Pods, pod)
 			}
 		}
@@ -240,6 +232,9 @@ func (l *ledger) endPredecessors(o *gang.Observation) {
 
 // takeOver gives a pod that was created in place the reservation that was made for it.
 func (l *ledger) takeOver(pod *corev1.Pod) {
+	if len(l.planned) == 0 {
+		return
+	}
 	_, group, owned := render.GroupOf(pod)
 	id := string(gang.PlannedUID(group, pod.Name))
 	if _, is := l.planned[id]; !is || !owned || l.pods.of(id).attempt != render.AttemptOf(pod) {

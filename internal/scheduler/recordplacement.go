@@ -27,7 +27,7 @@ func (l *ledger) record(o gang.Observation, d *decision) {
 	if o.Record == nil {
 		return
 	}
-	now := l.clock.Now()
+	now, refused := l.clock.Now(), len(l.options.Asks.refusedOf(d.graph, o.Record)) > 0
 	next, _ := l.followRecord(o, d.graph, func(gang string) bool { return d.stands[gang] }, now)
 	d.again = unassigned(o, next)
 	assign(next, o, d, now)
@@ -41,7 +41,7 @@ func (l *ledger) record(o gang.Observation, d *decision) {
 		delete(l.unrecorded, d.graph)
 		return
 	}
-	if len(d.releases) == 0 && !evictsMore(o.Record, next) && (next.Unbound() || len(d.result.Waiting) > 0 || d.result.Creating) {
+	if len(d.releases) == 0 && !refused && (next.Unbound() || len(d.result.Waiting) > 0 || d.result.Creating) {
 		since, known := l.unrecorded[d.graph]
 		if !known {
 			since = now
@@ -54,16 +54,6 @@ func (l *ledger) record(o gang.Observation, d *decision) {
 	}
 	delete(l.unrecorded, d.graph)
 	d.record = next
-}
-
-// evictsMore reports whether a record has evictions that another one has not.
-func evictsMore(was, next *assignment.Record) bool {
-	for of := range next.Gangs {
-		if next.Evicting(of) && !was.Evicting(of) {
-			return true
-		}
-	}
-	return false
 }
 
 // followRecord returns the record of a graph, updated by its pods, and the states of its replicas.
