@@ -48,8 +48,8 @@ func (r *Request) name(members ...placement.ReplicaResult) string {
 	var lines []string
 	for _, replica := range members {
 		for _, pod := range replica.Pods {
-			if lines = append(lines, pod.ID+"\n"); isPlanned(pod.ID) && r.record != nil {
-				lines = append(lines, fmt.Sprintln(r.record.AttemptOf(Key{Component: replica.Component, Ordinal: replica.Ordinal})))
+			if lines = append(lines, pod.ID+"\n"); isPlanned(pod.ID) && r.o.Record != nil {
+				lines = append(lines, fmt.Sprintln(r.o.Record.AttemptOf(Key{Component: replica.Component, Ordinal: replica.Ordinal})))
 			}
 		}
 	}

@@ -128,20 +128,20 @@ func (state replicaState) neverWhole() bool {
 
 // noteFailing notes that a replica is being released whose release has failed before.
 func (r *Request) noteFailing(component string, state replicaState) bool {
-	if r.failing == "" || !state.releasing {
+	if r.o.Failing == "" || !state.releasing {
 		return false
 	}
-	r.Refused = append(r.Refused, Waiting{Component: component, Ordinal: state.ordinal, Code: CodeReleaseRefused, Message: r.failing})
+	r.Refused = append(r.Refused, Waiting{Component: component, Ordinal: state.ordinal, Code: CodeReleaseRefused, Message: r.o.Failing})
 	return true
 }
 
 // noteObjection notes that a replica which is placed is not bound there by the scheduler that is to do it.
 func (r *Request) noteObjection(component string, state replicaState) bool {
 	for _, pod := range state.open {
-		if why := r.objections[pod.UID]; why.Message != "" && !why.Passing {
+		if why := r.o.Objections[pod.UID]; why.Message != "" && !why.Passing {
 			r.Refused = append(r.Refused, Waiting{
 				Component: component, Ordinal: state.ordinal, Code: CodeSchedulerRefuses,
-				Message: "by Trellis' count it has capacity in " + OrCluster(state.path) + "; " + cmp.Or(r.idle[topology.PodID(pod)], why.Message),
+				Message: "by Trellis' count it has capacity in " + OrCluster(state.path) + "; " + cmp.Or(r.o.Idle[topology.PodID(pod)], why.Message),
 			})
 			return true
 		}
@@ -151,18 +151,18 @@ func (r *Request) noteObjection(component string, state replicaState) bool {
 
 // noteIdle notes that nothing tries to bind a replica which is released.
 func (r *Request) noteIdle(component string, state replicaState) bool {
-	return r.notePods(component, state, state.open, r.idle, CodeSchedulingBlocked)
+	return r.notePods(component, state, state.open, r.o.Idle, CodeSchedulingBlocked)
 }
 
 // notePreempting notes that pods of lower priority have to leave before a replica can be bound.
 func (r *Request) notePreempting(component string, state replicaState) bool {
-	return r.notePods(component, state, state.open, r.preempting, CodePreempting)
+	return r.notePods(component, state, state.open, r.o.Preempting, CodePreempting)
 }
 
 // noteUnschedulable notes that the scheduler refuses a pod of a replica which is released.
 func (r *Request) noteUnschedulable(component string, state replicaState) bool {
 	for _, pod := range state.open {
-		if said := r.unschedulable[topology.PodID(pod)]; said != "" {
+		if said := r.o.Unschedulable[topology.PodID(pod)]; said != "" {
 			r.Refused = append(r.Refused, Waiting{
 				Component: component, Ordinal: state.ordinal, Code: CodeUnschedulable,
 				Message: fmt.Sprintf("the scheduler refuses pod %s, which is released to %s: %s", pod.Name, OrCluster(state.path), said),
@@ -175,7 +175,7 @@ func (r *Request) noteUnschedulable(component string, state replicaState) bool {
 
 // noteNotEnding notes that a replica cannot be recreated yet, because a pod of it does not end.
 func (r *Request) noteNotEnding(component string, state replicaState) {
-	r.notePods(component, state, state.leaving, r.notEnding, CodePodsNotEnding)
+	r.notePods(component, state, state.leaving, r.o.NotEnding, CodePodsNotEnding)
 }
 
 // notePods notes what a replica waits for, by what is said of the first of some of its pods of which something is.

@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
@@ -49,13 +48,8 @@ type Request struct {
 	replacing map[string]bool
 	// gangs of released pods by replica, so that the rest of a release cut short joins the same gang.
 	gangs map[Key]string
-	// failing, objections, idle, preempting, unschedulable and stayed (Observation.Avoid) are as observed.
-	failing          string
-	objections       map[types.UID]Objection
-	idle, preempting map[string]string
-	unschedulable    map[string]string
-	notEnding        map[string]string
-	stayed           map[string][]string
+	// o is what the request is made from.
+	o *Observation
 	// left are replicas that do not return to their former domain first, and why.
 	left map[Key]left
 	// surplus replicas are more than the component wants permanently: they wait for capacity alongside an update and no one is notified.
@@ -67,8 +61,6 @@ type Request struct {
 	// awaiting is what replicas wait for whose pods have scheduling gates of other controllers; held are the gated pods of Unadmitted, by ID.
 	awaiting map[Key]string
 	held     map[string]*corev1.Pod
-	// record is the content of the GraphPlacement; nil if placements are not recorded.
-	record *assignment.Record
 	// unbound says that some replica is being replaced, or has a released pod without a node.
 	unbound bool
 	// ranked says that the graph's priority is that of some pod by now.
@@ -78,12 +70,9 @@ type Request struct {
 // NewRequest translates an observation for the planner. Only gated groups are planned; the pods of others are the kube-scheduler's alone.
 func NewRequest(o Observation) *Request {
 	r := &Request{
-		Gated: map[string]*corev1.Pod{}, incomplete: map[Key]bool{}, gangs: map[Key]string{}, record: o.Record,
-		replacing: map[string]bool{}, surplus: map[Key]bool{},
-		halves: map[Key]replicaState{}, rests: map[Key]baseRest{}, left: map[Key]left{}, awaiting: map[Key]string{},
-		held:       map[string]*corev1.Pod{},
-		objections: o.Objections, idle: o.Idle, failing: o.Failing, preempting: o.Preempting,
-		unschedulable: o.Unschedulable, notEnding: o.NotEnding, stayed: o.Avoid,
+		Gated: map[string]*corev1.Pod{}, incomplete: map[Key]bool{}, gangs: map[Key]string{}, replacing: map[string]bool{},
+		surplus: map[Key]bool{}, halves: map[Key]replicaState{}, rests: map[Key]baseRest{}, left: map[Key]left{},
+		awaiting: map[Key]string{}, held: map[string]*corev1.Pod{}, o: &o,
 		Graph: placement.Demand{Name: o.DGD.Name, Required: topology.NoLevel, Preferred: topology.NoLevel, Refused: o.Refused},
 	}
 	r.Creating = MissingGroups(o.DGD, o.Groups)
