@@ -18,8 +18,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// A planned pod does not exist yet. It has Trellis' gate, is owned by its scaling group, and has the UID of [PlannedUID]. It is planned like
-// a gated pod that exists, and its release is its creation, without the gate (docs/dev/architecture.md#created-in-place).
+// A planned pod does not exist yet. It has Trellis' gate, is owned by its scaling group, and has the UID of [PlannedUID]. It is placed like
+// a gated pod, and its release is its creation, without the gate (docs/dev/architecture.md#created-in-place).
 
 const plannedPrefix = "planned/"
 

@@ -19,8 +19,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// Asks are the replicas that scaling groups want to create in place. The scaling group controller asks with their planned pods, and the loop
-// answers with the attempt of their recorded places, or that they are created gated. Neither waits for the other: an ask has the graph
+// Asks are the replicas that scaling groups want to create in place. The scaling group controller asks with planned pods, and the loop
+// answers with the attempt of the recorded place, or that the replica is created gated. Neither waits for the other: an ask has the graph
 // evaluated, and an answer has the group reconciled. An ask may be lost at any time, and is then asked again.
 type Asks struct {
 	// tell requeues a scaling group, and look requeues a graph. They are called without the lock.

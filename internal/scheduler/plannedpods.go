@@ -172,7 +172,8 @@ func (l *ledger) recordedByOthers(o *gang.Observation) map[gang.Key]othersPlace 
 			continue
 		}
 		for key, place := range g.Places {
-			if hasHosts := slices.ContainsFunc(place.Hosts, func(host string) bool { return host != "" }); hasHosts && o.Spent[key] < place.Attempt {
+			hosts := slices.ContainsFunc(place.Hosts, func(host string) bool { return host != "" })
+			if hosts && o.Spent[key] < place.Attempt {
 				theirs[key] = othersPlace{place, now.Add(left)}
 			}
 		}

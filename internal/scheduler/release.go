@@ -84,7 +84,8 @@ type writers struct {
 
 func newWriters(l *ledger, q *queue, p *graphPlacements, o Options, suspect func()) *writers {
 	return &writers{
-		slots: make(chan struct{}, maxWrites), ledger: l, queue: q, placements: p, clock: o.Clock, suspect: suspect, clear: o.Clear, asks: o.Asks,
+		slots: make(chan struct{}, maxWrites), ledger: l, queue: q, placements: p, clock: o.Clock, suspect: suspect,
+		clear: o.Clear, asks: o.Asks,
 	}
 }
 
