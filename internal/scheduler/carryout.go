@@ -16,8 +16,8 @@ import (
 // recordRetry is the delay after a failed write of a record without new places.
 const recordRetry = 10 * time.Second
 
-// carryOut records a decision, and then releases the placed gangs and answers the groups that asked for places. Until the record is written,
-// the graph is not evaluated. A decision without a change of the record is carried out immediately, except for recorded gangs.
+// carryOut records a decision, and then releases the placed gangs and answers the groups that asked for places. Until the record is
+// written, the graph is not evaluated. A decision without a change of the record is carried out immediately, except for recorded gangs.
 func (w *writers) carryOut(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, gangs []*gangRelease, d *decision) {
 	decided := *d
 	if decided.record == nil && !decided.byRecord {

@@ -10,8 +10,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// releaseRecorded releases the gated and planned pods of assigned gangs to their recorded hosts, if these have capacity for the entire gang:
-// an earlier leader assigned them, or their release failed. Other gangs are planned again.
+// releaseRecorded releases the gated and planned pods of assigned gangs to their recorded hosts, if these have capacity for the entire
+// gang: an earlier leader assigned them, or their release failed. Other gangs are planned again.
 func (l *ledger) releaseRecorded(o *gang.Observation, d *decision) {
 	if o.Record == nil || o.Unfinished == gang.ConstraintRefreshed {
 		return
