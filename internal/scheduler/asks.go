@@ -43,9 +43,8 @@ type asksOfGroup struct {
 
 // ask is one replica without pods.
 type ask struct {
-	// version is what the replica is created from. more: the group will ask for further replicas when it has created this one.
+	// version is what the replica is created from.
 	version string
-	more    bool
 	pods    []*corev1.Pod
 	// gated and attempt are the answer; neither is set before it. begun: pods are created at the attempt.
 	gated, begun bool
@@ -55,8 +54,6 @@ type ask struct {
 // Want is one replica of which nothing exists and that is to be created.
 type Want struct {
 	Ordinal int32
-	// More: further replicas, which the group is not to run without, are wanted than are asked for at once.
-	More bool
 	// Pods returns the planned pods of the replica by index, as the API server will store them ([gang.AsPlanned]).
 	Pods func() []*corev1.Pod
 }
@@ -108,7 +105,7 @@ func (a *Asks) Ask(sg *trellisv1alpha1.ScalingGroup, wants []Want, unseen []int3
 		}
 		one, known := of.byOrdinal[want.Ordinal]
 		if !known {
-			one = &ask{version: versionOf(sg), more: want.More, pods: want.Pods()}
+			one = &ask{version: versionOf(sg), pods: want.Pods()}
 			of.byOrdinal[want.Ordinal], changed = one, true
 		}
 		answers[want.Ordinal] = Answer{New: !known, Gated: one.gated, Attempt: one.attempt, Pods: one.pods}

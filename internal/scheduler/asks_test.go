@@ -241,31 +241,6 @@ func TestMadeBehindTheGate(t *testing.T) {
 	}
 }
 
-// A group that cannot ask for all that begins together at once does not wait for the rest.
-func TestGroupsThatAskInParts(t *testing.T) {
-	w, o := newCreating(t), plannedBase(1)
-	o.Groups[0].Spec.Replicas, o.Groups[0].Spec.MinAvailable = 2, ptr.To(int32(2))
-	part := wantsOf(o.Groups[0], 1, 0)
-	part[0].More = true
-	w.asks.Ask(o.Groups[0], part, nil)
-	w.ask(o.Groups[1])
-	w.look(o)
-	if got := w.asks.Ask(o.Groups[0], part, nil)[0]; !got.Gated {
-		t.Errorf("the part that was asked for: %+v, want gated", got)
-	}
-
-	w, o = newCreating(t), planned(1, 1)
-	w.taken("a0", "a1", "b0", "b1")
-	o.Groups[0].Spec.Replicas, o.Groups[0].Spec.MinAvailable = 2, ptr.To(int32(2))
-	part = wantsOf(o.Groups[0], 1, 0)
-	part[0].More = true
-	w.asks.Ask(o.Groups[0], part, nil)
-	w.look(o)
-	if got := w.asks.Ask(o.Groups[0], part, nil)[0]; !got.Gated {
-		t.Errorf("the part for which there is no capacity: %+v, want gated", got)
-	}
-}
-
 // Replicas that a component does not run without are released together, when all of them exist, and before those that follow.
 func TestFirstReplicasAreCreatedGated(t *testing.T) {
 	for name, more := range map[string]int{"alone": 0, "with another component": 1} {

@@ -61,7 +61,6 @@ func (a *Asks) addPriorities(to map[types.UID]int32, graphs []*nvidiav1beta1.Dyn
 // asked is one ask, for the loop.
 type asked struct {
 	key  gang.Key
-	more bool
 	pods []*corev1.Pod
 }
 
@@ -78,7 +77,7 @@ func (a *Asks) ofGraph(graph types.NamespacedName) (out []asked) {
 		}
 		for ordinal, one := range of.byOrdinal {
 			if !one.gated {
-				out = append(out, asked{of.key(ordinal), one.more, one.pods})
+				out = append(out, asked{of.key(ordinal), one.pods})
 			}
 		}
 	}

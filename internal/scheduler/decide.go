@@ -134,7 +134,6 @@ func (l *ledger) plan(ctx context.Context, o gang.Observation, r *gang.Request, 
 		l.cluster.Rollback()
 		l.holds.restore(l.cluster)
 		l.awaitCreation(r, &planned, d, gang.BeingCreated)
-		d.asksMore = true
 		return
 	}
 	l.cluster.Commit()

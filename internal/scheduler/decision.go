@@ -31,9 +31,7 @@ type decision struct {
 	asked     []asked
 	undecided map[gang.Key]bool
 	gated     []*corev1.Pod
-	// asksMore: what is undecided waits for replicas that their groups have not asked for yet.
-	asksMore bool
-	result   gang.Result
+	result    gang.Result
 	// waits is what the graph waits for.
 	waits waiting
 	// evicted are gangs that are evicted and requeued, by name; nothing else is decided then.

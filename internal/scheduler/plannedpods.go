@@ -259,8 +259,7 @@ func (l *ledger) settleAsks(d *decision) {
 		return
 	}
 	for _, one := range d.asked {
-		_, placed := l.planned[topology.PodID(one.pods[0])]
-		if wait := d.undecided[one.key] && !(one.more && d.asksMore); !placed && !wait {
+		if !l.isCreated(one.pods[0]) && !d.undecided[one.key] {
 			d.gated = append(d.gated, one.pods[0])
 		}
 	}

@@ -70,11 +70,13 @@ func (r *Reconciler) place(ctx context.Context, o observed, s *steps) error {
 	if err != nil {
 		return err
 	}
+	if s.more && len(o.replicas)+len(fresh) < int(render.MinAvailable(o.sg)) {
+		clear(fresh) // it cannot ask at once for all that begin together
+	}
 	wants := make([]scheduler.Want, 0, len(fresh))
-	more := s.more && len(o.replicas)+len(fresh) < int(render.MinAvailable(o.sg))
 	for _, ordinal := range slices.Sorted(maps.Keys(fresh)) {
 		one := fresh[ordinal]
-		wants = append(wants, scheduler.Want{Ordinal: ordinal, More: more, Pods: func() []*corev1.Pod { return r.asStored(o.sg, one) }})
+		wants = append(wants, scheduler.Want{Ordinal: ordinal, Pods: func() []*corev1.Pod { return r.asStored(o.sg, one) }})
 	}
 	for ordinal, answer := range r.Asks.Ask(o.sg, wants, o.unseen) {
 		if answer.Gated {
