@@ -31,6 +31,8 @@ type Asks struct {
 	// refused are the gangs, by graph and name, with pods that could not be created. gated are their replicas: they are created gated.
 	refused map[types.NamespacedName]map[string]bool
 	gated   map[types.NamespacedName]map[gang.Key]bool
+	// ended are attempts of replicas that the controller has deleted, by graph, until the loop knows them.
+	ended map[types.NamespacedName]map[gang.Key]int32
 }
 
 // asksOfGroup are those of one scaling group.
@@ -74,6 +76,7 @@ func NewAsks(tell func(group types.NamespacedName)) *Asks {
 	return &Asks{
 		tell: tell, look: func(types.NamespacedName) {}, groups: map[types.NamespacedName]*asksOfGroup{},
 		refused: map[types.NamespacedName]map[string]bool{}, gated: map[types.NamespacedName]map[gang.Key]bool{},
+		ended: map[types.NamespacedName]map[gang.Key]int32{},
 	}
 }
 
@@ -221,6 +224,23 @@ func (a *Asks) tellAll(groups []types.NamespacedName) {
 	for _, group := range slices.Compact(groups) {
 		a.tell(group)
 	}
+}
+
+// End notes that a pod of a group is deleted: its replica is not created at its attempt again.
+func (a *Asks) End(sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod) {
+	attempt := render.AttemptOf(pod)
+	if a == nil || attempt == 0 {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	graph := types.NamespacedName{Namespace: sg.Namespace, Name: sg.Spec.Graph}
+	if a.ended[graph] == nil {
+		a.ended[graph] = map[gang.Key]int32{}
+	}
+	ordinal, _, _ := render.ReplicaOf(pod)
+	key := gang.Key{Component: sg.Spec.Service, Ordinal: int(ordinal)}
+	a.ended[graph][key] = max(a.ended[graph][key], attempt)
 }
 
 // Ungate ends that a replica is created gated: all of it was.

@@ -29,6 +29,7 @@ func (a *Asks) forgetGraph(graph types.NamespacedName) {
 	defer a.mu.Unlock()
 	delete(a.refused, graph)
 	delete(a.gated, graph)
+	delete(a.ended, graph)
 }
 
 // refusedOf returns the assigned gangs of a graph with pods that could not be created, and forgets all others.
@@ -47,11 +48,21 @@ func (a *Asks) refusedOf(graph types.NamespacedName, r *assignment.Record) (gang
 
 // addPriorities adds the priorities of planned pods to those of graphs: a graph has that of its most important pod.
 func (a *Asks) addPriorities(to map[types.UID]int32, graphs []*nvidiav1beta1.DynamoGraphDeployment) {
+	if a == nil {
+		return
+	}
+	byName := map[types.NamespacedName]types.UID{}
 	for _, dgd := range graphs {
-		for _, one := range a.ofGraph(client.ObjectKeyFromObject(dgd)) {
+		byName[client.ObjectKeyFromObject(dgd)] = dgd.UID
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, of := range a.groups {
+		uid, is := byName[of.graph]
+		for _, one := range of.byOrdinal {
 			for _, pod := range one.pods {
-				if p, has := to[dgd.UID]; !has || topology.PriorityOf(pod) > p {
-					to[dgd.UID] = topology.PriorityOf(pod)
+				if p, has := to[uid]; is && (!has || topology.PriorityOf(pod) > p) {
+					to[uid] = topology.PriorityOf(pod)
 				}
 			}
 		}
@@ -64,13 +75,17 @@ type asked struct {
 	pods []*corev1.Pod
 }
 
-// ofGraph returns the asks of a graph that are not created gated, in order.
-func (a *Asks) ofGraph(graph types.NamespacedName) (out []asked) {
+// ofGraph returns the asks of a graph that are not created gated, in order, and once the attempts of replicas that were deleted.
+func (a *Asks) ofGraph(graph types.NamespacedName) (out []asked, ended map[gang.Key]int32) {
 	if a == nil {
-		return nil
+		return nil, map[gang.Key]int32{}
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if ended = a.ended[graph]; ended == nil {
+		ended = map[gang.Key]int32{}
+	}
+	delete(a.ended, graph)
 	for _, of := range a.groups {
 		if of.graph != graph {
 			continue
@@ -82,7 +97,7 @@ func (a *Asks) ofGraph(graph types.NamespacedName) (out []asked) {
 		}
 	}
 	slices.SortFunc(out, func(a, b asked) int { return a.key.Compare(b.key) })
-	return out
+	return out, ended
 }
 
 // answer answers the asks of a graph: attempts of recorded places, and the replicas that are created gated, by their first planned pods. An

@@ -26,11 +26,11 @@ const createWithin = 10 * time.Second
 // addPlanned adds to the pods of a graph those that are to be created in place, and those that another operator may be creating at this
 // moment. It ends the reservations of planned pods that nobody asks for any more.
 func (l *ledger) addPlanned(o *gang.Observation, d *decision) {
-	asks := l.options.Asks.ofGraph(d.graph)
+	asks, ended := l.options.Asks.ofGraph(d.graph)
 	if o.Record == nil || len(asks)+len(l.planned)+len(o.Record.Gangs) == 0 {
 		return
 	}
-	exist, names, spent := map[gang.Key]bool{}, map[string]bool{}, map[gang.Key]int32{}
+	exist, names, spent := map[gang.Key]bool{}, map[string]bool{}, ended
 	for _, pod := range o.Pods {
 		l.takeOver(pod)
 		key := o.KeyOf(pod)
@@ -101,6 +101,15 @@ func (l *ledger) notCreated(pod *corev1.Pod) {
 	l.giveBack(id)
 	delete(l.planned, id)
 	l.resumeHold(client.ObjectKeyFromObject(pod), node)
+}
+
+// giveBackRelease ends the reservation of a pod that was not released, or not created.
+func (l *ledger) giveBackRelease(release gang.Release) {
+	if gang.Planned(release.Pod) {
+		l.notCreated(release.Pod)
+	} else {
+		l.giveBack(topology.PodID(release.Pod))
+	}
 }
 
 // beginRelease notes that a pod is being released, or created.

@@ -100,6 +100,12 @@ func TestRecordedGangsAreCreated(t *testing.T) {
 		"a host is taken":                  {func(w *creating, _ *assignment.Record) { w.taken("b1") }, 0, "wait", false},
 		"a host is taken, and it is later": {func(w *creating, _ *assignment.Record) { w.taken("b1") }, createWithin, "2 pods in a (2.)", true},
 		"it is evicted":                    {func(_ *creating, r *assignment.Record) { r.Evict("earlier", nil, "no", begin) }, 0, "2 pods in a (2.)", true},
+		"a pod of the attempt was deleted": {func(w *creating, _ *assignment.Record) {
+			sg := planned(1, 2).Groups[0]
+			pod := newPod(sg, 0, 0)
+			pod.Annotations = map[string]string{render.AnnotationAttempt: "1"}
+			w.asks.End(sg, pod)
+		}, 0, "2 pods in a (2.)", true},
 		"pods of the attempt were seen": {func(w *creating, _ *assignment.Record) {
 			w.s.ledger.spend(named("g1"), map[gang.Key]int32{work0: 1})
 		}, 0, "2 pods in a (2.)", true},

@@ -44,15 +44,6 @@ func (l *ledger) begin(pods []gang.Release) {
 	}
 }
 
-// giveBackRelease ends the reservation of a pod that was not released, or not created.
-func (l *ledger) giveBackRelease(release gang.Release) {
-	if gang.Planned(release.Pod) {
-		l.notCreated(release.Pod)
-	} else {
-		l.giveBack(topology.PodID(release.Pod))
-	}
-}
-
 // giveBack ends the reservation of a pod that was not released.
 func (l *ledger) giveBack(id string) {
 	l.pods.notReleased(id)

@@ -28,6 +28,7 @@ func (r *Reconciler) apply(ctx context.Context, o observed, s steps) error {
 	sg := o.sg
 	var todo []func() error
 	for _, d := range s.delete {
+		r.Asks.End(sg, d.pod)
 		todo = append(todo, func() error { return r.deletePod(ctx, d) })
 	}
 	for _, gone := range s.unmake {
