@@ -5,6 +5,7 @@ package scalinggroup
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -98,6 +99,38 @@ func TestHostNamesOfAReplica(t *testing.T) {
 	}
 	if state, why := mixed[0].state(); state != rollout.Broken || why != mixedHosts {
 		t.Errorf("state %v (%s)", state, why)
+	}
+}
+
+// A replica is created at the recorded attempt of its answer, while its gang is assigned, and by pods with the host names of that attempt.
+func TestReplicasAreCreatedAsRecorded(t *testing.T) {
+	sg := group(1, 2)
+	key := assignment.Key{Component: sg.Spec.Service}
+	for name, tc := range map[string]struct {
+		attempt, hosts int32
+		change         func(*assignment.Record)
+		want           bool
+	}{
+		"as recorded":                  {2, 2, func(*assignment.Record) {}, true},
+		"it has no answer":             {0, 2, func(*assignment.Record) {}, false},
+		"its answer is of another one": {1, 2, func(*assignment.Record) {}, false},
+		"its host names are":           {2, 1, func(*assignment.Record) {}, false},
+		"it is evicted":                {2, 2, func(r *assignment.Record) { r.Evict("gang", nil, "no", time.Now()) }, false},
+		"it is not recorded":           {2, 2, func(r *assignment.Record) { *r = *(&assignment.Record{}).Clone() }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := (&assignment.Record{}).Clone()
+			r.Assign("gang", key, nil, []string{"a", "b"}, time.Now())
+			r.Raise(key, 2)
+			tc.change(r)
+			one := &planned{pods: map[int32]*corev1.Pod{}}
+			for index := range int32(2) {
+				one.pods[index] = render.NewBuilder(sg).PodOfAttempt(0, index, tc.hosts)
+			}
+			if got := one.recordedAt(tc.attempt, r.Attempts(sg.Spec.Service)); got != tc.want || got && (one.gang != "gang" || len(one.place.Hosts) != 2) {
+				t.Errorf("%v in gang %q at %+v, want %v", got, one.gang, one.place, tc.want)
+			}
+		})
 	}
 }
 
