@@ -43,10 +43,10 @@ func (a Attempts) Assigned(ordinal int32) (gang string, place Place, assigned bo
 	return a.of.GangOf(key), place, assigned
 }
 
-// Members returns the replicas of a gang, also of other components.
-func (a Attempts) Members(gang string) []Key {
+// Members returns the replicas of a gang, also of other components, and whether it is the base gang.
+func (a Attempts) Members(gang string) (members []Key, base bool) {
 	if a.of == nil {
-		return nil
+		return nil, false
 	}
-	return slices.Collect(maps.Keys(a.of.Gangs[gang].Places))
+	return slices.Collect(maps.Keys(a.of.Gangs[gang].Places)), a.of.Gangs[gang].Base
 }

@@ -191,9 +191,9 @@ func (a *Asks) Answered(sg *trellisv1alpha1.ScalingGroup) (attempts map[int32]in
 	return attempts, begun
 }
 
-// Refuse has a gang evicted whose pods cannot all be created. Its members are created gated from now on, and what is not begun of the graph
-// is asked for anew: other gangs follow a base gang.
-func (a *Asks) Refuse(sg *trellisv1alpha1.ScalingGroup, name string, members []gang.Key) {
+// Refuse has a gang evicted whose pods cannot all be created. Its members are created gated from now on. Other gangs follow a base gang: all
+// that is to be created of the graph, or is being created, is asked for anew.
+func (a *Asks) Refuse(sg *trellisv1alpha1.ScalingGroup, name string, members []gang.Key, base bool) {
 	graph := types.NamespacedName{Namespace: sg.Namespace, Name: sg.Spec.Graph}
 	a.mu.Lock()
 	if a.refused[graph] == nil {
@@ -211,7 +211,7 @@ func (a *Asks) Refuse(sg *trellisv1alpha1.ScalingGroup, name string, members []g
 		if of.graph != graph {
 			continue
 		}
-		maps.DeleteFunc(of.byOrdinal, func(ordinal int32, one *ask) bool { return !one.begun || a.gated[graph][of.key(ordinal)] })
+		maps.DeleteFunc(of.byOrdinal, func(ordinal int32, _ *ask) bool { return base || a.gated[graph][of.key(ordinal)] })
 		tell = append(tell, group)
 	}
 	a.mu.Unlock()

@@ -163,7 +163,8 @@ func TestAsksThatEnd(t *testing.T) {
 func (w *creating) refuse(sg *trellisv1alpha1.ScalingGroup) (name string) {
 	attempts := w.records[sg.Spec.Graph].Attempts(sg.Spec.Service)
 	name, _, _ = attempts.Assigned(0)
-	w.asks.Refuse(sg, name, attempts.Members(name))
+	members, base := attempts.Members(name)
+	w.asks.Refuse(sg, name, members, base)
 	return name
 }
 

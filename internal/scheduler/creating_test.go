@@ -121,9 +121,14 @@ func (w *creating) look(o gang.Observation) decision {
 // create creates the pods of a first replica as recorded.
 func (w *creating) create(sg *trellisv1alpha1.ScalingGroup) (pods []*corev1.Pod) {
 	w.t.Helper()
-	answer := w.asks.Ask(sg, wantsOf(sg, 1, 0), nil)[0]
-	name, place, assigned := w.records[sg.Spec.Graph].Attempts(sg.Spec.Service).Assigned(0)
-	if !assigned || !w.asks.Begin(sg, 0, place.Attempt) {
+	return w.createOrdinal(sg, 0)
+}
+
+func (w *creating) createOrdinal(sg *trellisv1alpha1.ScalingGroup, ordinal int32) (pods []*corev1.Pod) {
+	w.t.Helper()
+	answer := w.asks.Ask(sg, wantsOf(sg, max(1, sg.Spec.Replicas), 0), nil)[ordinal]
+	name, place, assigned := w.records[sg.Spec.Graph].Attempts(sg.Spec.Service).Assigned(ordinal)
+	if !assigned || !w.asks.Begin(sg, ordinal, place.Attempt) {
 		w.t.Fatalf("group %s has the answer %+v, recorded is %+v", sg.Name, answer, place)
 	}
 	for index, planned := range answer.Pods {

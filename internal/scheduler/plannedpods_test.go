@@ -195,3 +195,32 @@ func TestGangsThatAreNotCreated(t *testing.T) {
 		})
 	}
 }
+
+// What follows a base gang that could not be created, and is being created at that moment, is of an attempt that does not count any more: it
+// would keep the graph where the base gang may have no place. What follows another gang is created.
+func TestWhatFollowsAGangThatIsNotCreated(t *testing.T) {
+	for name, base := range map[string]bool{"a base gang": true, "another gang": false} {
+		t.Run(name, func(t *testing.T) {
+			w, o := newCreating(t), plannedBase(1)
+			w.host("a2", "a", 1)
+			follows := gang.Key{Component: "prefill", Ordinal: 1}
+			o.Groups[1].Spec.Replicas = 2
+			w.ask(o.Groups...)
+			w.look(o)
+			attempts := w.records["g1"].Attempts("prefill")
+			late := w.createOrdinal(o.Groups[1], 1)
+			if base {
+				w.refuse(o.Groups[0])
+			} else {
+				of, _, _ := attempts.Assigned(1)
+				w.asks.Refuse(o.Groups[1], of, []gang.Key{{Component: "prefill", Ordinal: 7}}, false)
+				clear(w.asks.refused)
+			}
+			w.look(o)
+			o.Pods, o.Record = late, w.records["g1"]
+			if got := o.Leaves(late[0]); got != base || o.Record.AttemptOf(follows) != 1 {
+				t.Errorf("leaves %v, want %v; record %v", got, base, recordedAs(o.Record))
+			}
+		})
+	}
+}

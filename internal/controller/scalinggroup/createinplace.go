@@ -35,7 +35,8 @@ func (r *Reconciler) createInPlace(ctx context.Context, o observed, all []*plann
 				}
 				created, err := r.createPodInPlace(ctx, o.sg, one, index)
 				if !created {
-					r.Asks.Refuse(o.sg, one.gang, o.attempts.recorded.Members(one.gang))
+					members, base := o.attempts.recorded.Members(one.gang)
+					r.Asks.Refuse(o.sg, one.gang, members, base)
 				}
 				return err
 			})
