@@ -108,6 +108,12 @@ func (g Gang) equal(other Gang) bool {
 // GangOf returns the name of the gang of a replica; "" for a replica in no gang.
 func (r *Record) GangOf(key Key) string { return r.gangOf[key] }
 
+// Assigned returns the place of a replica in an assigned gang; false for none.
+func (r *Record) Assigned(key Key) (Place, bool) {
+	g := r.Gangs[r.gangOf[key]]
+	return g.Places[key], g.State == trellisv1alpha1.GangAssigned
+}
+
 // keys returns all recorded replicas, with their gangs.
 func (r *Record) keys() map[Key]string {
 	out := maps.Clone(r.gangOf)

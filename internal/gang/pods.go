@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/render"
@@ -109,23 +108,6 @@ func PinnedHost(pod *corev1.Pod) string {
 		return hosts[0]
 	}
 	return ""
-}
-
-// takenNames are the replicas, by the name of their group and ordinal, whose names pods of earlier groups have.
-func takenNames(groups []*trellisv1alpha1.ScalingGroup, pods []*corev1.Pod) map[Key]bool {
-	current, taken := map[types.UID]bool{}, map[Key]bool{}
-	for _, sg := range groups {
-		current[sg.UID] = true
-	}
-	for _, pod := range pods {
-		if _, uid, _ := render.GroupOf(pod); current[uid] {
-			continue
-		}
-		if ordinal, _, ok := render.ReplicaOf(pod); ok {
-			taken[Key{Component: pod.Labels[render.LabelScalingGroup], Ordinal: int(ordinal)}] = true
-		}
-	}
-	return taken
 }
 
 func podsByGroup(pods []*corev1.Pod) map[string][]*corev1.Pod {

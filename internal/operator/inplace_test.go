@@ -250,7 +250,7 @@ var _ = Describe("A gang whose place is known", func() {
 		Expect(p.c.Get(ctx, client.ObjectKeyFromObject(dgd), record)).To(Succeed())
 		record.Spec.Gangs[0].Components[0].Places[0].Attempt = 7
 		Expect(p.c.Update(ctx, record)).To(Succeed())
-		p.until("its pods are of a later attempt", func() error { return p.ofAttempt(8, uid) })
+		p.until("its pods are of the recorded attempt", func() error { return p.ofAttempt(7, uid) })
 	})
 
 	DescribeTable("of several components is completed, or evicted as a unit, when another operator created one of them",

@@ -28,7 +28,7 @@ func (l *ledger) requeued(o gang.Observation, gangs map[string]eviction) (announ
 	for _, pod := range o.Pods {
 		of, before := pod.Annotations[render.AnnotationGang], l.pods.of(topology.PodID(pod))
 		why, again := gangs[of], before.evicted || before.requeued && (!before.follows || gangs[of].follows)
-		if why.why != "" && pod.DeletionTimestamp == nil && !again && !o.Record.Evicting(of) {
+		if why.why != "" && pod.DeletionTimestamp == nil && !again && !why.recorded && !o.Record.Evicting(of) {
 			fresh[of] = true
 		}
 	}
@@ -59,7 +59,7 @@ func (l *ledger) notEvicted(pod *corev1.Pod) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if id := topology.PodID(pod); l.pods.byID[id] != nil {
-		l.pods.change(id, func(r *released) { r.requeued, r.follows = false, false })
+		l.pods.change(id, func(r *released) { r.requeued, r.follows, r.uncreated = false, false, false })
 	}
 }
 
@@ -73,7 +73,7 @@ func (l *ledger) keepUnbegun(o gang.Observation, gangs map[string]eviction, begu
 	defer l.mu.Unlock()
 	base := begun[gang.BaseGang(o)]
 	for of, why := range gangs {
-		if goes := begun[of] || why.follows && base; !goes && !o.Record.Evicting(of) {
+		if goes := begun[of] || why.follows && base || why.recorded; !goes && !o.Record.Evicting(of) {
 			l.kept[of] = keptGang{graph: client.ObjectKeyFromObject(o.DGD), since: o.Record.Gangs[of].Since}
 		}
 	}
@@ -110,8 +110,9 @@ func (l *ledger) evictedRecord(o gang.Observation, gangs map[string]eviction) *a
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now, members := l.clock.Now(), map[string][]gang.Key{}
+	l.addAllPlanned(&o)
 	next, shown := l.followRecord(o, client.ObjectKeyFromObject(o.DGD), func(string) bool { return false }, now)
-	changed := false
+	changed := evictsMore(o.Record, next)
 	for key, one := range shown {
 		members[one.Gang] = append(members[one.Gang], key)
 	}
@@ -122,4 +123,14 @@ func (l *ledger) evictedRecord(o gang.Observation, gangs map[string]eviction) *a
 		return nil
 	}
 	return next
+}
+
+// evictsMore reports whether a record has evictions that another one has not.
+func evictsMore(was, next *assignment.Record) bool {
+	for of := range next.Gangs {
+		if next.Evicting(of) && !was.Evicting(of) {
+			return true
+		}
+	}
+	return false
 }

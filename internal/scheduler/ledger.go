@@ -73,8 +73,12 @@ type ledger struct {
 	unrecorded map[types.NamespacedName]time.Time
 	// kept are gangs by name whose recorded eviction has ended.
 	kept map[string]keptGang
-	// assigned are the attempts of replicas in gangs that this operator has recorded.
-	assigned map[types.NamespacedName]map[gang.Key]int32
+	// planned are the planned pods that are being created, by ID.
+	planned map[string]plannedPod
+	// spent are the attempts of replicas in gangs that this operator has carried out, or has seen pods of.
+	spent map[types.NamespacedName]map[gang.Key]int32
+	// started is the time since which this operator leads.
+	started time.Time
 }
 
 func newLedger(o Options, wakeLoop func(), followed func(*corev1.Pod) (types.NamespacedName, bool)) *ledger {
@@ -85,7 +89,8 @@ func newLedger(o Options, wakeLoop func(), followed func(*corev1.Pod) (types.Nam
 		own: map[types.NamespacedName]*corev1.Pod{}, past: map[string]bool{}, avoided: avoided{},
 		backoffs: backoffs{}, failures: failures{}, waits: waits{}, refusals: refusals{}, known: knownRefusals{},
 		refusalsEnded: map[types.NamespacedName]bool{},
-		deciding:      map[types.NamespacedName]*deciding{}, kept: map[string]keptGang{}, assigned: map[types.NamespacedName]map[gang.Key]int32{},
+		deciding:      map[types.NamespacedName]*deciding{}, kept: map[string]keptGang{}, planned: map[string]plannedPod{},
+		spent: map[types.NamespacedName]map[gang.Key]int32{}, started: o.Clock.Now(),
 		refreshing: map[types.NamespacedName]*trellisv1alpha1.ResolvedTopology{}, unrecorded: map[types.NamespacedName]time.Time{},
 	}
 	l.reserver, l.freer = newDomainReserver(o, l.cluster), newPlaceFreer(o)

@@ -61,7 +61,7 @@ func TestAComponentThatAnotherOperatorPlacedAgain(t *testing.T) {
 			if diff := cmp.Diff(tc.want, recordedAs(d.record)); diff != "" || len(d.releases) != len(tc.want) {
 				t.Errorf("%d releases, record (-want +got):\n%s", len(d.releases), diff)
 			}
-			b.clock.Step(othersCreate)
+			b.clock.Step(createWithin)
 			if d = b.decide(o); tc.want == nil && len(d.releases) != 1 {
 				t.Errorf("%d releases after a while, of the other operator nothing came", len(d.releases))
 			}
@@ -134,13 +134,13 @@ func TestHostsOfAGangThatAnotherOperatorCreates(t *testing.T) {
 		want string
 	}{
 		"at once":                {func(*bench) {}, "rack b"},
-		"its pods do not appear": {func(b *bench) { b.pass(othersCreate) }, "rack a"},
+		"its pods do not appear": {func(b *bench) { b.pass(createWithin) }, "rack a"},
 		"a pod appears and is gone": {func(b *bench) {
 			pod := theirs("a").Pods[0]
 			opened(pod, "theirs", map[string]string{"z": "z", "r": "a"})
 			b.s.podSet(nil, pod)
 			b.s.podGone(pod)
-			b.pass(othersCreate)
+			b.pass(createWithin)
 		}, "rack a"},
 		"its pods appear": {func(b *bench) {
 			for i, pod := range theirs("a").Pods {
@@ -148,7 +148,7 @@ func TestHostsOfAGangThatAnotherOperatorCreates(t *testing.T) {
 				pod.Spec.Affinity = onlyOn([]string{"a0", "a1"}[i])
 				b.s.podSet(nil, pod)
 			}
-			b.pass(othersCreate)
+			b.pass(createWithin)
 		}, "rack b"},
 	} {
 		t.Run(title, func(t *testing.T) {

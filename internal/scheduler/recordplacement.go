@@ -27,7 +27,7 @@ func (l *ledger) record(o gang.Observation, d *decision) {
 	if o.Record == nil {
 		return
 	}
-	now := l.clock.Now()
+	now, refused := l.clock.Now(), len(l.options.Asks.refusedOf(d.graph, o.Record)) > 0
 	next, _ := l.followRecord(o, d.graph, func(gang string) bool { return d.stands[gang] }, now)
 	d.again = unassigned(o, next)
 	assign(next, o, d, now)
@@ -41,7 +41,7 @@ func (l *ledger) record(o gang.Observation, d *decision) {
 		delete(l.unrecorded, d.graph)
 		return
 	}
-	if len(d.releases)+len(d.creations) == 0 && (next.Unbound() || len(d.result.Waiting) > 0 || d.result.Creating) {
+	if len(d.releases) == 0 && !refused && (next.Unbound() || len(d.result.Waiting) > 0 || d.result.Creating) {
 		since, known := l.unrecorded[d.graph]
 		if !known {
 			since = now
@@ -60,8 +60,6 @@ func (l *ledger) record(o gang.Observation, d *decision) {
 func (l *ledger) followRecord(o gang.Observation, graph types.NamespacedName, stands func(gang string) bool, now time.Time,
 ) (*assignment.Record, map[gang.Key]assignment.Shown) {
 	o.Releasing, _ = l.pods.observed(o.Pods)
-	o.Creations = l.options.Creations.ofGraph(graph)
-	l.takeOthersCreations(&o, &decision{graph: graph})
 	next := o.Record.Clone()
 	for of, kept := range l.kept {
 		switch {
@@ -72,7 +70,7 @@ func (l *ledger) followRecord(o gang.Observation, graph types.NamespacedName, st
 			delete(l.kept, of)
 		}
 	}
-	for of := range l.options.Creations.uncreatable(graph, next) {
+	for _, of := range l.options.Asks.refusedOf(graph, next) {
 		next.Evict(of, nil, uncreatable, now)
 	}
 	shown := gang.Shown(o)
@@ -98,7 +96,7 @@ func unassigned(o gang.Observation, next *assignment.Record) map[string]bool {
 
 // assign adds the new places of a decision, and their attempts to the pins. In the same gang, a replica of which no pod is released has
 // another attempt, unless it is released as recorded. The attempt is at least that of the host names of its pods: pods that are created
-// later have other ones.
+// later have other ones. The host names of planned pods are not chosen yet.
 func assign(next *assignment.Record, o gang.Observation, d *decision, now time.Time) {
 	d.assigned = map[gang.Key]int32{}
 	begun := gang.ReleasedReplicas(o)
@@ -107,11 +105,6 @@ func assign(next *assignment.Record, o gang.Observation, d *decision, now time.T
 		release := &d.releases[i]
 		key := o.KeyOf(release.Pod)
 		byReplica[key] = append(byReplica[key], release)
-	}
-	for i := range d.creations {
-		for j := range d.creations[i].releases {
-			byReplica[d.creations[i].key] = append(byReplica[d.creations[i].key], &d.creations[i].releases[j])
-		}
 	}
 	for key, releases := range byReplica {
 		of := releases[0].Pin.Gang
@@ -123,7 +116,9 @@ func assign(next *assignment.Record, o gang.Observation, d *decision, now time.T
 			next.Restart(key, now)
 		}
 		next.Assign(of, key, releases[0].Domain, hostsByIndex(releases), now)
-		next.Raise(key, render.HostAttempt(releases[0].Pod))
+		if !gang.Planned(releases[0].Pod) {
+			next.Raise(key, render.HostAttempt(releases[0].Pod))
+		}
 		if releases[0].Base {
 			next.Begins(of)
 		}

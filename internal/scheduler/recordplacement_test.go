@@ -63,8 +63,8 @@ func TestDecisionsAreRecorded(t *testing.T) {
 		w, o := newCreating(t), planned(2, 2)
 		o.Record = &assignment.Record{}
 		w.ask(o.Groups...)
-		if d := w.decide(o); !slices.Equal(recordedAs(d.record), want) || len(d.creations) != 1 {
-			t.Errorf("%d creations, record %q", len(d.creations), recordedAs(d.record))
+		if d := w.decide(o); !slices.Equal(recordedAs(d.record), want) || len(d.releases) != 2 {
+			t.Errorf("%d releases, record %q", len(d.releases), recordedAs(d.record))
 		}
 	})
 	t.Run("nothing placed", func(t *testing.T) {

@@ -42,7 +42,7 @@ func (s *Scheduler) schedule(ctx context.Context, dgd *nvidiav1beta1.DynamoGraph
 	for _, g := range gangs {
 		g.hosts = s.ledger.hostsOf(g.pods)
 	}
-	s.writers.carryOut(ctx, dgd, gangs, s.options.Creations, &d)
+	s.writers.carryOut(ctx, dgd, gangs, &d)
 	s.publish(ctx, dgd, o.Pods, d.result)
 }
 

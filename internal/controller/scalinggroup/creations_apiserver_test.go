@@ -17,12 +17,12 @@ import (
 var _ = Describe("A place that a group has asked for", func() {
 	DescribeTable("is given up when the group is", func(ctx SpecContext, finalizers []string) {
 		s := newServer(ctx)
-		s.r.Creations = scheduler.NewCreations(func(types.NamespacedName) {})
+		s.r.Asks = scheduler.NewAsks(func(types.NamespacedName) {})
 		sg := s.startable(group(1, 1))
 		sg.Finalizers = finalizers
 		Expect(s.c.Create(ctx, sg)).To(Succeed())
 		asksAgain := func(sg *trellisv1alpha1.ScalingGroup) bool {
-			return s.r.Creations.Ask(sg, []scheduler.Want{{Pods: func() []*corev1.Pod { return nil }}})[0].New
+			return s.r.Asks.Ask(sg, []scheduler.Want{{Pods: func() []*corev1.Pod { return nil }}}, nil)[0].New
 		}
 		Expect(asksAgain(sg)).To(BeTrue())
 		Expect(asksAgain(sg)).To(BeFalse(), "it was asked for already")
