@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
@@ -45,6 +46,7 @@ func Build(s *Subject) Explanation {
 		r.Waiting = CausesOf(planner, plan, maxHosts)
 		r.Moves = s.moves(planner, &plan)
 		s.advise(&r, planner, &plan)
+		r.Notes = append(r.Notes, s.misplacedLevels(planner)...)
 	}
 	r.Waiting = append(r.Waiting, s.refusedCreates(r.Replicas)...)
 	r.Transfer = s.transfer(planner, &plan, problem == "" && s.mayPlan())
@@ -67,6 +69,15 @@ func (s *Subject) plan(planner *whatif.Planner) (whatif.Plan, string) {
 		return plan, "Nothing can be planned again: " + bounded(err.Error())
 	}
 	return plan, ""
+}
+
+// misplacedLevels describes levels of the topology that nodes' labels contradict, unless the topology's condition is shown.
+func (s *Subject) misplacedLevels(planner *whatif.Planner) []string {
+	ct := s.Topology(constraint.Profile(s.DGD))
+	if ct == nil || meta.IsStatusConditionFalse(ct.Status.Conditions, grovev1alpha1.ConditionHierarchyConsistent) {
+		return nil
+	}
+	return planner.MisplacedBy(s.DGD)
 }
 
 func bounded(text string) string { return limit.Text(text, 1000) }

@@ -30,7 +30,9 @@ func (s *Subject) result(plan whatif.Plan, planned bool) Result {
 		v.Text = "This is the operator's last report; nothing was planned again."
 		return v
 	}
-	v.Agrees, v.Text = compare(c, plan)
+	if v.Agrees, v.Text = compare(c, plan); s.Operator.Exit() != nil && !placed && len(plan.Waiting()) == 0 {
+		v.Text = "There is capacity for everything, and the operator is not running."
+	}
 	return v
 }
 
