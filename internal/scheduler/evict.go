@@ -18,6 +18,14 @@ import (
 // requeueStuck evicts every gang that has a pod stuck for too long, bound members included. Such a gang was never whole: a bound pod is
 // never unbound, and the successor of a lost member goes with a gang of its own.
 func (s *Scheduler) requeueStuck(ctx context.Context, o gang.Observation) bool {
+	now, left, err := s.ledger.continued(o, s.rereading(ctx, o, &recorded{}))
+	switch {
+	case err != nil:
+		s.notRead(ctx, client.ObjectKeyFromObject(o.DGD), err)
+		return true
+	case len(left) > 0:
+		return s.requeue(ctx, now, left)
+	}
 	gangs, w := s.ledger.stuckGangs(o)
 	s.queue.wakeUp(w)
 	return s.requeue(ctx, o, gangs)
@@ -71,16 +79,12 @@ func (s *Scheduler) evict(ctx context.Context, o gang.Observation, pod *corev1.P
 // recordEviction records the eviction of gangs, before their pods are deleted. If that fails, it returns false, and the graph is evaluated
 // again.
 func (s *Scheduler) recordEviction(ctx context.Context, o gang.Observation, gangs map[string]eviction, evict []*corev1.Pod) bool {
-	was, err := s.placements.of(ctx, o.DGD)
-	if err == nil && was.record == nil {
+	if o.Record == nil {
 		return true
 	}
-	if err == nil {
-		o.Record = was.record
-		next := s.ledger.evictedRecord(o, gangs)
-		if next == nil {
-			return true
-		}
+	var was recorded
+	next, err := s.ledger.evictedRecord(gangs, s.rereading(ctx, o, &was))
+	if err == nil && next != nil {
 		err = s.placements.write(ctx, o.DGD, was, next)
 	}
 	if err == nil {

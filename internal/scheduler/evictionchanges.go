@@ -105,10 +105,14 @@ func (l *ledger) objected(o gang.Observation) {
 	}
 }
 
-// evictedRecord returns the record of a graph with evicted gangs; nil if it has them already.
-func (l *ledger) evictedRecord(o gang.Observation, gangs map[string]eviction) *assignment.Record {
+// evictedRecord reads a graph, and returns its record with evicted gangs; nil if it has them already.
+func (l *ledger) evictedRecord(gangs map[string]eviction, observe func() (gang.Observation, error)) (*assignment.Record, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	o, err := observe()
+	if err != nil || o.Record == nil {
+		return nil, err
+	}
 	now, members := l.clock.Now(), map[string][]gang.Key{}
 	l.addAllPlanned(&o)
 	next, shown := l.followRecord(o, client.ObjectKeyFromObject(o.DGD), func(string) bool { return false }, now)
@@ -120,9 +124,9 @@ func (l *ledger) evictedRecord(o gang.Observation, gangs map[string]eviction) *a
 		changed = next.Evict(of, members[of], why.why, now) || changed
 	}
 	if !changed {
-		return nil
+		return nil, nil
 	}
-	return next
+	return next, nil
 }
 
 // evictsMore reports whether a record has evictions that another one has not.

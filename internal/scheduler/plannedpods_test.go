@@ -159,6 +159,7 @@ func TestGangsThatAreNotCreated(t *testing.T) {
 				w.see(o.Pods)
 			}
 			refused := w.refuse(o.Groups[1])
+			w.s.objects.reader = graphs{"g1": o}
 			o.Record = w.records["g1"]
 			if evicts := w.s.requeueStuck(t.Context(), o); evicts != (exist > 0) || len(placer.taken) != exist {
 				t.Errorf("evicted: %v", placer.taken)
@@ -220,6 +221,51 @@ func TestWhatFollowsAGangThatIsNotCreated(t *testing.T) {
 			o.Pods, o.Record = late, w.records["g1"]
 			if got := o.Leaves(late[0]); got != base || o.Record.AttemptOf(follows) != 1 {
 				t.Errorf("leaves %v, want %v; record %v", got, base, recordedAs(o.Record))
+			}
+		})
+	}
+}
+
+// A pod that is created after its graph was read is neither taken for gone nor superseded when another gang of the graph is evicted.
+func TestPodsThatAppearBeforeAnEviction(t *testing.T) {
+	for name, evict := range map[string]func(w *creating, o gang.Observation, refused string, late *corev1.Pod){
+		"when an eviction continues": func(w *creating, o gang.Observation, _ string, _ *corev1.Pod) {
+			w.s.requeueStuck(w.t.Context(), o)
+		},
+		"when an eviction is recorded": func(w *creating, o gang.Observation, refused string, late *corev1.Pod) {
+			evicted := map[string]eviction{refused: {reason: ReasonUnschedulable, why: "test"}}
+			if !w.s.recordEviction(w.t.Context(), o, evicted, []*corev1.Pod{late}) {
+				w.t.Error("the eviction is not recorded")
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, o := newCreating(t), planned(1, 1)
+			w.s.providers = provider.New(provider.Options{}, provider.All{Placers: []provider.Placer{&objecting{}}})
+			store, sg := newRecordStore(t, w.bench), o.Groups[0]
+			sg.Spec.Replicas = 2
+			w.ask(sg)
+			w.look(o)
+			if err := w.s.placements.write(t.Context(), o.DGD, recorded{}, w.records["g1"]); err != nil {
+				t.Fatal(err)
+			}
+			attempts := w.records["g1"].Attempts("work")
+			refused, _, _ := attempts.Assigned(1)
+			members, base := attempts.Members(refused)
+			late, pods := w.createOrdinal(sg, 1), w.create(sg)
+			w.asks.Refuse(sg, refused, members, base)
+			w.see(append(pods, late...))
+			shown := o
+			shown.Pods = append(pods, late...)
+			w.s.objects.reader = withGroup{graphs{"g1": shown}, sg}
+			o.Record = w.records["g1"]
+			evict(w, o, refused, late[0])
+			if node := w.nodeOf(pods[0]); node == "" || len(w.s.ledger.past) > 0 {
+				t.Errorf("its reservation is on %q, %d pods count as gone", node, len(w.s.ledger.past))
+			}
+			now := recordIn(t, store, o)
+			if _, assigned := now.Assigned(work0); !assigned || !now.Evicting(refused) {
+				t.Errorf("record: %v", recordedAs(now))
 			}
 		})
 	}
