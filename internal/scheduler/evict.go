@@ -83,7 +83,7 @@ func (s *Scheduler) recordEviction(ctx context.Context, o gang.Observation, gang
 		return true
 	}
 	var was recorded
-	next, err := s.ledger.evictedRecord(gangs, s.rereading(ctx, o, &was))
+	next, err := s.ledger.evictedRecord(client.ObjectKeyFromObject(o.DGD), gangs, s.rereading(ctx, o, &was))
 	if err == nil && next != nil {
 		err = s.placements.write(ctx, o.DGD, was, next)
 	}

@@ -49,9 +49,9 @@ func (l *ledger) evicts(o gang.Observation) bool {
 // stillEvicted returns the gangs whose eviction is recorded and not complete, for ten times --requeue-after: an eviction has failed, or an
 // earlier leader began it. It includes gangs with pods that could not be created, and those that were released meanwhile and follow an
 // evicted base gang. The observation is read under the lock, since planned pods are added to it.
-func (l *ledger) stillEvicted(o gang.Observation) map[string]eviction {
+func (l *ledger) stillEvicted(o gang.Observation, asks []asked) map[string]eviction {
 	gangs := map[string]eviction{}
-	l.addAllPlanned(&o)
+	l.addAllPlanned(&o, asks)
 	next, _ := l.followRecord(o, client.ObjectKeyFromObject(o.DGD), func(string) bool { return false }, l.clock.Now())
 	for name, g := range next.Gangs {
 		if g.State == trellisv1alpha1.GangEvicting && l.clock.Since(g.Since) < servedPatience*l.options.RequeueAfter {

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/trellis-k8s/trellis/internal/assignment"
@@ -106,16 +107,19 @@ func (l *ledger) objected(o gang.Observation) {
 }
 
 // evictedRecord reads a graph, and returns its record with evicted gangs; nil if it has them already.
-func (l *ledger) evictedRecord(gangs map[string]eviction, observe func() (gang.Observation, error)) (*assignment.Record, error) {
+func (l *ledger) evictedRecord(
+	graph types.NamespacedName, gangs map[string]eviction, observe func() (gang.Observation, error),
+) (*assignment.Record, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	asks := l.options.Asks.ofGraph(graph)
 	o, err := observe()
 	if err != nil || o.Record == nil {
 		return nil, err
 	}
 	now, members := l.clock.Now(), map[string][]gang.Key{}
-	l.addAllPlanned(&o)
-	next, shown := l.followRecord(o, client.ObjectKeyFromObject(o.DGD), func(string) bool { return false }, now)
+	l.addAllPlanned(&o, asks)
+	next, shown := l.followRecord(o, graph, func(string) bool { return false }, now)
 	changed := evictsMore(o.Record, next)
 	for key, one := range shown {
 		members[one.Gang] = append(members[one.Gang], key)

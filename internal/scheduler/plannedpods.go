@@ -24,9 +24,9 @@ import (
 const createWithin = 10 * time.Second
 
 // addPlanned adds to the pods of a graph those that are to be created in place, and those that another operator may be creating at this
-// moment. It ends the reservations of planned pods that nobody asks for any more.
-func (l *ledger) addPlanned(o *gang.Observation, d *decision) {
-	asks, ended := l.options.Asks.ofGraph(d.graph)
+// moment. It ends the reservations of planned pods that no group asks for any more.
+func (l *ledger) addPlanned(o *gang.Observation, asks []asked, d *decision) {
+	ended := l.options.Asks.endedOf(d.graph)
 	if o.Record == nil || len(asks)+len(l.planned)+len(o.Record.Gangs) == 0 {
 		return
 	}
@@ -62,9 +62,9 @@ func (l *ledger) addPlanned(o *gang.Observation, d *decision) {
 }
 
 // addAllPlanned is addPlanned where nothing is decided about asked replicas.
-func (l *ledger) addAllPlanned(o *gang.Observation) {
+func (l *ledger) addAllPlanned(o *gang.Observation, asks []asked) {
 	d := decision{graph: client.ObjectKeyFromObject(o.DGD)}
-	l.addPlanned(o, &d)
+	l.addPlanned(o, asks, &d)
 	l.awaitOthers(o, &d, true)
 }
 

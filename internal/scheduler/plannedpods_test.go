@@ -4,12 +4,14 @@
 package scheduler
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/assignment"
@@ -268,5 +270,46 @@ func TestPodsThatAppearBeforeAnEviction(t *testing.T) {
 				t.Errorf("record: %v", recordedAs(now))
 			}
 		})
+	}
+}
+
+// asksEnd is a cache that shows no pod of a graph yet. When its pods were read, replicas are not asked for any more.
+type asksEnd struct {
+	withGroup
+	end func()
+}
+
+func (a asksEnd) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	err := a.withGroup.List(ctx, list, opts...)
+	if _, pods := list.(*corev1.PodList); pods {
+		a.end()
+	}
+	return err
+}
+
+// The pods of a replica appear when those of its graph were read already, and its group asks for it no more. It keeps its place.
+func TestAsksThatEndAfterThePodsWereRead(t *testing.T) {
+	w, o := newCreating(t), planned(1, 1)
+	newRecordStore(t, w.bench)
+	sg := o.Groups[0]
+	w.ask(sg)
+	w.look(o)
+	if err := w.s.placements.write(t.Context(), o.DGD, recorded{}, w.records["g1"]); err != nil {
+		t.Fatal(err)
+	}
+	pods := w.create(sg)
+	sg.Spec.Replicas = 2
+	w.asks.Ask(sg, wantsOf(sg, 2, 0)[1:], []int32{0})
+	w.s.objects.reader = asksEnd{withGroup{graphs{"g1": o}, sg}, func() { w.asks.Ask(sg, wantsOf(sg, 2, 0)[1:], nil) }}
+	d, err := w.s.decideNow(t.Context(), &o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"Assigned work-0: 1. in z/a a0", "Assigned work-1: 1. in z/a a1"}, recordedAs(d.record)); diff != "" {
+		t.Errorf("record (-want +got):\n%s", diff)
+	}
+	w.see(pods)
+	if diff := cmp.Diff(map[string]string{"a0": "made", "a1": "g1-work-1"}, w.reserved()); diff != "" {
+		t.Errorf("reservations (-want +got):\n%s", diff)
 	}
 }

@@ -49,7 +49,7 @@ func (s *Scheduler) decideNow(ctx context.Context, o *gang.Observation) (decisio
 	name := client.ObjectKeyFromObject(o.DGD)
 	_, again := s.results.Get(name, o.DGD.UID)
 	var was recorded
-	now, d, err := s.ledger.decideNow(ctx, s.rereading(ctx, *o, &was), again, func(d *decision) {
+	now, d, err := s.ledger.decideNow(ctx, name, s.rereading(ctx, *o, &was), again, func(d *decision) {
 		d.recorded = was
 		s.queue.wakeUp(d.wake)
 		if len(d.evicted) == 0 {
