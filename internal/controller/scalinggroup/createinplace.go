@@ -58,9 +58,12 @@ func (r *Reconciler) createPodInPlace(ctx context.Context, sg *trellisv1alpha1.S
 	}
 	pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(sg, trellisv1alpha1.GroupVersion.WithKind("ScalingGroup"))}
 	pinner.Pin(pod, pin)
+	expected := expectedOf(pinner, one.asked[index], pin)
 	err := r.Client.Create(ctx, pod)
 	if apierrors.IsAlreadyExists(err) {
-		err = r.takeOwn(ctx, pod)
+		if err = r.takeOwn(ctx, pod); pod.Spec.NodeName == pin.Node { // it is bound by now
+			expected.Spec.NodeName = pin.Node
+		}
 	}
 	if errors.Is(err, errTaken) {
 		log.FromContext(ctx).Info("a pod of the name of one that is to be created in place exists; its gang is created gated",
@@ -70,7 +73,7 @@ func (r *Reconciler) createPodInPlace(ctx context.Context, sg *trellisv1alpha1.S
 	if err != nil {
 		return false, wrapped(err, "creating pod %s in place", pod.Name)
 	}
-	if why := differs(expectedOf(pinner, one.asked[index], pin), pod); why != "" {
+	if why := differs(expected, pod); why != "" {
 		log.FromContext(ctx).Info("the API server stored another pod than was planned; its gang is created gated",
 			"pod", pod.Name, "gang", one.gang, "why", why)
 		r.kinds.differ(one.kinds[index])
@@ -106,7 +109,7 @@ func differs(expected, stored *corev1.Pod) string {
 	switch {
 	case len(stored.Spec.SchedulingGates) > 0:
 		return fmt.Sprintf("it has the scheduling gate %q", stored.Spec.SchedulingGates[0].Name)
-	case stored.Spec.NodeName != "":
+	case stored.Spec.NodeName != expected.Spec.NodeName:
 		return "it names its node"
 	case stored.Spec.SchedulerName != expected.Spec.SchedulerName:
 		return fmt.Sprintf("its scheduler is %q instead of %q", stored.Spec.SchedulerName, expected.Spec.SchedulerName)

@@ -10,7 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/assignment"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
+	"github.com/trellis-k8s/trellis/internal/topology"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
@@ -39,5 +42,38 @@ var _ = Describe("A place that a group has asked for", func() {
 	},
 		Entry("gone", SpecTimeout(suite.Timeout()), nil),
 		Entry("being deleted", SpecTimeout(suite.Timeout()), []string{"example.com/wait"}),
+	)
+})
+
+var _ = Describe("A pod that another operator has created in place", func() {
+	DescribeTable("is the one that was to be created", func(ctx SpecContext, node string, want bool) {
+		s := newServer(ctx)
+		sg := s.startable(group(1, 1))
+		Expect(s.c.Create(ctx, sg)).To(Succeed())
+		create := func() (bool, *corev1.Pod) {
+			pod := render.NewBuilder(sg).PodOfAttempt(0, 0, 1)
+			one := &planned{
+				pods: map[int32]*corev1.Pod{0: pod}, kinds: map[int32]string{}, gang: "g-1",
+				place: assignment.Place{Attempt: 1, Domain: topology.Path{"r"}, Hosts: []string{"node"}},
+			}
+			Expect(s.r.foreseen(ctx, sg, one)).To(BeTrue())
+			one.asked = s.r.asStored(sg, one)
+			created, err := s.r.createPodInPlace(ctx, sg, one, 0)
+			Expect(err).NotTo(HaveOccurred())
+			return created, pod
+		}
+		created, pod := create()
+		Expect(created).To(BeTrue())
+		if node != "" {
+			binding := &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: node}}
+			Expect(s.c.SubResource("binding").Create(ctx, pod, binding)).To(Succeed())
+		}
+		again, same := create()
+		Expect(again).To(Equal(want))
+		Expect(same.UID).To(Equal(pod.UID))
+	},
+		Entry("when it waits", SpecTimeout(suite.Timeout()), "", true),
+		Entry("when it is bound to its host", SpecTimeout(suite.Timeout()), "node", true),
+		Entry("but not when it is bound to another host", SpecTimeout(suite.Timeout()), "other", false),
 	)
 })
