@@ -163,17 +163,16 @@ func (r *Record) Assign(gang string, key Key, domain topology.Path, hosts []stri
 	r.gangOf[key] = gang
 }
 
-// Restart prepares the next attempt of a replica that is placed again in its gang.
-func (r *Record) Restart(key Key, now time.Time) {
-	gang := r.gangOf[key]
-	g, known := r.Gangs[gang]
+// Restart prepares the next attempt of a replica that is placed again in its gang. The gang keeps its time: its replicas have to be complete
+// in time, however often one is placed again.
+func (r *Record) Restart(key Key) {
+	g, known := r.Gangs[r.gangOf[key]]
 	if !known {
 		return
 	}
 	p := g.Places[key]
 	p.Attempt, p.Hosts = p.Attempt+1, nil
-	g.Places[key], g.Since = p, seconds(now)
-	r.Gangs[gang] = g
+	g.Places[key] = p
 }
 
 // Raise makes the attempt of a replica in a gang at least the given one.

@@ -100,6 +100,12 @@ type plannedPod struct {
 	others bool
 }
 
+// knownPlace is since when this operator knows the place of a replica at an attempt.
+type knownPlace struct {
+	attempt int32
+	since   time.Time
+}
+
 // wake is the graphs that an event or a decision concerns: they are evaluated again.
 type wake struct {
 	// now are those to evaluate now, later those to evaluate at a time.

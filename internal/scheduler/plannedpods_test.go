@@ -5,6 +5,7 @@ package scheduler
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -114,11 +115,52 @@ func TestRecordedGangsAreCreated(t *testing.T) {
 	} {
 		t.Run(title, func(t *testing.T) {
 			w, o := recordedIn(t, tc.change)
-			w.pass(tc.after)
+			if tc.after > 0 {
+				w.look(o)
+				w.pass(tc.after)
+			}
 			w.ask(o.Groups...)
 			d := w.look(o)
 			if got := w.ask(o.Groups...)["work-0"]; got != tc.want || (d.record != nil) != tc.writes {
 				t.Errorf("answer %q, want %q; record %v", got, tc.want, recordedAs(d.record))
+			}
+		})
+	}
+}
+
+// Another operator has about 10 seconds to create what it records, also where it places a replica again in its gang, whatever its clock
+// shows.
+func TestTheTimeOfAnotherOperator(t *testing.T) {
+	recordAt := func(w *creating, attempt int32, since time.Time) {
+		r := w.records["g1"].Clone()
+		g := r.Gangs["earlier"]
+		g.Since = since
+		r.Gangs["earlier"] = g
+		r.Raise(work0, attempt)
+		w.records["g1"] = r
+	}
+	for title, tc := range map[string]struct {
+		prepare func(w *creating, o gang.Observation)
+	}{
+		"its clock is an hour ahead": {func(w *creating, _ gang.Observation) { recordAt(w, 1, begin.Add(time.Hour)) }},
+		"its clock is an hour behind, and it places the replica again": {func(w *creating, o gang.Observation) {
+			w.look(o)
+			w.pass(2 * createWithin)
+			recordAt(w, 2, begin.Add(-time.Hour))
+		}},
+	} {
+		t.Run(title, func(t *testing.T) {
+			w, o := recordedIn(t, func(w *creating, _ *assignment.Record) { w.taken("b1") })
+			tc.prepare(w, o)
+			w.ask(o.Groups...)
+			w.look(o)
+			if diff := cmp.Diff(map[string]string{"work-0": "wait"}, w.ask(o.Groups...)); diff != "" {
+				t.Errorf("answer at once (-want +got):\n%s", diff)
+			}
+			w.pass(createWithin)
+			w.look(o)
+			if got := w.ask(o.Groups...)["work-0"]; !strings.HasPrefix(got, "2 pods in a") {
+				t.Errorf("answer later: %s", got)
 			}
 		})
 	}

@@ -113,7 +113,7 @@ func assign(next *assignment.Record, o gang.Observation, d *decision, now time.T
 		}
 		if next.GangOf(key) == of && !d.stands[of] && !begun[gang.Of(releases[0].Pod)] {
 			d.again[gang.Of(releases[0].Pod)] = true
-			next.Restart(key, now)
+			next.Restart(key)
 		}
 		next.Assign(of, key, releases[0].Domain, hostsByIndex(releases), now)
 		if !gang.Planned(releases[0].Pod) {
