@@ -108,6 +108,11 @@ func (g Gang) equal(other Gang) bool {
 // GangOf returns the name of the gang of a replica; "" for a replica in no gang.
 func (r *Record) GangOf(key Key) string { return r.gangOf[key] }
 
+// Members returns the replicas of a gang, and whether it is the base gang.
+func (r *Record) Members(gang string) (members []Key, base bool) {
+	return slices.Collect(maps.Keys(r.Gangs[gang].Places)), r.Gangs[gang].Base
+}
+
 // Assigned returns the place of a replica in an assigned gang; false for none.
 func (r *Record) Assigned(key Key) (Place, bool) {
 	g := r.Gangs[r.gangOf[key]]

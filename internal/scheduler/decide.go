@@ -32,6 +32,7 @@ func (l *ledger) decide(ctx context.Context, o gang.Observation, asks []asked) d
 	l.decideAbout(ctx, &o, &d)
 	l.giveBackRecorded(&d)
 	l.settleAsks(&d)
+	l.findUncreated(o, &d)
 	l.record(o, &d)
 	return d
 }

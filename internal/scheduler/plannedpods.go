@@ -173,6 +173,26 @@ func (l *ledger) takeOver(pod *corev1.Pod) {
 	l.pods.change(own, func(r *released) { r.at = l.clock.Now() })
 }
 
+// findUncreated adds the gangs with planned pods that are not created ten times --requeue-after after they were placed. They would keep
+// their capacity, and the created part of their gang would wait for them.
+func (l *ledger) findUncreated(o gang.Observation, d *decision) {
+	now, patience := l.clock.Now(), servedPatience*l.options.RequeueAfter
+	for id, p := range l.planned {
+		if p.graph != d.graph || p.others {
+			continue
+		}
+		due := l.pods.of(id).at.Add(patience)
+		if now.Before(due) {
+			d.lookAt(due)
+			continue
+		}
+		if d.overdue == nil {
+			d.overdue = map[string]bool{}
+		}
+		d.overdue[o.Record.GangOf(o.KeyOf(p.pod))] = true
+	}
+}
+
 // settleAsks determines which asks are answered: placed replicas by their recorded attempts, when they are recorded, and undecided ones
 // later. All others are created gated.
 func (l *ledger) settleAsks(d *decision) {

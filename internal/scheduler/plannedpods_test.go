@@ -5,8 +5,10 @@ package scheduler
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -354,4 +356,41 @@ func TestAsksThatEndAfterThePodsWereRead(t *testing.T) {
 	if diff := cmp.Diff(map[string]string{"a0": "made", "a1": "g1-work-1"}, w.reserved()); diff != "" {
 		t.Errorf("reservations (-want +got):\n%s", diff)
 	}
+}
+
+// recordedStore has the record of a graph stored, its evictions noted, and its pods shown.
+func (w *creating) recordedStore(o gang.Observation) *objecting {
+	w.t.Helper()
+	placer := &objecting{}
+	w.s.providers = provider.New(provider.Options{}, provider.All{Placers: []provider.Placer{placer}})
+	newRecordStore(w.t.(*testing.T), w.bench)
+	if err := w.s.placements.write(w.t.Context(), o.DGD, recorded{}, w.records[o.DGD.Name]); err != nil {
+		w.t.Fatal(err)
+	}
+	w.s.objects.reader = graphs{o.DGD.Name: o}
+	return placer
+}
+
+// A part of a base gang is created, and the rest never is: the gang is evicted, and nothing keeps capacity.
+func TestAnsweredReplicasThatAreNeverCreated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, o := newCreating(t), plannedBase(1)
+		w.ask(o.Groups...)
+		w.look(o)
+		o.Pods = w.create(o.Groups[0])
+		o.Pods[0].Spec.NodeName = o.Pods[0].Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchFields[0].Values[0]
+		w.see(o.Pods)
+		placer := w.recordedStore(o)
+		w.look(o)
+		w.pass(servedPatience*DefaultRequeueAfter - time.Second)
+		w.settle()
+		if len(placer.taken) > 0 || len(w.reserved()) != 1 {
+			t.Errorf("evicted early: %v, reservations: %v", placer.taken, w.reserved())
+		}
+		w.pass(time.Second)
+		w.settle()
+		if !slices.Equal(placer.taken, []string{"g-decode-0"}) || len(w.reserved()) > 0 {
+			t.Errorf("evicted: %v, reservations: %v", placer.taken, w.reserved())
+		}
+	})
 }

@@ -61,6 +61,11 @@ func (s *Scheduler) decideNow(ctx context.Context, o *gang.Observation) (decisio
 	}
 	*o = now
 	s.report(o.DGD, d.events)
+	for of := range d.overdue {
+		logger(ctx, o.DGD).Info("the pods of a gang are not created in time; it is created gated", "gang", of)
+		members, base := o.Record.Members(of)
+		s.options.Asks.refuse(name, of, members, base)
+	}
 	return d, nil
 }
 
