@@ -50,15 +50,17 @@ func (l *ledger) evicts(o gang.Observation) bool {
 // earlier leader began it. It includes gangs with pods that could not be created, and those that were released meanwhile and follow an
 // evicted base gang. The observation is read under the lock, since planned pods are added to it.
 func (l *ledger) stillEvicted(o gang.Observation, asks []asked) map[string]eviction {
-	gangs := map[string]eviction{}
+	gangs, name := map[string]eviction{}, client.ObjectKeyFromObject(o.DGD)
+	for _, of := range l.options.Asks.refusedOf(name, o.Record) { // nothing of the gang may be visible, only what follows it
+		gangs[of] = eviction{reason: ReasonUnschedulable, why: uncreatable, recorded: true, uncreated: true}
+	}
 	l.addAllPlanned(&o, asks)
-	next, _ := l.followRecord(o, client.ObjectKeyFromObject(o.DGD), func(string) bool { return false }, l.clock.Now())
+	next, _ := l.followRecord(o, name, func(string) bool { return false }, l.clock.Now())
 	for name, g := range next.Gangs {
 		if g.State == trellisv1alpha1.GangEvicting && l.clock.Since(g.Since) < servedPatience*l.options.RequeueAfter {
 			gangs[name] = eviction{reason: ReasonUnschedulable, why: g.Message, recorded: true, uncreated: g.Message == uncreatable}
 		}
 	}
-	o.Record = next
 	withFollowers(o, gangs)
 	left := map[string]eviction{}
 	for _, pod := range evictable(o.Pods) {

@@ -65,14 +65,15 @@ func (l *ledger) notEvicted(pod *corev1.Pod) {
 }
 
 // keepUnbegun ends the eviction of gangs of which no pod was deleted: they are judged again by what they are then. In the record that is
-// corrected with the next write. Gangs that follow a base gang go with it.
+// corrected with the next write. Gangs that follow a base gang go with it, also with a refused one of which nothing exists.
 func (l *ledger) keepUnbegun(o gang.Observation, gangs map[string]eviction, begun map[string]bool) {
 	if o.Record == nil {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	base := begun[gang.BaseGang(o)]
+	name := gang.BaseGang(o)
+	base := begun[name] || slices.Contains(l.options.Asks.refusedOf(client.ObjectKeyFromObject(o.DGD), o.Record), name)
 	for of, why := range gangs {
 		if goes := begun[of] || why.follows && base || why.recorded; !goes && !o.Record.Evicting(of) {
 			l.kept[of] = keptGang{graph: client.ObjectKeyFromObject(o.DGD), since: o.Record.Gangs[of].Since}

@@ -394,3 +394,29 @@ func TestAnsweredReplicasThatAreNeverCreated(t *testing.T) {
 		}
 	})
 }
+
+// Pods that follow a base gang appear before it is refused, and nothing of the base gang exists: they are evicted.
+func TestWhatFollowsABaseGangOfWhichNothingExists(t *testing.T) {
+	w, o := newCreating(t), plannedBase(1)
+	w.host("a2", "a", 1)
+	o.Groups[1].Spec.Replicas = 2
+	w.ask(o.Groups...)
+	w.look(o)
+	o.Pods = w.see(w.createOrdinal(o.Groups[1], 1))
+	placer := w.recordedStore(o)
+	placer.fail = 1
+	w.refuse(o.Groups[0])
+	for range 2 {
+		was, err := w.s.placements.of(t.Context(), o.DGD)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Record = was.record
+		if !w.s.requeueStuck(t.Context(), o) {
+			t.Error("nothing is to be evicted")
+		}
+	}
+	if !slices.Equal(placer.taken, []string{"g-prefill-1"}) {
+		t.Errorf("evicted: %v", placer.taken)
+	}
+}
