@@ -4,6 +4,7 @@
 package scalinggroup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,7 +49,10 @@ func (r *Reconciler) createInPlace(ctx context.Context, o observed, all []*plann
 // errTaken means that another pod has the name of one that is to be created.
 var errTaken = errors.New("another pod has its name")
 
-// createPodInPlace creates one pod in place, and reports whether it exists as planned.
+// errEarlier means that a pod of the name was created at an earlier attempt. It is deleted, and the create is retried.
+var errEarlier = errors.New("a pod of an earlier attempt has its name, and is deleted")
+
+// createPodInPlace creates one pod in place, and reports whether its gang can be created as planned.
 func (r *Reconciler) createPodInPlace(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, one *planned, index int32) (bool, error) {
 	pod := one.pods[index]
 	pin, recorded := gang.RecordedPin(sg, one.gang, one.place, index)
@@ -71,7 +75,7 @@ func (r *Reconciler) createPodInPlace(ctx context.Context, sg *trellisv1alpha1.S
 		return false, nil
 	}
 	if err != nil {
-		return false, wrapped(err, "creating pod %s in place", pod.Name)
+		return errors.Is(err, errEarlier), wrapped(err, "creating pod %s in place", pod.Name)
 	}
 	if why := differs(expected, pod); why != "" {
 		log.FromContext(ctx).Info("the API server stored another pod than was planned; its gang is created gated",
@@ -83,14 +87,19 @@ func (r *Reconciler) createPodInPlace(ctx context.Context, sg *trellisv1alpha1.S
 }
 
 // takeOwn reads the pod that has the name of one that was to be created. It is the same pod when the answer to an earlier create was lost.
+// A pod of an earlier attempt, which does not count any more, is deleted.
 func (r *Reconciler) takeOwn(ctx context.Context, pod *corev1.Pod) error {
 	live := &corev1.Pod{}
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(pod), live); err != nil {
 		return wrapped(err, "reading pod %s", pod.Name)
 	}
-	if live.DeletionTimestamp != nil || live.Annotations[render.AnnotationGang] != pod.Annotations[render.AnnotationGang] ||
-		render.AttemptOf(live) != render.AttemptOf(pod) ||
-		metav1.GetControllerOfNoCopy(live) == nil || metav1.GetControllerOfNoCopy(live).UID != metav1.GetControllerOfNoCopy(pod).UID {
+	owner, was, attempt := metav1.GetControllerOfNoCopy(live), render.AttemptOf(live), render.AttemptOf(pod)
+	switch {
+	case live.DeletionTimestamp != nil || owner == nil || owner.UID != metav1.GetControllerOfNoCopy(pod).UID:
+		return errTaken
+	case was > 0 && was < attempt:
+		return cmp.Or(r.deletePod(ctx, deletion{pod: live, why: superseded}), errEarlier)
+	case was != attempt || live.Annotations[render.AnnotationGang] != pod.Annotations[render.AnnotationGang]:
 		return errTaken
 	}
 	*pod = *live
