@@ -73,12 +73,18 @@ func (l *ledger) spend(graph types.NamespacedName, attempts map[gang.Key]int32) 
 
 // endPlanned ends the planned pods of a graph, except for those that are asked for and whose recorded place is that of their reservation.
 func (l *ledger) endPlanned(o gang.Observation, graph types.NamespacedName, asks []asked) {
+	wanted := map[*corev1.Pod]bool{}
+	for _, one := range asks {
+		for _, pod := range one.pods {
+			wanted[pod] = true
+		}
+	}
 	for id, p := range l.planned {
 		if p.graph != graph {
 			continue
 		}
-		stays := !p.others && slices.ContainsFunc(asks, func(one asked) bool { return slices.Contains(one.pods, p.pod) })
-		if place, assigned := o.Record.Assigned(o.KeyOf(p.pod)); !stays || !assigned || place.Attempt != l.pods.of(id).attempt {
+		place, assigned := o.Record.Assigned(o.KeyOf(p.pod))
+		if p.others || !wanted[p.pod] || !assigned || place.Attempt != l.pods.of(id).attempt {
 			l.notCreated(p.pod)
 		}
 	}
