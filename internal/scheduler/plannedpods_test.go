@@ -5,6 +5,7 @@ package scheduler
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -391,6 +392,29 @@ func TestAnsweredReplicasThatAreNeverCreated(t *testing.T) {
 		w.settle()
 		if !slices.Equal(placer.taken, []string{"g-decode-0"}) || len(w.reserved()) > 0 {
 			t.Errorf("evicted: %v, reservations: %v", placer.taken, w.reserved())
+		}
+	})
+}
+
+// Places that could not be recorded at first are not reported as failing when they are.
+func TestFailuresEndWithAnAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, o := newCreating(t), planned(1, 1)
+		store := newRecordStore(t, w.bench)
+		store.err = errors.New("no space")
+		w.s.objects.reader = withGroup{graphs{"g1": o}, o.Groups[0]}
+		w.ask(o.Groups...)
+		for range 2 {
+			w.settle()
+			w.pass(lastRetry)
+		}
+		if n := len(w.s.ledger.failures); n != 1 {
+			t.Errorf("%d graphs fail", n)
+		}
+		store.err = nil
+		w.settle()
+		if attempts, _ := w.asks.Answered(o.Groups[0]); attempts[0] == 0 || len(w.s.ledger.failures) > 0 {
+			t.Errorf("answered: %v, failures: %v", attempts, w.s.ledger.failures)
 		}
 	})
 }
