@@ -28,7 +28,8 @@ type Asks struct {
 
 	mu     sync.Mutex
 	groups map[types.NamespacedName]*asksOfGroup
-	// refused are the gangs, by graph and name, with pods that could not be created. gated are their replicas: they are created gated.
+	// refused are the gangs, by graph and name, with pods that could not be created, and whether that was announced. gated are their
+	// replicas: they are created gated.
 	refused map[types.NamespacedName]map[string]bool
 	gated   map[types.NamespacedName]map[gang.Key]bool
 	// ended are attempts of replicas that the controller has deleted, by graph, until the loop knows them.
@@ -205,7 +206,9 @@ func (a *Asks) refuse(graph types.NamespacedName, name string, members []gang.Ke
 	if a.gated[graph] == nil {
 		a.gated[graph] = map[gang.Key]bool{}
 	}
-	a.refused[graph][name] = true
+	if _, known := a.refused[graph][name]; !known {
+		a.refused[graph][name] = false
+	}
 	for _, key := range members {
 		a.gated[graph][key] = true
 	}

@@ -46,6 +46,23 @@ func (a *Asks) refusedOf(graph types.NamespacedName, r *assignment.Record) (gang
 	return slices.Sorted(maps.Keys(a.refused[graph]))
 }
 
+// newlyRefused returns, once, the gangs of a graph that were refused, in order.
+func (a *Asks) newlyRefused(graph types.NamespacedName) (gangs []string) {
+	if a == nil {
+		return nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for name, announced := range a.refused[graph] {
+		if !announced {
+			a.refused[graph][name] = true
+			gangs = append(gangs, name)
+		}
+	}
+	slices.Sort(gangs)
+	return gangs
+}
+
 // addPriorities adds the priorities of planned pods to those of graphs: a graph has that of its most important pod.
 func (a *Asks) addPriorities(to map[types.UID]int32, graphs []*nvidiav1beta1.DynamoGraphDeployment) {
 	if a == nil {

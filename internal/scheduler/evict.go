@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/provider"
 	"github.com/trellis-k8s/trellis/internal/render"
@@ -35,10 +36,7 @@ func (s *Scheduler) requeueStuck(ctx context.Context, o gang.Observation) bool {
 func (s *Scheduler) requeue(ctx context.Context, o gang.Observation, gangs map[string]eviction) bool {
 	announced, evict := s.ledger.requeued(o, gangs)
 	for _, of := range announced {
-		gangEvictions.WithLabelValues(gangs[of].reason).Inc()
-		logger(ctx, o.DGD).Info("evicting and requeueing a gang", "gang", of, "why", gangs[of].why)
-		s.recorder.Eventf(o.DGD, nil, corev1.EventTypeWarning, gang.CodeRequeued, "Requeue", "gang %s is evicted and requeued: %s", of,
-			gangs[of].why)
+		s.announceEviction(ctx, o.DGD, of, gangs[of])
 	}
 	if len(evict) > 0 && !s.recordEviction(ctx, o, gangs, evict) {
 		return true
@@ -57,6 +55,20 @@ func (s *Scheduler) requeue(ctx context.Context, o gang.Observation, gangs map[s
 	s.ledger.keepUnbegun(o, gangs, begun)
 	s.ledger.restGivenBack(o.Pods, gangs)
 	return len(gangs) > 0
+}
+
+// announceEviction counts and reports the eviction of a gang.
+func (s *Scheduler) announceEviction(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, of string, e eviction) {
+	gangEvictions.WithLabelValues(e.reason).Inc()
+	logger(ctx, dgd).Info("evicting and requeueing a gang", "gang", of, "why", e.why)
+	s.recorder.Eventf(dgd, nil, corev1.EventTypeWarning, gang.CodeRequeued, "Requeue", "gang %s is evicted and requeued: %s", of, e.why)
+}
+
+// announceRefused announces the gangs of a graph with pods that could not be created, also those of which nothing exists.
+func (s *Scheduler) announceRefused(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) {
+	for _, of := range s.options.Asks.newlyRefused(client.ObjectKeyFromObject(dgd)) {
+		s.announceEviction(ctx, dgd, of, eviction{reason: ReasonNotCreated, why: uncreatable})
+	}
 }
 
 // evict has one pod of a requeued gang deleted. What fails is tried again. [provider.ErrPodChanged] means that the pod has changed since it

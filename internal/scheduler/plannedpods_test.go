@@ -419,6 +419,33 @@ func TestFailuresEndWithAnAnswer(t *testing.T) {
 	})
 }
 
+// A gang that could not be created is announced once, also when nothing of it exists.
+func TestRefusedGangsAreAnnounced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, o := newCreating(t), plannedBase(1)
+		w.ask(o.Groups...)
+		w.look(o)
+		w.recordedStore(o)
+		for len(w.said.Events) > 0 {
+			<-w.said.Events
+		}
+		of := w.refuse(o.Groups[0])
+		for range 2 {
+			w.s.queue.add(clientKey(o))
+			w.settle()
+		}
+		announced := 0
+		for len(w.said.Events) > 0 {
+			if event := <-w.said.Events; strings.Contains(event, "gang "+of+" is evicted and requeued: "+uncreatable) {
+				announced++
+			}
+		}
+		if announced != 1 {
+			t.Errorf("announced %d times", announced)
+		}
+	})
+}
+
 // Pods that follow a base gang appear before it is refused, and nothing of the base gang exists: they are evicted.
 func TestWhatFollowsABaseGangOfWhichNothingExists(t *testing.T) {
 	w, o := newCreating(t), plannedBase(1)

@@ -25,6 +25,7 @@ func (s *Scheduler) schedule(ctx context.Context, dgd *nvidiav1beta1.DynamoGraph
 		return
 	}
 	s.askProvider(ctx, &o)
+	s.announceRefused(ctx, dgd)
 	if s.requeueStuck(ctx, o) {
 		return // the pods' deletion brings us back
 	}
