@@ -168,8 +168,8 @@ func (r *Record) Assign(gang string, key Key, domain topology.Path, hosts []stri
 	r.gangOf[key] = gang
 }
 
-// Restart prepares the next attempt of a replica that is placed again in its gang. The gang keeps its time: its replicas have to be complete
-// in time, however often one is placed again.
+// Restart prepares the next attempt of a replica that is placed again in its gang. The gang keeps its time: it has to be complete in time,
+// however often a replica is placed again.
 func (r *Record) Restart(key Key) {
 	g, known := r.Gangs[r.gangOf[key]]
 	if !known {

@@ -17,8 +17,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// createWithin is the time for which the pods of a gang may be created by another operator, after that has recorded the gang, and in which
-// the scaling groups ask for what an earlier leader has recorded.
+// createWithin is the time for which the pods of a gang may be created by another operator, after this one has first read their place, and
+// in which the scaling groups ask for what an earlier leader has recorded.
 const createWithin = 10 * time.Second
 
 // awaitOthers adds the replicas without pods of gangs that another operator has recorded just now: it may create their pods at this moment.
