@@ -108,6 +108,17 @@ func (g Gang) equal(other Gang) bool {
 // GangOf returns the name of the gang of a replica; "" for a replica in no gang.
 func (r *Record) GangOf(key Key) string { return r.gangOf[key] }
 
+// Members returns the replicas of a gang, and whether it is the base gang.
+func (r *Record) Members(gang string) (members []Key, base bool) {
+	return slices.Collect(maps.Keys(r.Gangs[gang].Places)), r.Gangs[gang].Base
+}
+
+// Assigned returns the place of a replica in an assigned gang; false for none.
+func (r *Record) Assigned(key Key) (Place, bool) {
+	g := r.Gangs[r.gangOf[key]]
+	return g.Places[key], g.State == trellisv1alpha1.GangAssigned
+}
+
 // keys returns all recorded replicas, with their gangs.
 func (r *Record) keys() map[Key]string {
 	out := maps.Clone(r.gangOf)
@@ -157,17 +168,16 @@ func (r *Record) Assign(gang string, key Key, domain topology.Path, hosts []stri
 	r.gangOf[key] = gang
 }
 
-// Restart prepares the next attempt of a replica that is placed again in its gang.
-func (r *Record) Restart(key Key, now time.Time) {
-	gang := r.gangOf[key]
-	g, known := r.Gangs[gang]
+// Restart prepares the next attempt of a replica that is placed again in its gang. The gang keeps its time: it has to be complete in time,
+// however often a replica is placed again.
+func (r *Record) Restart(key Key) {
+	g, known := r.Gangs[r.gangOf[key]]
 	if !known {
 		return
 	}
 	p := g.Places[key]
 	p.Attempt, p.Hosts = p.Attempt+1, nil
-	g.Places[key], g.Since = p, seconds(now)
-	r.Gangs[gang] = g
+	g.Places[key] = p
 }
 
 // Raise makes the attempt of a replica in a gang at least the given one.
