@@ -3,7 +3,7 @@
 
 package assignment
 
-// Attempts are the recorded attempts of the replicas of one component. The zero value has none.
+// Attempts gives access to the recorded attempts of the replicas of one component. The zero value has none.
 type Attempts struct {
 	of        *Record
 	component string
