@@ -134,7 +134,7 @@ func registered(t *testing.T) map[string]bool {
 		}
 	}
 	described := make(chan *prometheusclient.Desc, 1000)
-	for _, collector := range slices.Concat(scheduler.Collectors(), capacity.Collectors(), storageversion.Collectors(), webhook.Collectors()) { // metrics without series so far, or without series on a standby
+	for _, collector := range slices.Concat(scheduler.Collectors(), capacity.Collectors(), storageversion.Collectors(), webhook.Collectors()) { // no series so far, or none on a standby
 		collector.Describe(described)
 	}
 	close(described)

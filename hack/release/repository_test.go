@@ -62,8 +62,8 @@ func TestWorkflows(t *testing.T) {
 	}
 }
 
-// TestWorkflowRunsWhatMakeTestLeavesOut checks that every test outside make test runs for each change or each night, unless it needs files
-// that no repository has.
+// TestWorkflowRunsWhatMakeTestLeavesOut checks that every test outside make test runs for each change or each night, unless it needs more
+// than the repository.
 func TestWorkflowRunsWhatMakeTestLeavesOut(t *testing.T) {
 	makefile, err := os.ReadFile(root + "/make/long.mk")
 	if err != nil {
