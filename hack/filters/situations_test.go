@@ -127,8 +127,7 @@ var situations = map[string]situation{
 	}},
 }
 
-// TestCounterparts checks that the planner refuses every situation of a default plugin or gate of the kube-scheduler that the filters
-// refuse.
+// TestCounterparts checks that the named plugin of the kube-scheduler refuses every situation, and that the planner refuses it, too.
 func TestCounterparts(t *testing.T) {
 	for name, tc := range situations {
 		t.Run(name, func(t *testing.T) {

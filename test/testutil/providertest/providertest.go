@@ -168,7 +168,7 @@ func SketchGrove(pcs *grove.PodCliqueSet) string {
 	return out.String()
 }
 
-// SketchLWS returns a line for each set: its size, and the scheduling gates of its pods.
+// SketchLWS returns a line for each set: its size, the gates of its leaders, and the scheduler of its workers.
 func SketchLWS(sets []*lws.LeaderWorkerSet) string {
 	var out strings.Builder
 	for _, set := range sets {

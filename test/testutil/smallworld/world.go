@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package smallworld draws small clusters and gangs whose pods have rules about other pods, volumes, or devices, and compares the planner's
-// answer with filters that accept pods on nodes one by one: the filters must accept a plan in some order, and where the planner refuses,
-// they must accept no assignment.
+// answer with filters that accept pods on nodes one by one: the filters must accept a plan in every order, with retries, and where
+// the planner refuses, they must accept no assignment.
 package smallworld
 
 import (
@@ -125,7 +125,8 @@ func (w *World) Plan() Plan {
 	return Plan{placement.PlanGraph(c, demand, placement.Options{}).Replicas[0], demand, c}
 }
 
-// bind binds the pods to their planned hosts in any order that the filters accept, and returns the pods left when no order binds all.
+// bind binds the pods to their planned hosts in every order, retrying refused pods after others were bound. It returns the pods left in the
+// first order that does not bind all.
 func (w *World) bind(s *scheduler, domain topology.Path, at map[string]string) (left []string) {
 	before := s.pods
 	for order := range permutations(len(w.Gang)) {
