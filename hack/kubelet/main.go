@@ -6,14 +6,14 @@
 // Command kubelet is a Kubernetes node in one file, for the real nodes of the sandbox. The executable's name selects the program:
 //
 //   - kubelet
-//   - node-init: the first process of a node, which has mount, pid, network, UTS and IPC namespaces of its own. It makes the node's file
-//     system, cgroups and network, and starts containerd, a device plugin and the kubelet there.
-//   - node-switch: the network between the nodes, in a network namespace of its own, and the ways between it and the machine
-//   - node-link: takes a node off that network, and brings it back
-//   - gpu-plugin: a device plugin with GPUs that are nothing but a name
+//   - node-init: the first process of a node, in its own mount, PID, network, UTS and IPC namespaces. It makes the node's file system,
+//     cgroups and network, and starts containerd, a device plugin and the kubelet.
+//   - node-switch: the network between the nodes, in its own network namespace, and the paths between it and the machine
+//   - node-link: disconnects a node from that network, and reconnects it
+//   - gpu-plugin: a device plugin with GPUs that exist only by name
 //
-// All interfaces, addresses and routes are in those namespaces, and so are the kernel settings that a kubelet writes: the machine's own
-// stay unchanged. They end with the processes. Cgroups and files remain, and the sandbox removes them.
+// All interfaces, addresses and routes are in these namespaces, and so are the kernel settings that a kubelet writes: the machine's own
+// stay unchanged. The namespaces end with their processes. Cgroups and files remain, and the sandbox removes them.
 package main
 
 import (

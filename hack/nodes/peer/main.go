@@ -8,7 +8,7 @@
 // Under other names it behaves like the programs of inference engines at their start, as their flags require:
 //
 //   - dynamo.vllm and dynamo.sglang: their ranks meet at the address in the flags, and wait for each other
-//   - ray: a head in the background, or a node that ends where it finds no head
+//   - ray: a head in the background, or a node that exits if it finds no head
 //   - trtllm-llmapi-launch: a rank of mpirun
 //
 // It serves its observations at /state. Variables: SIZE is the number of pods, DRAIN the time from SIGTERM to its exit (forever: until
