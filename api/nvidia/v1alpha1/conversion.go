@@ -27,8 +27,9 @@ const MaxAnnotations = convert.MaxAnnotations
 // object or has another version.
 func ConvertJSON(raw []byte, version string) ([]byte, error) { return convert.JSON(raw, version) }
 
-// ConversionFits returns an error, with path and fix, if the other version cannot preserve all fields of an object: their annotations,
-// together with all others, must fit into MaxAnnotations. Such an object still converts, without the preserved fields.
+// ConversionFits returns an error, with path and fix, if the other version cannot preserve all fields of an object: the annotations that
+// preserve them, together with all others, must fit into MaxAnnotations. An object that does not fit still converts, without the preserved
+// fields.
 func ConversionFits(raw []byte) error { return convert.Fits(raw) }
 
 // PayloadProblem says why the preserved-fields annotations of a v1beta1 object cannot be used; they are then ignored. It is empty without a

@@ -38,7 +38,7 @@ const (
 	podSetName   = "main"
 )
 
-// noClient answers the two lists of a new queue: there are no local queues and no workloads.
+// noClient returns empty lists to the two queries of a new queue: local queues and workloads.
 type noClient struct{ client.Client }
 
 func (noClient) List(context.Context, client.ObjectList, ...client.ListOption) error { return nil }

@@ -161,7 +161,7 @@ func (p *Pair) Lose(ctx context.Context) (Lost, error) {
 	return lost, p.restore(ctx)
 }
 
-// count counts the requests that failed before and after left.
+// count counts the requests that failed before and after the lost replica left the Service.
 func (l *Lost) count(asked []Asked, left time.Time) {
 	l.Asked = len(asked)
 	slices.SortFunc(asked, func(a, b Asked) int { return a.Start.Compare(b.Start) })

@@ -39,7 +39,7 @@ func (p Point) String() string {
 // All reports whether to test a crash at every write (make test-faults), instead of a sample.
 var All = os.Getenv("TRELLIS_CRASHES") == "all"
 
-// Points returns every n-th crash point of an operator that makes total writes, beginning with first, where n is every.
+// Points returns crash points of an operator that makes total writes, from the index first in steps of every.
 func Points(total, first, every int) (out []Point) {
 	for i := first; i < 2*total; i += every {
 		// The second half of the numbers stands for the same writes with only the response lost.
