@@ -13,7 +13,7 @@ type IngressSpec struct {
 	// Host name, without prefix and suffix. Required when enabled.
 	// +optional
 	Host string `json:"host,omitempty"`
-	// UseVirtualService asks for an Istio VirtualService.
+	// UseVirtualService requests an Istio VirtualService.
 	// +optional
 	UseVirtualService bool `json:"useVirtualService,omitempty"`
 	// VirtualServiceGateway of the VirtualService.

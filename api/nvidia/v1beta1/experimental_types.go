@@ -34,7 +34,7 @@ type KVTransferPolicy struct {
 	// +kubebuilder:validation:XValidation:rule="!self.contains('/') || self.split('/')[0].size() <= 253",message="labelKey prefix must be 253 characters or less"
 	// +optional
 	LabelKey string `json:"labelKey,omitempty"`
-	// ClusterTopologyName is the ClusterTopology with the level named domain and its label key.
+	// ClusterTopologyName is the ClusterTopology that defines the level named domain.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
