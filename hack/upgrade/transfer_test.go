@@ -31,8 +31,8 @@ var packed = map[string]string{
 	"preferred": `, "enforcement": "preferred", "preferredWeight": 0.5`,
 }
 
-// loose is a deployment that the earlier version creates with a kvTransferPolicy, and that nothing packs: the kube-scheduler chooses its
-// nodes.
+// loose is a deployment that the earlier version creates with a kvTransferPolicy, and whose workers nothing packs: the kube-scheduler
+// chooses their nodes.
 const loose = "loose"
 
 var _ = DescribeTable("Deployments of an earlier version ignore their kvTransferPolicy, and later ones are placed by it", Serial,
@@ -47,7 +47,10 @@ var _ = DescribeTable("Deployments of an earlier version ignore their kvTransfer
 			w.scale(ctx, name, "Prefill", 3, 12)
 			w.settled(ctx)
 		}
-		w.create(ctx, loose, roles(graphs.Worker(1, 1, 8, ""), graphs.Worker(1, 1, 8, "")), withPolicy(packed["required"]),
+		components := roles(graphs.Worker(1, 1, 8, ""), graphs.Worker(1, 1, 8, ""))
+		components["Frontend"] = graphs.Frontend(1)
+		components["Frontend"].TopologyConstraint = &nvidiav1alpha1.ServiceTopologyConstraint{PackDomain: "rack"}
+		w.create(ctx, loose, components, withPolicy(packed["required"]),
 			func(dgd *nvidiav1alpha1.DynamoGraphDeployment) { dgd.Spec.TopologyConstraint.PackDomain = "" })
 		w.settled(ctx)
 		alone := map[string]int{}
@@ -69,7 +72,7 @@ var _ = DescribeTable("Deployments of an earlier version ignore their kvTransfer
 		for name := range packed {
 			w.scale(ctx, name, "Decode", 4, 14)
 		}
-		w.scale(ctx, loose, "Decode", 2, 3)
+		w.scale(ctx, loose, "Decode", 2, 4)
 		w.settled(ctx)
 		Expect(w.lost(before)).To(BeEmpty(), "pods that were deleted by scaling out")
 		for name := range packed { // no rack with replicas of the deployment has room

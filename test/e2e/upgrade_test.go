@@ -54,6 +54,7 @@ func transferring(o *unstructured.Unstructured) {
 	switch {
 	case o.GetKind() == "DynamoGraphDeployment" && o.GetName() == "plain":
 		set(map[string]any{"topologyProfile": earlier}, "spec", "topologyConstraint")
+		set(map[string]any{"preferredPackDomain": "rack"}, "spec", "services", "Prefill", "topologyConstraint")
 		set(map[string]any{"clusterTopologyName": earlier, "domain": "host", "enforcement": "required"},
 			"spec", "experimental", "kvTransferPolicy")
 	case o.GetKind() == "ScalingGroup" && o.GetLabels()[render.LabelGraph] == "plain":
@@ -65,6 +66,9 @@ func transferring(o *unstructured.Unstructured) {
 				map[string]any{"domain": "host", "key": corev1.LabelHostname},
 			},
 		}, "spec", "topology")
+		if o.GetName() == "plain-prefill" {
+			set("rack", "spec", "topology", "preferredPackDomain")
+		}
 	}
 }
 
