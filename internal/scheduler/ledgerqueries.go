@@ -43,6 +43,7 @@ func (l *ledger) decideNow(
 		l.trackParted(o, &d)
 		d.result.Score, d.result.Cliques = gang.Score(l.cluster, l.scored(o)), gang.CliquesOf(l.cluster, o)
 		d.result.Transfer = gang.TransferOf(o.Groups, o.Pods, l.cluster.NodeLabels)
+		d.result.Places = gang.PlacesOf(l.cluster, o)
 		d.result.Outside = gang.FindOutside(l.cluster, o, d.result.Domain)
 		l.noteUncounted(o, &d.result)
 		l.followWaits(o, &d.result, again)

@@ -135,23 +135,19 @@ func summaryOf(components []component) string {
 // componentStatuses counts the replicas of all components. cut has, by component, how many places are listed of how many that should be.
 func componentStatuses(o observed, components []component) (out map[string]nvidiav1beta1.ComponentStatus, cut []string) {
 	out = map[string]nvidiav1beta1.ComponentStatus{}
-	places, replacing := placesOf(components), workersChange(components)
+	places, cut := placesOf(o, components)
+	replacing := workersChange(components)
 	for _, s := range components {
 		if s.group == nil {
 			continue
 		}
 		before := o.dgd.Status.Components[s.name]
-		status, p := s.status(before), places[s.name]
+		status := s.status(before)
 		if replacing && before.RuntimeNamespace != "" {
 			// until all workers are of the new generation: the planner asks for their metrics there
 			status.RuntimeNamespace = before.RuntimeNamespace
 		}
-		for _, one := range p.listed {
-			status.Placements = append(status.Placements, nvidiav1beta1.ReplicaPlacement{Replica: one.Replica, Domain: one.Domain})
-		}
-		if len(p.listed) < len(p.bound) {
-			cut = append(cut, fmt.Sprintf("%s lists %d of %d", s.name, len(p.listed), len(p.bound)))
-		}
+		status.Placements = places[s.name]
 		if shape, known := o.shapes.of[s.name]; known {
 			status.GPUsPerEngine, status.GPUsPerReplica = ptr.To(shape.PerEngine), ptr.To(shape.PerReplica)
 		}
