@@ -185,15 +185,35 @@ func (r *Record) Raise(key Key, attempt int32) {
 	}
 }
 
+// PlaceOf returns the recorded place of a replica, also a last one; false for none.
+func (r *Record) PlaceOf(key Key) (place Place, recorded bool) {
+	if r == nil {
+		return Place{}, false
+	}
+	if place, recorded = r.Gangs[r.gangOf[key]].Places[key]; recorded {
+		return place, true
+	}
+	if place, recorded = r.Bound[key]; recorded {
+		return place, true
+	}
+	place, recorded = r.Former[key]
+	return place, recorded
+}
+
+// LastPlace returns the place in which pods of a replica are or were; false for none. A place with planned hosts in an assigned gang does
+// not count: its pods may not exist yet.
+func (r *Record) LastPlace(key Key) (place Place, ran bool) {
+	place, ran = r.PlaceOf(key)
+	if ran && len(place.Hosts) > 0 && r.Gangs[r.gangOf[key]].State == trellisv1alpha1.GangAssigned {
+		return Place{}, false
+	}
+	return place, ran
+}
+
 // AttemptOf returns the last attempt of a replica; 0 for none.
 func (r *Record) AttemptOf(key Key) int32 {
-	switch p, bound := r.Bound[key]; {
-	case r.gangOf[key] != "":
-		return r.Gangs[r.gangOf[key]].Places[key].Attempt
-	case bound:
-		return p.Attempt
-	}
-	return r.Former[key].Attempt
+	place, _ := r.PlaceOf(key)
+	return place.Attempt
 }
 
 // LowestAttempt returns the lowest attempt of pods that count. A replica in Former has none: pods of its last attempt, which another

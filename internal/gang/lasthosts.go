@@ -42,7 +42,7 @@ func (r *Request) avoid(g *groupView, component string, ordinal int) (hosts []st
 	last := g.last[int32(ordinal)]
 	if len(last) > 0 {
 		key := Key{Component: component, Ordinal: ordinal}
-		r.left[key] = left{from: g.hints[int32(ordinal)], host: last[0], why: fmt.Sprintf("node %s has rejected its pods and comes last for it",
+		r.left[key] = left{from: r.formerDomain(key), host: last[0], why: fmt.Sprintf("node %s has rejected its pods and comes last for it",
 			last[0])}
 	}
 	hosts = slices.Clone(last)

@@ -34,7 +34,7 @@ func (r *Request) Moved(c *topology.Cluster, replica placement.ReplicaResult) st
 	}
 	level := max(component.Required, component.Preferred, r.Graph.Required, r.Graph.Preferred)
 	from, to := left.from.Truncate(level), PinnedDomain(c, r.levelsOf(replica.Component), replica).Truncate(level)
-	// The status may have the former domain down to a broader level only.
+	// Pods may have been pinned to a broader domain.
 	if len(from) == 0 || level == topology.NoLevel || from.Contains(to) {
 		return ""
 	}

@@ -30,7 +30,7 @@ type replicaState struct {
 // replicaStates sorts a group's pods into replicas. A pod whose release is under way counts as released.
 func (r *Request) replicaStates(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod, o *Observation) []replicaState {
 	byOrdinal := podsByOrdinal(pods)
-	ordinals, beyond := ordinalsOf(sg, byOrdinal, aheadOf(sg))
+	ordinals, beyond := ordinalsOf(sg, byOrdinal, o.Record.Replicas(sg.Spec.Service), aheadOf(sg))
 	states, levels := make([]replicaState, 0, len(ordinals)), LevelsOf(sg.Spec.Topology)
 	for _, ordinal := range ordinals {
 		state := replicaState{ordinal: ordinal, absent: int(render.PodsPerReplica(sg))}
@@ -227,15 +227,16 @@ func (r *Request) addReplica(g *groupView, component *placement.Component, state
 // unplaced is a replica of which pods are to be placed: where it was, and where those of its pods are that have their places.
 func (r *Request) unplaced(g *groupView, component string, state replicaState) placement.Replica {
 	replica := placement.Replica{Ordinal: state.ordinal, Avoid: r.avoid(g, component, state.ordinal), Generation: generationOf(g.sg, state)}
-	if _, leaves := r.left[Key{Component: component, Ordinal: state.ordinal}]; !leaves {
-		replica.Hint = g.hints[int32(state.ordinal)]
+	key := Key{Component: component, Ordinal: state.ordinal}
+	if _, leaves := r.left[key]; !leaves {
+		replica.Hint = r.formerDomain(key)
 	}
 	if len(state.open) > 0 {
 		replica.Anchor = state.path
 		for _, pod := range state.open {
 			replica.On = append(replica.On, topology.PodID(pod))
 		}
-		r.halves[Key{Component: component, Ordinal: state.ordinal}] = state
+		r.halves[key] = state
 	}
 	return replica
 }

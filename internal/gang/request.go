@@ -201,7 +201,7 @@ func (r *Request) addComponent(sg *trellisv1alpha1.ScalingGroup, states []replic
 		}
 	}
 	about := &groupView{
-		sg: sg, hints: hintsOf(sg), last: lastHostsOf(sg), profile: o.Profile, lost: lostLevel(sg.Spec.Topology, o.Profile),
+		sg: sg, last: lastHostsOf(sg), profile: o.Profile, lost: lostLevel(sg.Spec.Topology, o.Profile),
 		states: states, admission: &o.Admission,
 		wanted: map[string]*topology.Shape{}, ahead: lookAhead,
 	}
@@ -219,9 +219,8 @@ func (r *Request) addComponent(sg *trellisv1alpha1.ScalingGroup, states []replic
 
 // groupView is what all replicas of one scaling group have in common.
 type groupView struct {
-	sg    *trellisv1alpha1.ScalingGroup
-	hints map[int32]topology.Path
-	last  map[int32][]string
+	sg   *trellisv1alpha1.ScalingGroup
+	last map[int32][]string
 	// profile is the ClusterTopology as it is now, and lost what the group requires of it and it does not offer.
 	profile *grovev1alpha1.ClusterTopology
 	lost    lostLevels
@@ -234,12 +233,10 @@ type groupView struct {
 	ahead int
 }
 
-func hintsOf(sg *trellisv1alpha1.ScalingGroup) map[int32]topology.Path {
-	hints := map[int32]topology.Path{}
-	for _, p := range Placements(&sg.Status) {
-		hints[p.Replica] = topology.ParsePath(p.Domain)
-	}
-	return hints
+// formerDomain returns the recorded domain in which pods of a replica were; nil for none.
+func (r *Request) formerDomain(key Key) topology.Path {
+	last, _ := r.o.Record.LastPlace(key)
+	return last.Domain
 }
 
 // blockBaseGang: the base gang goes together, so one blocked component holds all of them (docs/placement.md#how-much-begins-together).

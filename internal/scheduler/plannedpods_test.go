@@ -207,7 +207,7 @@ func TestWhatFollowsAGangThatIsNotCreated(t *testing.T) {
 			o.Groups[1].Spec.Replicas = 2
 			w.ask(o.Groups...)
 			w.look(o)
-			attempts := w.records["g1"].Attempts("prefill")
+			attempts := w.records["g1"].Replicas("prefill")
 			late := w.createOrdinal(o.Groups[1], 1)
 			if base {
 				w.refuse(o.Groups[0])

@@ -4,15 +4,12 @@
 package scheduler
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/render"
@@ -27,7 +24,7 @@ func (l *ledger) followWaits(o gang.Observation, result *gang.Result, again bool
 		delete(l.waits, name)
 		return
 	}
-	created, groups, now := createdBy(o.Pods), groupsByComponent(o.Groups), make(map[gang.Key]wait, len(result.Waiting))
+	created, now := createdBy(o.Pods), make(map[gang.Key]wait, len(result.Waiting))
 	for _, w := range result.Waiting {
 		key := gang.Key{Component: w.Component, Ordinal: w.Ordinal}
 		was, known := before[key]
@@ -36,7 +33,7 @@ func (l *ledger) followWaits(o gang.Observation, result *gang.Result, again bool
 		}
 		// Before this operator started, the gang may have waited already.
 		if again && requeues(known, was.reason, w.Code) {
-			l.countRequeue(name, groups[w.Component], w.Ordinal)
+			l.countRequeue(&o, key)
 		}
 		if w.Code != gang.CodeCreating && w.Code != gang.CodeWaitingForAdmission && w.Code != was.reason {
 			replicasRefused.WithLabelValues(w.Code).Inc()
@@ -74,33 +71,15 @@ func createdBy(pods []*corev1.Pod) map[gang.Key]time.Time {
 	return created
 }
 
-// placedGroup is a scaling group with the replicas that were placed before.
-type placedGroup struct {
-	*trellisv1alpha1.ScalingGroup
-	placed map[int32]bool
-}
-
-func groupsByComponent(groups []*trellisv1alpha1.ScalingGroup) map[string]placedGroup {
-	out := map[string]placedGroup{}
-	for _, sg := range groups {
-		placed := map[int32]bool{}
-		for _, p := range gang.Placements(&sg.Status) {
-			placed[p.Replica] = true
-		}
-		out[sg.Spec.Service] = placedGroup{sg, placed}
-	}
-	return out
-}
-
 // countRequeue counts a gang that begins to wait, if it was placed before.
-func (l *ledger) countRequeue(name types.NamespacedName, sg placedGroup, ordinal int) {
-	if !sg.placed[int32(ordinal)] {
+func (l *ledger) countRequeue(o *gang.Observation, key gang.Key) {
+	if _, ran := o.Record.LastPlace(key); !ran {
 		return
 	}
 	reason := ReasonReplaced
-	if l.holds.wasPreempted(fmt.Sprintf("%s/%s-%d", sg.Namespace, sg.Name, ordinal)) {
+	if l.holds.wasPreempted(o.NameOf(key)) {
 		reason = ReasonPreempted
-	} else if l.backoffs.times(name, l.clock.Now()) > 0 {
+	} else if l.backoffs.times(client.ObjectKeyFromObject(o.DGD), l.clock.Now()) > 0 {
 		reason = ReasonEvicted
 	}
 	gangRequeues.WithLabelValues(reason).Inc()

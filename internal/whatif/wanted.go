@@ -12,6 +12,7 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/assignment"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/limit"
 	"github.com/trellis-k8s/trellis/internal/render"
@@ -21,7 +22,7 @@ import (
 // wanted makes the pods of a group that do not exist and that the operator would make now, with Trellis' own gate: they are planned as if
 // other controllers had removed theirs. A replica of which pods are released or end already is first taken down, so none of its pods is
 // made.
-func (p *Planner) wanted(sg *trellisv1alpha1.ScalingGroup, existing []*corev1.Pod) []*corev1.Pod {
+func (p *Planner) wanted(sg *trellisv1alpha1.ScalingGroup, existing []*corev1.Pod, record *assignment.Record) []*corev1.Pod {
 	if !render.Gated(sg) || render.Oversized(sg) {
 		return nil
 	}
@@ -33,7 +34,7 @@ func (p *Planner) wanted(sg *trellisv1alpha1.ScalingGroup, existing []*corev1.Po
 	}
 	var out []*corev1.Pod
 	build := render.NewBuilder(sg)
-	for _, ordinal := range gang.Ordinals(sg, existing) {
+	for _, ordinal := range gang.Ordinals(sg, existing, record.Replicas(sg.Spec.Service)) {
 		for index := range render.PodsPerReplica(sg) {
 			if barred[ordinal] || made[render.PodName(sg, int32(ordinal), index)] {
 				continue

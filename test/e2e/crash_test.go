@@ -204,7 +204,10 @@ func (w *world) summary() string {
 	groups := list(w, &trellisv1alpha1.ScalingGroupList{})
 	for i := range groups.Items {
 		s := &groups.Items[i].Status
-		lines = append(lines, fmt.Sprintf("group %s %d/%d/%d/%d placements %d", groups.Items[i].Name, s.Replicas, s.ScheduledReplicas, s.ReadyReplicas, s.UpdatedReplicas, len(s.Placements)))
+		lines = append(lines, fmt.Sprintf("group %s %d/%d/%d/%d", groups.Items[i].Name, s.Replicas, s.ScheduledReplicas, s.ReadyReplicas, s.UpdatedReplicas))
+	}
+	for name, s := range w.dgd("g").Status.Services {
+		lines = append(lines, fmt.Sprintf("component %s placements %d", name, len(s.Placements)))
 	}
 	kube := list(w, &corev1.ServiceList{})
 	for i := range kube.Items {

@@ -62,14 +62,16 @@ type ScalingGroupStatus struct {
 	// restart that was last rolled out completely, by a provider that makes the pods itself. Pods of Trellis' own carry it themselves.
 	// +optional
 	Restart string `json:"restart,omitempty"`
-	// placements is the last domain of each replica, as far as 128 KiB hold them, the lowest ordinals first; FurtherPlacements has the
-	// others. A replica that is recreated tries it first; it never has to.
+	// placements was set by earlier releases to the last domain of each replica. Nothing reads it.
+	//
+	// Deprecated: the GraphPlacement records the places of replicas.
 	// +optional
 	// +listType=map
 	// +listMapKey=replica
 	Placements []ReplicaPlacement `json:"placements,omitempty"`
-	// furtherPlacements are the last domains of the replicas that Placements has no space for. Where 256 KiB do not hold them, their paths
-	// end at a broader level, and the condition PlacementsComplete is False.
+	// furtherPlacements was set by earlier releases to the last domains of the replicas that Placements had no space for. Nothing reads it.
+	//
+	// Deprecated: the GraphPlacement records the places of replicas.
 	// +optional
 	// +listType=atomic
 	FurtherPlacements []DomainPlacements `json:"furtherPlacements,omitempty"`

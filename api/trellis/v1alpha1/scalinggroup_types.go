@@ -314,7 +314,9 @@ const (
 	// ConditionMoved is False while replicas are to leave their nodes, and absent otherwise.
 	ConditionMoved = "Moved"
 
-	// ConditionPlacementsComplete is False while the status has no space for the places of all replicas in full, and absent otherwise.
+	// ConditionPlacementsComplete was set by earlier releases.
+	//
+	// Deprecated: the status does not have the places of replicas.
 	ConditionPlacementsComplete = "PlacementsComplete"
 
 	ReasonInSync        = "InSync"
@@ -333,9 +335,6 @@ const (
 	ReasonMoving = "Moving"
 	// ReasonMoveWaits: such a replica is overdue, and too few others serve for it to go.
 	ReasonMoveWaits = "MoveWaits"
-
-	// ReasonPlacementsShortened: paths end at a broader level, or replicas are left out.
-	ReasonPlacementsShortened = "PlacementsShortened"
 
 	ReasonUpToDate                = "UpToDate"
 	ReasonRollingOut              = "RollingOut"

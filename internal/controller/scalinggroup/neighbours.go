@@ -32,7 +32,7 @@ func (r *Reconciler) lookForNeighbours(ctx context.Context, o observed) error {
 	nodeLabels := func(node string) map[string]string { return r.nodeLabels(ctx, node) }
 	pods, of := map[string]int{}, map[*replica]string{}
 	for _, one := range o.replicas {
-		if path := domainOf(one, levels, nodeLabels); len(path) > 0 && one.all(podBound) {
+		if path, bound := gang.SharedDomain(levels, one.active(), nodeLabels); bound && len(path) > 0 {
 			of[one], pods[path.String()] = path.String(), 0
 		}
 	}

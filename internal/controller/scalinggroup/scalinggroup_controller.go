@@ -55,8 +55,8 @@ type Reconciler struct {
 	// Asks are the replicas that are to be created in place, and Placed has groups reconciled that have an answer; nil: all are gated.
 	Asks   *scheduler.Asks
 	Placed <-chan event.GenericEvent
-	// AttemptsOf is [scheduler.Scheduler.AttemptsOf].
-	AttemptsOf func(context.Context, *trellisv1alpha1.ScalingGroup) (assignment.Attempts, error)
+	// Recorded is [scheduler.Scheduler.Recorded].
+	Recorded func(context.Context, *trellisv1alpha1.ScalingGroup) (assignment.Replicas, error)
 	// Retries after failures.
 	Retries blocked.Retries
 	// Leaving decides which nodes are to be removed, and MoveTimeout is how long a replica there waits for its successor.
@@ -241,7 +241,7 @@ type decision struct {
 // decide plans the rollout, leaves out the replicas that are recreated later, and turns the rest into steps. By a spec that another client
 // has changed it creates and deletes no pod: the graph controller applies the spec again.
 func (r *Reconciler) decide(ctx context.Context, o observed) (decision, error) {
-	d := decision{next: plan(o.sg, o.replicas), failing: backOffOf(o.sg, o.replicas, r.refusals.clock())}
+	d := decision{next: plan(o.sg, o.replicas, o.attempts.recorded.Ordinals()...), failing: backOffOf(o.sg, o.replicas, r.refusals.clock())}
 	if render.EditOf(o.sg) != nil {
 		return d, nil
 	}
@@ -271,7 +271,7 @@ func (r *Reconciler) finish(ctx context.Context, o observed, d decision, allowed
 		return result, nil // the new pods will be seen in a moment, and reported then
 	}
 	shown := errors.Join(allowed.refused, failure)
-	status := statusOf(o.sg, o.replicas, d.next, func(node string) map[string]string { return r.nodeLabels(ctx, node) }, shown)
+	status := statusOf(o.sg, o.replicas, d.next, shown)
 	d.failing.into(o.sg, o.replicas, &status)
 	again, err := r.report(ctx, o.sg, status)
 	result.RequeueAfter = earliest(result.RequeueAfter, again)
