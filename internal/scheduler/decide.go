@@ -24,7 +24,7 @@ import (
 func (l *ledger) decide(ctx context.Context, o gang.Observation) decision {
 	d := decision{graph: client.ObjectKeyFromObject(o.DGD)}
 	l.addPlanned(&o, &d)
-	l.takeRecordedRefusals(d.graph, o.Record)
+	l.refused.takeRecorded(d.graph, o.Record)
 	l.endOutdatedReleases(o)
 	l.awaitConstraint(&o, d.graph)
 	l.releaseRecorded(&o, &d)
@@ -77,7 +77,7 @@ func (l *ledger) request(o *gang.Observation, d *decision) (*gang.Request, backo
 	o.Failing = l.failures[d.graph].why()
 	o.Preempting, o.NotEnding, o.Avoid = l.preemptingOf(o.Pods), l.notEnding(o.Pods, d), l.avoided.of(d.graph, l.cluster)
 	o.Unschedulable = l.unschedulable(o, d)
-	o.Refused = l.refusals.of(d.graph, l.clock.Now())
+	o.Refused = l.refused.places.of(d.graph, l.clock.Now())
 	r := gang.NewRequest(*o)
 	return r, l.failureOf(*o, r)
 }
@@ -152,7 +152,7 @@ func (l *ledger) plan(ctx context.Context, o gang.Observation, r *gang.Request, 
 	}
 	maps.Copy(d.parted, r.Parted(answer))
 	l.place(ctx, o, r, &planned, d.promised.split(answer.Placed), d)
-	l.noteRefusals(r, trial, answer.Waiting, d)
+	l.refused.note(r, trial, answer.Waiting, d)
 	l.holds.namePreemptors(o.Groups, answer.Waiting, l.clock.Now())
 	d.result.Waiting, d.result.Surplus = append(d.result.Waiting, answer.Waiting...), append(d.result.Surplus, answer.Surplus...)
 	d.waits.unmet, d.waits.ruled = answer.Unmet, planned.Ruled()

@@ -33,7 +33,7 @@ func (l *ledger) requeued(o gang.Observation, gangs map[string]eviction) (announ
 		}
 	}
 	announced = slices.Sorted(maps.Keys(fresh))
-	l.learnRefusals(o, gangs, fresh)
+	l.refused.learnFrom(o, gangs, fresh)
 	stuck := slices.IndexFunc(announced, func(of string) bool { return !gangs[of].follows })
 	if stuck >= 0 { // one pause, however many gangs are stuck
 		l.backoffs.begin(client.ObjectKeyFromObject(o.DGD), gangs[announced[stuck]].why, l.clock.Now())

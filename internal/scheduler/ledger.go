@@ -51,10 +51,8 @@ type ledger struct {
 	holds holds
 	// avoided are hosts that others have not left in time.
 	avoided avoided
-	// refusals are the places that a scheduler refused pods in. refusalsEnded are the graphs for which some ended since the loop asked.
-	refusals      refusals
-	known         knownRefusals
-	refusalsEnded map[types.NamespacedName]bool
+	// refused are the places that a scheduler refused pods in.
+	refused *refusedPlaces
 	// reserver reserves hosts of a domain for a gang that has been waiting for long.
 	reserver domainReserver
 	// freer moves running replicas so that a gang which waits gets a place.
@@ -87,12 +85,12 @@ func newLedger(o Options, wakeLoop func(), followed func(*corev1.Pod) (types.Nam
 		options: o, clock: o.Clock, wakeLoop: wakeLoop, followed: followed, binders: b,
 		cluster: gang.NewCluster(b.all()...), pods: newReleasedPods(), served: newServedSchedulers(), holds: newHolds(o.HoldFor),
 		own: map[types.NamespacedName]*corev1.Pod{}, past: map[string]bool{}, avoided: avoided{},
-		backoffs: backoffs{}, failures: failures{}, waits: waits{}, refusals: refusals{}, known: knownRefusals{},
-		refusalsEnded: map[types.NamespacedName]bool{},
-		deciding:      map[types.NamespacedName]*deciding{}, kept: map[string]keptGang{}, planned: map[string]plannedPod{},
+		backoffs: backoffs{}, failures: failures{}, waits: waits{},
+		deciding: map[types.NamespacedName]*deciding{}, kept: map[string]keptGang{}, planned: map[string]plannedPod{},
 		spent: map[types.NamespacedName]map[gang.Key]int32{}, started: o.Clock.Now(),
 		refreshing: map[types.NamespacedName]*trellisv1alpha1.ResolvedTopology{}, unrecorded: map[types.NamespacedName]time.Time{},
 	}
+	l.refused = newRefusedPlaces(l)
 	l.reserver, l.freer = newDomainReserver(o, l.cluster), newPlaceFreer(o)
 	l.cluster.OnFreed = wakeLoop
 	l.cluster.Ignore(topology.IgnoredResources(o.IgnoredResources))

@@ -148,7 +148,7 @@ func (l *ledger) waitsByReason(now time.Time) (counts map[string]int, first map[
 func (l *ledger) placesLeftOut(now time.Time) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.refusals.leftOut(now)
+	return l.refused.places.leftOut(now)
 }
 
 // capacityOf counts one resource by level. Planning waits meanwhile, hence one resource at a time.

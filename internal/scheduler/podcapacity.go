@@ -97,7 +97,7 @@ func (l *ledger) uncount(pod *corev1.Pod, id string) {
 	l.cluster.DeletePod(id)
 	l.resumeHold(client.ObjectKeyFromObject(pod), node)
 	l.victimGone(pod)
-	l.podLeft(pod)
+	l.refused.podLeft(pod)
 }
 
 // isUnfinished reports whether a pod that was released or created in place, and never bound, goes because its gang could not be completed.

@@ -75,7 +75,7 @@ func (l *ledger) followRecord(o gang.Observation, graph types.NamespacedName, st
 	}
 	shown := gang.Shown(o)
 	next.Follow(shown, gang.WantsReplica(o), stands, now)
-	next.SetRefused(l.recordedRefusals(graph))
+	next.SetRefused(l.refused.recorded(graph))
 	return next, shown
 }
 

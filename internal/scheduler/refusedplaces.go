@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 
 	"github.com/trellis-k8s/trellis/internal/limit"
 	"github.com/trellis-k8s/trellis/internal/placement"
@@ -29,6 +30,34 @@ const (
 	// maxNames bounds how many places a message names.
 	maxNames = 5
 )
+
+// refusedPlaces learns the places that a scheduler refused pods in, and forgets them when they change.
+type refusedPlaces struct {
+	places refusals
+	known  knownRefusals
+	// ended are the graphs for which some ended since the loop asked.
+	ended map[types.NamespacedName]bool
+
+	clock        clock.Clock
+	requeueAfter time.Duration
+	cluster      *topology.Cluster
+	pods         *releasedPods
+	backoffs     backoffs
+	wakeLoop     func()
+}
+
+func newRefusedPlaces(l *ledger) *refusedPlaces {
+	return &refusedPlaces{
+		places: refusals{}, known: knownRefusals{}, ended: map[types.NamespacedName]bool{}, clock: l.clock, requeueAfter: l.options.RequeueAfter,
+		cluster: l.cluster, pods: &l.pods, backoffs: l.backoffs, wakeLoop: l.wakeLoop,
+	}
+}
+
+// forget drops what is known of a graph.
+func (p *refusedPlaces) forget(graph types.NamespacedName) {
+	delete(p.places, graph)
+	delete(p.known, graph)
+}
 
 // refusals are the places that a scheduler refused pods in, by graph and by the digest of the pods' shape before their release
 // (docs/placement.md#places-that-a-scheduler-refused). The planner does not place such pods there for a while, and then only for want of
