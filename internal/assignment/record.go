@@ -200,14 +200,20 @@ func (r *Record) PlaceOf(key Key) (place Place, recorded bool) {
 	return place, recorded
 }
 
-// LastPlace returns the place in which pods of a replica are or were; false for none. A place with planned hosts in an assigned gang does
-// not count: its pods may not exist yet.
-func (r *Record) LastPlace(key Key) (place Place, ran bool) {
-	place, ran = r.PlaceOf(key)
-	if ran && len(place.Hosts) > 0 && r.Gangs[r.gangOf[key]].State == trellisv1alpha1.GangAssigned {
-		return Place{}, false
+// Ran reports whether pods of a replica are or were in its recorded place. Those of a place with planned hosts in an assigned gang may not
+// exist yet.
+func (r *Record) Ran(key Key) bool {
+	place, recorded := r.PlaceOf(key)
+	return recorded && (len(place.Hosts) == 0 || r.Evicting(r.gangOf[key]))
+}
+
+// FormerDomain returns the domain of the place that a replica had before; nil for none. Pods may never have been in a place with planned
+// hosts.
+func (r *Record) FormerDomain(key Key) topology.Path {
+	if place, _ := r.PlaceOf(key); len(place.Hosts) == 0 {
+		return place.Domain
 	}
-	return place, ran
+	return nil
 }
 
 // AttemptOf returns the last attempt of a replica; 0 for none.

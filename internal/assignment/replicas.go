@@ -43,11 +43,8 @@ func (r Replicas) appendOrdinals(ordinals []int, places map[Key]Place) []int {
 	return ordinals
 }
 
-// Ran reports whether a replica has a [Record.LastPlace].
-func (r Replicas) Ran(ordinal int32) bool {
-	_, ran := r.of.LastPlace(r.key(ordinal))
-	return ran
-}
+// Ran returns [Record.Ran] of a replica.
+func (r Replicas) Ran(ordinal int32) bool { return r.of.Ran(r.key(ordinal)) }
 
 // Last returns [Record.AttemptOf] of a replica.
 func (r Replicas) Last(ordinal int32) int32 { return r.of.AttemptOf(r.key(ordinal)) }

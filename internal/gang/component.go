@@ -81,7 +81,7 @@ func (g *groupView) unplaced(state replicaState) placement.Replica {
 	key := g.keyOf(state)
 	replica := placement.Replica{Ordinal: state.ordinal, Avoid: g.avoid(key), Generation: generationOf(g.sg, state)}
 	if _, leaves := g.r.left[key]; !leaves {
-		replica.Hint = g.formerDomain(key)
+		replica.Hint = g.r.o.Record.FormerDomain(key)
 	}
 	if len(state.open) > 0 {
 		replica.Anchor = state.path
@@ -93,18 +93,12 @@ func (g *groupView) unplaced(state replicaState) placement.Replica {
 	return replica
 }
 
-// formerDomain returns the recorded domain in which pods of a replica were; nil for none.
-func (g *groupView) formerDomain(key Key) topology.Path {
-	last, _ := g.r.o.Record.LastPlace(key)
-	return last.Domain
-}
-
 // avoid has a replica keep off the hosts that come last for it, and off those that others have not left in time. Where a host has rejected
 // its pods the replica does not return to its former domain first, either.
 func (g *groupView) avoid(key Key) (hosts []string) {
 	last := g.last[int32(key.Ordinal)]
 	if len(last) > 0 {
-		g.r.left[key] = left{from: g.formerDomain(key), host: last[0], why: fmt.Sprintf("node %s has rejected its pods and comes last for it",
+		g.r.left[key] = left{from: g.r.o.Record.FormerDomain(key), host: last[0], why: fmt.Sprintf("node %s has rejected its pods and comes last for it",
 			last[0])}
 	}
 	hosts = slices.Clone(last)

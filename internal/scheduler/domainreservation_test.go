@@ -110,10 +110,11 @@ func (b *bench) ask(o gang.Observation) string {
 
 // decide has a graph decided about, and does what the loop does with the decision.
 func (b *bench) decide(o gang.Observation) decision {
-	d := b.s.ledger.decide(b.t.Context(), o)
-	b.s.queue.wakeUp(d.wake)
-	b.s.report(o.DGD, d.events)
-	return d
+	e := b.s.ledger.evaluate(clientKey(o))
+	e.decide(b.t.Context(), o)
+	b.s.queue.wakeUp(e.d.wake)
+	b.s.report(o.DGD, e.d.events)
+	return *e.d
 }
 
 // track delivers a pod's state to the records of released pods, and nothing else.

@@ -44,15 +44,15 @@ func evictable(pods []*corev1.Pod) (out []*corev1.Pod) {
 // continued returns the gangs whose eviction is recorded and not complete, for ten times --requeue-after: an eviction has failed, or an
 // earlier leader began it. It includes gangs with pods that could not be created, and those that were released meanwhile and follow an
 // evicted base gang.
-func (l *ledger) continued(o gang.Observation) map[string]eviction {
-	if o.Record == nil || !o.Record.Evicts() && len(l.options.Asks.refusedOf(client.ObjectKeyFromObject(o.DGD), o.Record)) == 0 {
+func (e *evaluation) continued(o gang.Observation) map[string]eviction {
+	if o.Record == nil || !o.Record.Evicts() && len(e.options.Asks.refusedOf(e.d.graph, o.Record)) == 0 {
 		return nil
 	}
 	gangs := map[string]eviction{}
-	l.addAllPlanned(&o)
-	next, _ := l.followRecord(o, client.ObjectKeyFromObject(o.DGD), func(string) bool { return false }, l.clock.Now())
+	e.addAllPlanned(&o)
+	next, _ := e.followRecord(o, func(string) bool { return false }, e.clock.Now())
 	for name, g := range next.Gangs {
-		if g.State == trellisv1alpha1.GangEvicting && l.clock.Since(g.Since) < servedPatience*l.options.RequeueAfter {
+		if g.State == trellisv1alpha1.GangEvicting && e.clock.Since(g.Since) < servedPatience*e.options.RequeueAfter {
 			gangs[name] = eviction{reason: ReasonUnschedulable, why: g.Message, recorded: true, uncreated: g.Message == uncreatable}
 		}
 	}
@@ -68,9 +68,9 @@ func (l *ledger) continued(o gang.Observation) map[string]eviction {
 }
 
 // releases reports whether something of a graph is being released, or created in place, that the observation does not show yet.
-func (l *ledger) releases(o gang.Observation) bool {
-	return l.creates(client.ObjectKeyFromObject(o.DGD)) || slices.ContainsFunc(o.Pods, func(pod *corev1.Pod) bool {
-		record := l.pods.of(topology.PodID(pod))
+func (s *state) releases(o gang.Observation) bool {
+	return s.creates(client.ObjectKeyFromObject(o.DGD)) || slices.ContainsFunc(o.Pods, func(pod *corev1.Pod) bool {
+		record := s.pods.of(topology.PodID(pod))
 		return record.releasing && !record.failed && render.GateClosed(pod)
 	})
 }

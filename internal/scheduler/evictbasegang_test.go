@@ -138,7 +138,7 @@ func TestReplicasAlongsideABaseGangThatIsNotBound(t *testing.T) {
 				if diff := cmp.Diff(tc.want, p.taken); diff != "" {
 					t.Errorf("evicted (-want +got):\n%s", diff)
 				}
-				if left := b.s.ledger.continued(o); len(left) > 0 {
+				if left := b.s.ledger.evaluate(clientKey(o)).continued(o); len(left) > 0 {
 					t.Errorf("still to be evicted: %v", left)
 				}
 			})
@@ -221,7 +221,7 @@ func TestEvictionsThatContinue(t *testing.T) {
 			tc.change(b, &o)
 		}
 		b.pass(tc.after)
-		if diff := cmp.Diff(tc.want, slices.Sorted(maps.Keys(b.s.ledger.continued(o)))); diff != "" {
+		if diff := cmp.Diff(tc.want, slices.Sorted(maps.Keys(b.s.ledger.evaluate(clientKey(o)).continued(o)))); diff != "" {
 			t.Errorf("%s: evicted later (-want +got):\n%s", name, diff)
 		}
 		if announced, _ := b.s.ledger.requeued(o, gangs); slices.Contains(announced, "g2-base") || slices.Contains(announced, "g2-alpha-1") {

@@ -110,8 +110,9 @@ func (l *ledger) evictedRecord(o gang.Observation, gangs map[string]eviction) *a
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now, members := l.clock.Now(), map[string][]gang.Key{}
-	l.addAllPlanned(&o)
-	next, shown := l.followRecord(o, client.ObjectKeyFromObject(o.DGD), func(string) bool { return false }, now)
+	e := l.evaluate(client.ObjectKeyFromObject(o.DGD))
+	e.addAllPlanned(&o)
+	next, shown := e.followRecord(o, func(string) bool { return false }, now)
 	changed := evictsMore(o.Record, next)
 	for key, one := range shown {
 		members[one.Gang] = append(members[one.Gang], key)

@@ -15,16 +15,16 @@ import (
 )
 
 // followed returns the graph of a pod that is gone when the pod's replica will be recreated.
-func (s *Scheduler) followed(gone *corev1.Pod) (types.NamespacedName, bool) {
-	sg := s.objects.groupOf(gone)
+func (c *objects) followed(placements *graphPlacements, gone *corev1.Pod) (types.NamespacedName, bool) {
+	sg := c.groupOf(gone)
 	if sg == nil || sg.DeletionTimestamp != nil || sg.Spec.Replicas == 0 || !render.Gated(sg) {
 		return types.NamespacedName{}, false
 	}
-	left, err := s.objects.pods(context.Background(), sg.Namespace, gone.Labels[render.LabelGraph])
+	left, err := c.pods(context.Background(), sg.Namespace, gone.Labels[render.LabelGraph])
 	if err != nil {
 		return types.NamespacedName{}, false
 	}
-	recorded, err := s.placements.replicasOf(context.Background(), sg)
+	recorded, err := placements.replicasOf(context.Background(), sg)
 	if err != nil {
 		return types.NamespacedName{}, false
 	}

@@ -38,18 +38,20 @@ func (l *ledger) decideNow(
 	if err != nil {
 		return o, decision{}, err
 	}
-	d := l.decide(ctx, o)
+	e := l.evaluate(client.ObjectKeyFromObject(o.DGD))
+	e.decide(ctx, o)
+	d := e.d
 	if len(d.evicted) == 0 {
-		l.trackParted(o, &d)
-		d.result.Score, d.result.Cliques = gang.Score(l.cluster, l.scored(o)), gang.CliquesOf(l.cluster, o)
+		e.trackParted(o)
+		d.result.Score, d.result.Cliques = gang.Score(l.cluster, e.scored(o)), gang.CliquesOf(l.cluster, o)
 		d.result.Transfer = gang.TransferOf(o.Groups, o.Pods, l.cluster.NodeLabels)
 		d.result.Places = gang.PlacesOf(l.cluster, o)
 		d.result.Outside = gang.FindOutside(l.cluster, o, d.result.Domain)
-		l.noteUncounted(o, &d.result)
-		l.followWaits(o, &d.result, again)
+		e.noteUncounted(o)
+		e.followWaits(o, again)
 	}
-	decided(&d)
-	return o, d, nil
+	decided(d)
+	return o, *d, nil
 }
 
 // stuckGangs are the gangs of a graph that have a pod stuck for too long, by name, and why they are evicted
@@ -59,7 +61,7 @@ func (l *ledger) stuckGangs(o gang.Observation) (gangs map[string]eviction, w wa
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	gangs, name, now := map[string]eviction{}, client.ObjectKeyFromObject(o.DGD), l.clock.Now()
-	if left := l.continued(o); len(left) > 0 {
+	if left := l.evaluate(name).continued(o); len(left) > 0 {
 		return left, w
 	}
 	base, baseDue := gang.BaseGang(o), time.Time{}
@@ -112,7 +114,9 @@ func (l *ledger) eachFreed(tell func(node string, mayUse func(types.NamespacedNa
 		return false
 	}
 	for _, node := range freed {
-		tell(node, func(name types.NamespacedName, w waiting) bool { return l.mayUse(holders[name], w, node) })
+		tell(node, func(name types.NamespacedName, w waiting) bool {
+			return w.mayUse(l.cluster, holders[name] || l.reserver.current != nil, node)
+		})
 	}
 	return true
 }
@@ -122,7 +126,7 @@ func (l *ledger) mayUseAny(name types.NamespacedName, w waiting, nodes []string)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	holds := l.holds.has(name)
-	return slices.ContainsFunc(nodes, func(node string) bool { return l.mayUse(holds, w, node) })
+	return slices.ContainsFunc(nodes, func(node string) bool { return w.mayUse(l.cluster, holds || l.reserver.current != nil, node) })
 }
 
 // waitsByReason counts the gangs that wait, and returns since when the first gang of each graph has been waiting for anything but

@@ -25,14 +25,14 @@ const createWithin = 10 * time.Second
 
 // addPlanned adds to the pods of a graph those that are to be created in place, and those that another operator may be creating at this
 // moment. It ends the reservations of planned pods that nobody asks for any more.
-func (l *ledger) addPlanned(o *gang.Observation, d *decision) {
-	asks, ended := l.options.Asks.ofGraph(d.graph)
-	if o.Record == nil || len(asks)+len(l.planned)+len(o.Record.Gangs) == 0 {
+func (e *evaluation) addPlanned(o *gang.Observation) {
+	asks, ended := e.options.Asks.ofGraph(e.d.graph)
+	if o.Record == nil || len(asks)+len(e.planned)+len(o.Record.Gangs) == 0 {
 		return
 	}
 	exist, names, spent := map[gang.Key]bool{}, map[string]bool{}, ended
 	for _, pod := range o.Pods {
-		l.takeOver(pod)
+		e.takeOver(pod)
 		key := o.KeyOf(pod)
 		if exist[key] = true; !o.Leaves(pod) {
 			names[pod.Name] = true
@@ -40,89 +40,88 @@ func (l *ledger) addPlanned(o *gang.Observation, d *decision) {
 		spent[key] = max(spent[key], render.AttemptOf(pod))
 	}
 	maps.DeleteFunc(spent, func(key gang.Key, attempt int32) bool { return attempt == 0 || o.Record.GangOf(key) == "" })
-	l.spend(d.graph, spent)
-	l.endPlanned(*o, d.graph, asks)
-	o.Spent, o.Pods = l.spent[d.graph], slices.Clip(o.Pods)
+	e.spend(e.d.graph, spent)
+	e.endPlanned(*o, asks)
+	o.Spent, o.Pods = e.spent[e.d.graph], slices.Clip(o.Pods)
 	for _, one := range asks {
-		creating := slices.ContainsFunc(one.pods, l.isCreated)
+		creating := slices.ContainsFunc(one.pods, e.isCreated)
 		if !creating && exist[one.key] {
 			continue // its group will see that
 		}
 		if !creating {
-			d.asked = append(d.asked, one)
+			e.d.asked = append(e.d.asked, one)
 		}
 		for _, pod := range one.pods {
-			if !names[pod.Name] && l.isCreated(pod) == creating {
+			if !names[pod.Name] && e.isCreated(pod) == creating {
 				o.Pods = append(o.Pods, pod)
 			}
 		}
 	}
-	l.endPredecessors(o)
-	l.awaitOthers(o, d, false)
+	e.endPredecessors(o)
+	e.awaitOthers(o, false)
 }
 
 // addAllPlanned is addPlanned where nothing is decided about asked replicas.
-func (l *ledger) addAllPlanned(o *gang.Observation) {
-	d := decision{graph: client.ObjectKeyFromObject(o.DGD)}
-	l.addPlanned(o, &d)
-	l.awaitOthers(o, &d, true)
+func (e *evaluation) addAllPlanned(o *gang.Observation) {
+	e.addPlanned(o)
+	e.awaitOthers(o, true)
 }
 
 // isCreated reports whether a planned pod has a recorded place, or is given one.
-func (l *ledger) isCreated(pod *corev1.Pod) bool { return l.planned[topology.PodID(pod)].pod != nil }
+func (s *state) isCreated(pod *corev1.Pod) bool { return s.planned[topology.PodID(pod)].pod != nil }
 
 // spend notes attempts that were carried out.
-func (l *ledger) spend(graph types.NamespacedName, attempts map[gang.Key]int32) {
-	if l.spent[graph] == nil && len(attempts) > 0 {
-		l.spent[graph] = map[gang.Key]int32{}
+func (s *state) spend(graph types.NamespacedName, attempts map[gang.Key]int32) {
+	if s.spent[graph] == nil && len(attempts) > 0 {
+		s.spent[graph] = map[gang.Key]int32{}
 	}
 	for key, attempt := range attempts {
-		l.spent[graph][key] = max(l.spent[graph][key], attempt)
+		s.spent[graph][key] = max(s.spent[graph][key], attempt)
 	}
 }
 
 // endPlanned ends the planned pods of a graph, except for those that are asked for and whose recorded place is that of their reservation.
-func (l *ledger) endPlanned(o gang.Observation, graph types.NamespacedName, asks []asked) {
-	for id, p := range l.planned {
-		if p.graph != graph {
+func (e *evaluation) endPlanned(o gang.Observation, asks []asked) {
+	for id, p := range e.planned {
+		if p.graph != e.d.graph {
 			continue
 		}
 		stays := !p.others && slices.ContainsFunc(asks, func(one asked) bool { return slices.Contains(one.pods, p.pod) })
-		if place, assigned := o.Record.Assigned(o.KeyOf(p.pod)); !stays || !assigned || place.Attempt != l.pods.of(id).attempt {
-			l.notCreated(p.pod)
+		if place, assigned := o.Record.Assigned(o.KeyOf(p.pod)); !stays || !assigned || place.Attempt != e.pods.of(id).attempt {
+			e.notCreated(p.pod)
 		}
 	}
 }
 
 // notCreated ends the reservation of a planned pod. The capacity of its predecessor is held for the rest of its time.
-func (l *ledger) notCreated(pod *corev1.Pod) {
+func (s *state) notCreated(pod *corev1.Pod) {
 	id := topology.PodID(pod)
-	node, _ := l.cluster.Reserved(id)
-	l.giveBack(id)
-	delete(l.planned, id)
-	l.resumeHold(client.ObjectKeyFromObject(pod), node)
+	node, _ := s.cluster.Reserved(id)
+	s.giveBack(id)
+	delete(s.planned, id)
+	s.resumeHold(client.ObjectKeyFromObject(pod), node)
 }
 
 // giveBackRelease ends the reservation of a pod that was not released, or not created.
-func (l *ledger) giveBackRelease(release gang.Release) {
+func (s *state) giveBackRelease(release gang.Release) {
 	if gang.Planned(release.Pod) {
-		l.notCreated(release.Pod)
+		s.notCreated(release.Pod)
 	} else {
-		l.giveBack(topology.PodID(release.Pod))
+		s.giveBack(topology.PodID(release.Pod))
 	}
 }
 
 // beginRelease notes that a pod is being released, or created.
-func (l *ledger) beginRelease(release gang.Release, graph types.NamespacedName) {
-	l.pods.begin(release, l.clock.Now())
+func (s *state) beginRelease(release gang.Release, graph types.NamespacedName) {
+	s.pods.begin(release, s.clock.Now())
 	if gang.Planned(release.Pod) {
-		l.planned[topology.PodID(release.Pod)] = plannedPod{pod: release.Pod, graph: graph}
+		s.planned[topology.PodID(release.Pod)] = plannedPod{pod: release.Pod, graph: graph}
 	}
 }
 
 // creates reports whether pods of a graph are being created in place that were not seen yet.
-func (l *ledger) creates(graph types.NamespacedName) bool {
-	for _, p := range l.planned {
+func (s *state) creates(graph types.NamespacedName) bool {
+	for _, p := range s.planned {
 		if p.graph == graph {
 			return true
 		}
@@ -133,11 +132,11 @@ func (l *ledger) creates(graph types.NamespacedName) bool {
 // awaitOthers adds the replicas without pods of gangs that another operator has recorded just now: it may create their pods at this moment.
 // They keep the domain of their graph and component, and their hosts, and are not placed again meanwhile. Pods of earlier attempts are
 // deleted, and those that follow them may be created as well. Asked replicas are added when they are not created as recorded.
-func (l *ledger) awaitOthers(o *gang.Observation, d *decision, asked bool) {
+func (e *evaluation) awaitOthers(o *gang.Observation, asked bool) {
 	if o.Record == nil {
 		return
 	}
-	theirs := l.recordedByOthers(o)
+	theirs := e.recordedByOthers(o)
 	if len(theirs) == 0 {
 		return
 	}
@@ -148,9 +147,9 @@ func (l *ledger) awaitOthers(o *gang.Observation, d *decision, asked bool) {
 		}
 	}
 	maps.DeleteFunc(theirs, func(key gang.Key, _ othersPlace) bool {
-		return len(planned[key]) > 0 && (!asked || l.isCreated(planned[key][0]))
+		return len(planned[key]) > 0 && (!asked || e.isCreated(planned[key][0]))
 	})
-	l.holdForOthers(*o, d.graph, theirs)
+	e.holdForOthers(*o, theirs)
 	for key, place := range theirs {
 		pods, is := planned[key]
 		if !is {
@@ -159,10 +158,10 @@ func (l *ledger) awaitOthers(o *gang.Observation, d *decision, asked bool) {
 		}
 		for _, pod := range pods {
 			id := topology.PodID(pod)
-			l.planned[id] = plannedPod{pod: pod, graph: d.graph, others: true}
-			l.pods.change(id, func(r *released) { r.releasing, r.domain, r.attempt = true, place.Domain, place.Attempt })
+			e.planned[id] = plannedPod{pod: pod, graph: e.d.graph, others: true}
+			e.pods.change(id, func(r *released) { r.releasing, r.domain, r.attempt = true, place.Domain, place.Attempt })
 		}
-		d.lookAt(place.until)
+		e.d.lookAt(place.until)
 	}
 }
 
@@ -173,10 +172,10 @@ type othersPlace struct {
 }
 
 // recordedByOthers returns the replicas without pods that another operator has recorded in a gang just now.
-func (l *ledger) recordedByOthers(o *gang.Observation) map[gang.Key]othersPlace {
-	theirs, now := map[gang.Key]othersPlace{}, l.clock.Now()
+func (e *evaluation) recordedByOthers(o *gang.Observation) map[gang.Key]othersPlace {
+	theirs, now := map[gang.Key]othersPlace{}, e.clock.Now()
 	for _, g := range o.Record.Gangs {
-		left := createWithin - min(now.Sub(g.Since), now.Sub(l.started))
+		left := createWithin - min(now.Sub(g.Since), now.Sub(e.started))
 		if g.State != trellisv1alpha1.GangAssigned || left <= 0 {
 			continue
 		}
@@ -198,27 +197,27 @@ func (l *ledger) recordedByOthers(o *gang.Observation) map[gang.Key]othersPlace 
 }
 
 // holdForOthers holds the recorded hosts of missing pods until the times of their replicas: another graph would get them otherwise.
-func (l *ledger) holdForOthers(o gang.Observation, graph types.NamespacedName, theirs map[gang.Key]othersPlace) {
+func (e *evaluation) holdForOthers(o gang.Observation, theirs map[gang.Key]othersPlace) {
 	for _, one := range gang.RecordedPods(o) {
-		_, held := l.holds.byPod[one.Name]
+		_, held := e.holds.byPod[one.Name]
 		if place, is := theirs[one.Replica]; is && !held && one.UID == "" {
-			l.holdRecordedPod(graph, one, place.until)
-			l.wakeLoop() // it sets its timer by the holds
+			e.holdRecordedPod(e.d.graph, one, place.until)
+			e.wakeLoop() // it sets its timer by the holds
 		}
 	}
 }
 
 // noteOwn remembers a pod by its name, where a successor of it may be created in place.
-func (l *ledger) noteOwn(pod *corev1.Pod) {
-	if _, _, owned := render.GroupOf(pod); owned && l.options.Asks != nil {
-		l.own[client.ObjectKeyFromObject(pod)] = pod
+func (s *state) noteOwn(pod *corev1.Pod) {
+	if _, _, owned := render.GroupOf(pod); owned && s.options.Asks != nil {
+		s.own[client.ObjectKeyFromObject(pod)] = pod
 	}
 }
 
 // endPredecessors takes in that the pods are gone whose successors are to be created. The API cache shows that before the ledger is told:
 // a gated successor is told after it, one that does not exist yet is planned at once. Without it a replica would not be given the capacity
 // of its predecessor.
-func (l *ledger) endPredecessors(o *gang.Observation) {
+func (e *evaluation) endPredecessors(o *gang.Observation) {
 	exist := map[types.UID]bool{}
 	for _, pod := range o.Pods {
 		exist[pod.UID] = true
@@ -227,49 +226,50 @@ func (l *ledger) endPredecessors(o *gang.Observation) {
 		if !gang.Planned(successor) {
 			continue
 		}
-		pod := l.own[client.ObjectKeyFromObject(successor)]
+		pod := e.own[client.ObjectKeyFromObject(successor)]
 		if pod == nil || exist[pod.UID] {
 			continue
 		}
 		_, former, _ := render.GroupOf(pod)
 		if _, group, _ := render.GroupOf(successor); former == group {
 			id := topology.PodID(pod)
-			l.gone(pod, id)
-			l.past[id] = true
+			e.gone(pod, id)
+			delete(e.freer.requests, id)
+			e.past[id] = true
 		}
 	}
 }
 
 // takeOver gives a pod that was created in place the reservation that was made for it.
-func (l *ledger) takeOver(pod *corev1.Pod) {
-	if len(l.planned) == 0 {
+func (s *state) takeOver(pod *corev1.Pod) {
+	if len(s.planned) == 0 {
 		return
 	}
 	_, group, owned := render.GroupOf(pod)
 	id := string(gang.PlannedUID(group, pod.Name))
-	if _, is := l.planned[id]; !is || !owned || l.pods.of(id).attempt != render.AttemptOf(pod) {
+	if _, is := s.planned[id]; !is || !owned || s.pods.of(id).attempt != render.AttemptOf(pod) {
 		return
 	}
-	delete(l.planned, id)
-	l.pods.forget(id)
+	delete(s.planned, id)
+	s.pods.forget(id)
 	own := topology.PodID(pod)
-	if _, bound := l.cluster.Bound(own); bound || gang.Leaving(pod) {
-		l.cluster.Forget(id)
+	if _, bound := s.cluster.Bound(own); bound || gang.Leaving(pod) {
+		s.cluster.Forget(id)
 		return
 	}
-	l.cluster.HandOver(id, pod)
-	l.pods.change(own, func(r *released) { r.at = l.clock.Now() })
+	s.cluster.HandOver(id, pod)
+	s.pods.change(own, func(r *released) { r.at = s.clock.Now() })
 }
 
 // settleAsks determines which asks are answered: placed replicas by their recorded attempts, when they are recorded, and undecided ones
 // later. All others are created gated.
-func (l *ledger) settleAsks(d *decision) {
-	if len(d.evicted) > 0 {
+func (e *evaluation) settleAsks() {
+	if len(e.d.evicted) > 0 {
 		return
 	}
-	for _, one := range d.asked {
-		if !l.isCreated(one.pods[0]) && !d.undecided[one.key] {
-			d.gated = append(d.gated, one.pods[0])
+	for _, one := range e.d.asked {
+		if !e.isCreated(one.pods[0]) && !e.d.undecided[one.key] {
+			e.d.gated = append(e.d.gated, one.pods[0])
 		}
 	}
 }

@@ -42,14 +42,16 @@ type refusedPlaces struct {
 	requeueAfter time.Duration
 	cluster      *topology.Cluster
 	pods         *releasedPods
-	backoffs     backoffs
-	wakeLoop     func()
+	// requeues returns how often gangs of a graph were requeued in a row.
+	requeues func(types.NamespacedName, time.Time) int
+	wakeLoop func()
 }
 
-func newRefusedPlaces(l *ledger) *refusedPlaces {
+func newRefusedPlaces(o Options, c *topology.Cluster, pods *releasedPods, requeues func(types.NamespacedName, time.Time) int,
+	wakeLoop func()) *refusedPlaces {
 	return &refusedPlaces{
-		places: refusals{}, known: knownRefusals{}, ended: map[types.NamespacedName]bool{}, clock: l.clock, requeueAfter: l.options.RequeueAfter,
-		cluster: l.cluster, pods: &l.pods, backoffs: l.backoffs, wakeLoop: l.wakeLoop,
+		places: refusals{}, known: knownRefusals{}, ended: map[types.NamespacedName]bool{}, clock: o.Clock, requeueAfter: o.RequeueAfter,
+		cluster: c, pods: pods, requeues: requeues, wakeLoop: wakeLoop,
 	}
 }
 

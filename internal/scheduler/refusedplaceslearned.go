@@ -209,7 +209,7 @@ func (p *refusedPlaces) refused(graph types.NamespacedName, shape string, now re
 // untilTheNext is about how long it takes until the next place of a graph is refused, too, and its pause after that is over: a place that
 // is used again before would have the graph go back and forth, and never say that it is refused everywhere.
 func (p *refusedPlaces) untilTheNext(graph types.NamespacedName, now time.Time) time.Duration {
-	times := p.backoffs.times(graph, now)
+	times := p.requeues(graph, now)
 	return 2*p.requeueAfter + doubled(firstBackoff, lastBackoff, times) + doubled(firstBackoff, lastBackoff, times+1)
 }
 

@@ -29,6 +29,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -81,7 +82,9 @@ func New(c cache.Cache, providers *provider.Registry, recorder events.EventRecor
 		objects: objects{reader: c}, cache: c, providers: providers, recorder: recorder, results: results, options: o, queue: newQueue(),
 		unannounced: map[types.NamespacedName]map[gang.Key]bool{}, awaiting: map[types.NamespacedName]map[gang.Key]types.UID{},
 	}
-	s.ledger = newLedger(o, s.queue.wake, s.followed)
+	s.ledger = newLedger(o, s.queue.wake, func(gone *corev1.Pod) (types.NamespacedName, bool) {
+		return s.objects.followed(s.placements, gone)
+	})
 	s.placements = newGraphPlacements(c, o.Records, o.Live)
 	s.writers = newWriters(s.ledger, s.queue, s.placements, o, func() { s.providers.Suspect() })
 	// A graph is evaluated again when its provider may work now, or when something of the provider's own that concerns the graph has changed.

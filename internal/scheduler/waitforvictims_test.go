@@ -247,7 +247,7 @@ func TestARejectingHostComesLast(t *testing.T) {
 		default:
 		}
 		node, _ = b.s.ledger.cluster.Reserved("g1-work-0")
-		b.s.ledger.notReleased(gang.Release{Pod: o.Pods[0]}, false, nil)
+		b.s.ledger.notReleased(d.releases[0], false, nil)
 		return node, said
 	}
 	if node, _ := at(1); node != "a0" {
