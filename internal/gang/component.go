@@ -98,8 +98,10 @@ func (g *groupView) unplaced(state replicaState) placement.Replica {
 func (g *groupView) avoid(key Key) (hosts []string) {
 	last := g.last[int32(key.Ordinal)]
 	if len(last) > 0 {
-		g.r.left[key] = left{from: g.r.o.Record.FormerDomain(key), host: last[0], why: fmt.Sprintf("node %s has rejected its pods and comes last for it",
-			last[0])}
+		g.r.left[key] = left{
+			from: g.r.o.Record.FormerDomain(key), host: last[0],
+			why: fmt.Sprintf("node %s has rejected its pods and comes last for it", last[0]),
+		}
 	}
 	hosts = slices.Clone(last)
 	for _, host := range g.r.o.Avoid[replicaName(g.sg, key.Ordinal)] {

@@ -130,7 +130,9 @@ func TransferOf(groups []*trellisv1alpha1.ScalingGroup, pods []*corev1.Pod, node
 }
 
 // SharedDomain returns the narrowest domain that holds all of some pods; false when one of them has no node.
-func SharedDomain(levels topology.Levels, pods []*corev1.Pod, nodeLabels func(string) map[string]string) (shared topology.Path, bound bool) {
+func SharedDomain(levels topology.Levels, pods []*corev1.Pod, nodeLabels func(string) map[string]string) (
+	shared topology.Path, bound bool,
+) {
 	for i, pod := range pods {
 		if pod.Spec.NodeName == "" {
 			return nil, false

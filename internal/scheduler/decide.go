@@ -172,8 +172,9 @@ func (e *evaluation) plan(ctx context.Context, o gang.Observation, r *gang.Reque
 
 // queueForDomain has a graph that was refused wait for a domain to be reserved or freed for it, unless there is capacity for it: then a
 // scheduler refuses it, and neither would help.
-func (e *evaluation) queueForDomain(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, r *gang.Request, planned *placement.Result,
-	hasCapacity bool) {
+func (e *evaluation) queueForDomain(
+	ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, r *gang.Request, planned *placement.Result, hasCapacity bool,
+) {
 	if hasCapacity {
 		e.reserver.pause(e.d.graph)
 		e.freer.forget(e.d.graph, false)

@@ -133,7 +133,9 @@ func (f *placeFreer) planNext(one *refusedGraph, movable []gang.Observation, ste
 }
 
 // move reserves the hosts that a plan frees, and requests its next move.
-func (f *placeFreer) move(one *refusedGraph, plan *repack.Plan, next *repack.Move, movable []gang.Observation, step *moveStep, now time.Time) {
+func (f *placeFreer) move(
+	one *refusedGraph, plan *repack.Plan, next *repack.Move, movable []gang.Observation, step *moveStep, now time.Time,
+) {
 	b := f.batch
 	f.reserver.reserveFreed(one, plan, now)
 	b.until = now.Add(f.reserver.lasts)

@@ -24,7 +24,8 @@ func (s *state) holdCapacityOf(pod *corev1.Pod) {
 		return // its capacity went to a more important one
 	}
 	node := pod.Spec.NodeName
-	if node == "" && s.preempts(topology.PodID(pod), pod) { // others freed capacity for it: who gets that now would be preempted for its successor
+	// others freed capacity for it: who gets that now would be preempted for its successor
+	if node == "" && s.preempts(topology.PodID(pod), pod) {
 		node, _ = s.cluster.Reserved(topology.PodID(pod))
 	}
 	if node == "" {

@@ -55,7 +55,9 @@ func (e *evaluation) record(o gang.Observation) {
 }
 
 // followRecord returns the record of a graph, updated by its pods, and the states of its replicas.
-func (e *evaluation) followRecord(o gang.Observation, stands func(gang string) bool, now time.Time) (*assignment.Record, map[gang.Key]assignment.Shown) {
+func (e *evaluation) followRecord(o gang.Observation, stands func(gang string) bool, now time.Time) (
+	*assignment.Record, map[gang.Key]assignment.Shown,
+) {
 	o.Releasing, _ = e.pods.observed(o.Pods)
 	next := o.Record.Clone()
 	for of, kept := range e.kept {

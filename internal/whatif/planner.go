@@ -14,7 +14,6 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/assignment"
 	"github.com/trellis-k8s/trellis/internal/capacity"
 	"github.com/trellis-k8s/trellis/internal/claims"
 	"github.com/trellis-k8s/trellis/internal/constraint"
@@ -188,7 +187,7 @@ func (p *Planner) requestWith(dgd *nvidiav1beta1.DynamoGraphDeployment,
 	groups := resolved.ScalingGroups()
 	adopt(groups, existing)
 	r := &request{observation: gang.Observation{DGD: dgd, Groups: groups, Profile: p.world.Topology(frozenProfile(groups)),
-		Admission: p.admission, Record: p.recordOf(dgd)}}
+		Admission: p.admission, Record: p.recordOf(nameOf(dgd))}}
 	for _, sg := range groups {
 		pods := members(sg, existing[sg.Spec.Service] != nil)
 		r.existing = append(r.existing, pods...)
@@ -201,14 +200,6 @@ func (p *Planner) requestWith(dgd *nvidiav1beta1.DynamoGraphDeployment,
 		}
 	}
 	return r, nil
-}
-
-// recordOf returns what is recorded of a deployment, by that of its name that exists; nil for nothing.
-func (p *Planner) recordOf(dgd *nvidiav1beta1.DynamoGraphDeployment) *assignment.Record {
-	if exists := p.world.Graph(nameOf(dgd)); exists != nil {
-		return p.world.RecordOf(exists)
-	}
-	return nil
 }
 
 // addClaims adds the volume claims that a deployment makes, where there are none of that name.

@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/assignment"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
@@ -160,10 +159,7 @@ func (p *Planner) leavers(sg *trellisv1alpha1.ScalingGroup) []int32 {
 	}
 	if gang.RoleOf(sg) != placement.NoRole {
 		of := types.NamespacedName{Namespace: sg.Namespace, Name: sg.Spec.Graph}
-		var record *assignment.Record
-		if dgd := p.world.Graph(of); dgd != nil {
-			record = p.world.RecordOf(dgd)
-		}
+		record := p.recordOf(of)
 		for ordinal, excess := range gang.Excess(sg, slices.Collect(maps.Values(p.index.groups[of])), record, created) {
 			if r := found[ordinal]; r != nil {
 				r.Excess = excess

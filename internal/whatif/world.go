@@ -22,7 +22,6 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/affinity"
-	"github.com/trellis-k8s/trellis/internal/assignment"
 	"github.com/trellis-k8s/trellis/internal/claims"
 	"github.com/trellis-k8s/trellis/internal/constraint"
 	"github.com/trellis-k8s/trellis/internal/gang"
@@ -195,16 +194,6 @@ func (w *World) Graph(name types.NamespacedName) *nvidiav1beta1.DynamoGraphDeplo
 		return nil
 	}
 	return w.Graphs[i]
-}
-
-// RecordOf returns what is recorded of a deployment that exists; nil for nothing.
-func (w *World) RecordOf(dgd *nvidiav1beta1.DynamoGraphDeployment) *assignment.Record {
-	for _, one := range w.Placements {
-		if one.Namespace == dgd.Namespace && one.Name == dgd.Name && one.Spec.DeploymentUID == string(dgd.UID) {
-			return assignment.Decode(&one.Spec)
-		}
-	}
-	return nil
 }
 
 func nameOf(o metav1.Object) types.NamespacedName {

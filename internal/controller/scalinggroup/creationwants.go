@@ -155,7 +155,8 @@ func (v *view) addWant(ordinal int32, creatable, removed bool) {
 // wantOf is what a replica wants, without the pods that it lacks.
 func (v *view) wantOf(ordinal int32, creatable, removed bool) creationturns.Want {
 	want := creationturns.Want{
-		Key: v.keyOf(ordinal), Name: v.nameOf(ordinal), Ready: creatable, Succeeds: v.o.attempts.recorded.Ran(ordinal), Others: render.InSets(v.o.sg),
+		Key: v.keyOf(ordinal), Name: v.nameOf(ordinal), Ready: creatable,
+		Succeeds: v.o.attempts.recorded.Ran(ordinal), Others: render.InSets(v.o.sg),
 	}
 	if one := v.o.replicas[ordinal]; one != nil {
 		want.Succeeds = want.Succeeds || one.wasPlaced()

@@ -57,7 +57,9 @@ func (r *Reconciler) onNodes() handler.EventHandler {
 }
 
 // addGroupsOnNode queues the groups with pods on a node.
-func (r *Reconciler) addGroupsOnNode(ctx context.Context, node client.Object, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+func (r *Reconciler) addGroupsOnNode(
+	ctx context.Context, node client.Object, queue workqueue.TypedRateLimitingInterface[reconcile.Request],
+) {
 	pods := &corev1.PodList{}
 	if err := r.Client.List(ctx, pods, client.MatchingFields{scheduler.IndexPodsByNode: node.GetName()}); err != nil {
 		log.FromContext(ctx).Error(err, "listing the pods of a node", "node", node.GetName())
