@@ -103,7 +103,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(groupOf)).
 		Watches(&corev1.ResourceQuota{}, handler.EnqueueRequestsFromMapFunc(r.easedBy), builder.WithPredicates(blocked.QuotaEased())).
 		Watches(&corev1.Node{}, r.onNodes()).
-		Watches(&policyv1.PodDisruptionBudget{}, handler.EnqueueRequestsFromMapFunc(r.budgeted),
+		Watches(&policyv1.PodDisruptionBudget{}, handler.EnqueueRequestsFromMapFunc(r.budgets().concerned),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(source.Channel(r.Providers.Changes(), handler.EnqueueRequestsFromMapFunc(r.concernedBy))).
 		WatchesRawSource(source.Channel(r.tellTurns(), &handler.EnqueueRequestForObject{})).
@@ -120,7 +120,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if workload := r.Providers.Workload(sg.Spec.Provider); workload != nil {
 		r.Asks.Forget(req.NamespacedName)
 		again, err := r.countWorkload(ctx, sg, workload)
-		return ctrl.Result{RequeueAfter: again}, errors.Join(err, r.keepBudget(ctx, observed{sg: sg}, 0))
+		return ctrl.Result{RequeueAfter: again}, errors.Join(err, r.budgets().keep(ctx, observed{sg: sg}, 0))
 	}
 	adopting, refused := r.adopt(ctx, sg, pods.orphans)
 	if adopting && refused == nil {
@@ -150,7 +150,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	noDomain := r.prepareDomains(ctx, sg, o.replicas, &d.steps)
 	failure := errors.Join(refused, noDomain, r.apply(ctx, o, d.steps))
 	result, err := r.finish(ctx, o, d, allowed, failure)
-	return result, errors.Join(err, r.keepBudget(ctx, o, podsThatStay(o.sg, o.replicas)))
+	return result, errors.Join(err, r.budgets().keep(ctx, o, podsThatStay(o.sg, o.replicas)))
 }
 
 // find reads a group and the pods that name it, and deletes the pods of earlier groups of its name. The group is nil when there is nothing
@@ -206,7 +206,7 @@ type observed struct {
 // observe sorts the pods into replicas and adds what else there is of these.
 func (r *Reconciler) observe(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, pods found) (observed, error) {
 	o := observed{sg: sg, pods: pods}
-	o.replicas = replicasOf(sg, pods.own, func(pod *corev1.Pod) bool { return r.nodeGone(ctx, pod) })
+	o.replicas = replicasOf(sg, pods.own, func(pod *corev1.Pod) bool { return r.nodes().gone(ctx, pod) })
 	if err := r.lookForSets(ctx, sg, o.replicas); err != nil {
 		return o, err
 	}
