@@ -314,9 +314,7 @@ const (
 	// ConditionMoved is False while replicas are to leave their nodes, and absent otherwise.
 	ConditionMoved = "Moved"
 
-	// ConditionPlacementsComplete was set by earlier releases.
-	//
-	// Deprecated: the status does not have the places of replicas.
+	// ConditionPlacementsComplete was set by earlier releases. It is removed, since the GraphPlacement records the places of replicas.
 	ConditionPlacementsComplete = "PlacementsComplete"
 
 	ReasonInSync        = "InSync"

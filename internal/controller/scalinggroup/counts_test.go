@@ -21,7 +21,7 @@ func TestStatus(t *testing.T) {
 	sg := group(4, 2)
 	sg.Generation = 7
 	sg.Spec.Topology.Levels = []trellisv1alpha1.ResolvedLevel{{Domain: "zone", Key: "zone"}, {Domain: "rack", Key: "rack"}}
-	sg.Status.Placements = []trellisv1alpha1.ReplicaPlacement{{Replica: 2, Domain: "a/r9", Bound: true}} // of an earlier release
+	sg.Status.Placements = []trellisv1alpha1.ReplicaPlacement{{Replica: 2, Domain: "a/r9", Bound: true}} //nolint:staticcheck // as an earlier release did
 	sg.Status.Conditions = []metav1.Condition{{Type: trellisv1alpha1.ConditionPlacementsComplete, Status: metav1.ConditionFalse}}
 	on := func(node string) state {
 		return func(pod *corev1.Pod) { running(pod); pod.Spec.NodeName = node }

@@ -41,7 +41,7 @@ func statusOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, nex
 	}
 	setMoved(sg, replicas, &status)
 	status.Generations = generationsOf(sg, replicas)
-	status.Placements, status.FurtherPlacements = nil, nil // of earlier releases
+	status.Placements, status.FurtherPlacements = nil, nil //nolint:staticcheck // earlier releases set these fields
 	meta.RemoveStatusCondition(&status.Conditions, trellisv1alpha1.ConditionPlacementsComplete)
 	inPlace := rollout.InPlace(sg) || rollout.For(sg).LacksQuota(summaries(sg, replicas))
 	waiting := notAvailable(replicas)
