@@ -191,8 +191,8 @@ func (a *Asks) Answered(sg *trellisv1alpha1.ScalingGroup) (attempts map[int32]in
 	return attempts, begun
 }
 
-// Refuse has a gang evicted whose pods cannot all be created. Its members are created gated from now on. Other gangs follow a base gang: all
-// that is to be created of the graph, or is being created, is asked for anew.
+// Refuse has a gang evicted whose pods cannot all be created. Its members are created gated from now on. Other gangs follow a base gang:
+// all that is to be created of the graph, or is being created, is asked for anew.
 func (a *Asks) Refuse(sg *trellisv1alpha1.ScalingGroup, name string, members []gang.Key, base bool) {
 	graph := types.NamespacedName{Namespace: sg.Namespace, Name: sg.Spec.Graph}
 	a.mu.Lock()

@@ -210,11 +210,10 @@ func (r *Reconciler) observe(ctx context.Context, sg *trellisv1alpha1.ScalingGro
 	if err := r.lookForSets(ctx, sg, o.replicas); err != nil {
 		return o, err
 	}
-	queue, err := r.queueOf(ctx, sg)
-	if err != nil {
+	var err error
+	if o.queue, err = r.queueOf(ctx, sg); err != nil {
 		return o, err
 	}
-	o.queue = queue
 	o.queue.judge(sg, pods.own, o.replicas)
 	r.lookForMoves(ctx, &o)
 	if err := r.lookForMetadata(ctx, sg, o.replicas); err != nil {
