@@ -227,7 +227,7 @@ func TestLimitsListWhatIsCounted(t *testing.T) {
 	if !found {
 		t.Fatal("the item on capacity does not say what is not counted")
 	}
-	states := []string{"cordoned", "not ready", "reserved", "avoided", "refused by the scheduler"} // of hosts, not rules of pods
+	states := []string{"cordoned", "about to be removed", "not ready", "reserved", "avoided", "refused by the scheduler"} // of hosts, not rules of pods
 	for _, rule := range literals(t, "internal/topology", "", "Kind") {
 		if !slices.Contains(states, rule) && !strings.Contains(strings.ReplaceAll(counted, "-", " "), rule) {
 			t.Errorf("%q is counted, and the README does not say so", rule)

@@ -152,14 +152,18 @@ KUEUE_SEED = $(or $(TRELLIS_KUEUE_SEED),$(SEED))
 # The packages of Debian that real nodes need.
 NODE_PACKAGES := containerd runc containernetworking-plugins busybox-static
 
+# Another program may install packages at the same time.
+APT_WAIT := -o DPkg::Lock::Timeout=600 -o Acquire::Retries=3
+
 .PHONY: test-nodes
 test-nodes: build control-plane node-packages ## Run gangs on real kubelets, containerd and CoreDNS, and break their nodes (Linux, as root; builds the kubelet once)
-	@bin/kubectl-trellis sandbox binaries --real-nodes > /dev/null && $(call GINKGO,--procs=4 -v) $(GINKGOFLAGS) ./hack/nodes
+	@bin/kubectl-trellis sandbox binaries --real-nodes > /dev/null && \
+		$(call RECORD,nodes) $(call GINKGO,--procs=4 -v) $(GINKGOFLAGS) ./hack/nodes
 
 .PHONY: node-packages
 node-packages:
 	@test "$$(id -u)" = 0 || { echo "make test-nodes needs root, for namespaces, mounts and cgroups" >&2; exit 1; }
-	@dpkg -s $(NODE_PACKAGES) > /dev/null 2>&1 || { apt-get update -qq && apt-get install -y -qq $(NODE_PACKAGES); }
+	@dpkg -s $(NODE_PACKAGES) > /dev/null 2>&1 || { apt-get $(APT_WAIT) update -qq && apt-get $(APT_WAIT) install -y -qq $(NODE_PACKAGES); }
 
 .PHONY: test-upgrade
 test-upgrade: build control-plane ## Upgrade from earlier commits, go back, and upgrade again, while deployments scale and lose pods (needs the git history)
@@ -191,7 +195,7 @@ bin/prometheus:
 	@cd hack/dashboards && go build -tags remove_all_sd,enable_kubernetes_sd,netgo -o ../../$@ github.com/prometheus/prometheus/cmd/prometheus
 
 .PHONY: gitops-smoke
-gitops-smoke: ## The health checks of docs/gitops.md by the Lua interpreter of Argo CD
+gitops-smoke: ## The health checks of config/gitops by the Lua interpreter of Argo CD
 	@cd hack/gitops && go test ./...
 
 .PHONY: test-browser

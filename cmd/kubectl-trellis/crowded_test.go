@@ -92,11 +92,13 @@ func patchStatus(t *testing.T, admin client.Client, object client.Object, status
 
 // crowdedLines are command lines by command, each with the rows that it may take on a terminal of 50; 0: any number.
 var crowdedLines = map[string]map[string]int{
+	"drain":            {"drain gpu-host-1 --dry-run": 50},
 	"explain":          {"explain dgd/llama-70b-disaggregated-3": 50, "explain dgd/llama-70b-disaggregated-150": 50},
 	"map":              {}, // a file for a browser
 	"options":          {"options": 0},
 	"plan":             {"plan --cluster dgd llama-70b-disaggregated-3": 50},
 	"queue":            {"queue": waiting + 8, "queue -n default": waiting + 8},
+	"repack":           {"repack": 50, "repack --for llama-70b-disaggregated-3": 50, "repack --free zone=1": 50},
 	"rollout abort":    {"rollout abort dgd/llama-70b-disaggregated-3": 50},
 	"rollout history":  {"rollout history dgd/llama-70b-disaggregated-3": 50},
 	"rollout pause":    {"rollout pause dgd/llama-70b-disaggregated-3": 50},

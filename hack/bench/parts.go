@@ -39,6 +39,7 @@ var parts = []part{
 	{name: "fill", what: "filling a cluster until the first refusal", measure: fill},
 	{name: "optimal", what: "finding a packing whenever there is one", measure: optimal},
 	{name: "counted", what: "claims of devices, and rules about other pods", measure: counted},
+	{name: "repack", what: "moves that free a rack", measure: repacked},
 	{name: "memory", what: "memory of the tree", measure: memory},
 	{name: "fill-intree", what: "the same through the in-tree scheduler", live: true, measure: fillInTree},
 	{name: "fill-bound", what: "deployments bound until the first refusal", live: true, measure: fillBound},
@@ -113,8 +114,10 @@ type sizes struct {
 	fill             hall.Shape
 	sequences        int
 	cases            int
-	memoryNodes      int
-	memoryPods       int
+	// unblocked are the gangs that moves are looked for, one after the other.
+	unblocked   int
+	memoryNodes int
+	memoryPods  int
 	// devices is where devices are claimed, ruled where pods have rules about other pods.
 	devices, ruled hall.Shape
 	claims         int
@@ -135,6 +138,7 @@ var fullSizes = sizes{
 	full: hall.Shape{Hosts: 5_000, HostsPerRack: 16, RacksPerBlock: 25, BlocksPerZone: 4},
 	fill: hall.Shape{Hosts: 512, HostsPerRack: 16, RacksPerBlock: 8, BlocksPerZone: 2}, sequences: 20,
 	cases:       2_000,
+	unblocked:   20,
 	memoryNodes: 100_000, memoryPods: 200_000,
 	devices: hall.Shape{Hosts: 2_000, HostsPerRack: 16, RacksPerBlock: 25, BlocksPerZone: 4}, claims: 10_000,
 	ruled:       hall.Shape{Hosts: 10_000, HostsPerRack: 16, RacksPerBlock: 25, BlocksPerZone: 10},
@@ -153,6 +157,7 @@ var smokeSizes = sizes{
 	full: hall.Shape{Hosts: 200, HostsPerRack: 16, RacksPerBlock: 5, BlocksPerZone: 2},
 	fill: hall.Shape{Hosts: 64, HostsPerRack: 8, RacksPerBlock: 4, BlocksPerZone: 1}, sequences: 3,
 	cases:       100,
+	unblocked:   3,
 	memoryNodes: 1_000, memoryPods: 2_000,
 	devices: hall.Shape{Hosts: 200, HostsPerRack: 16, RacksPerBlock: 5, BlocksPerZone: 2}, claims: 700,
 	ruled:       hall.Shape{Hosts: 400, HostsPerRack: 16, RacksPerBlock: 5, BlocksPerZone: 2},

@@ -125,6 +125,11 @@ func TestAlerts(t *testing.T) {
 			"one":            {`trellis_gang_evictions_total{reason="Unschedulable"} 0x10 1x30`, 20 * time.Minute, nil},
 			"one in minutes": {`trellis_gang_evictions_total{reason="Unschedulable"} 0+1x40` + "\n" + `trellis_gang_evictions_total{reason="SchedulerRefuses"} 0x40`, 30 * time.Minute, []string{"Gangs are released and cannot be bound where they were placed: Unschedulable."}},
 		},
+		"TrellisMoveDoesNotEnd": {
+			"replicas wait for successors": {`trellis_replicas_moving{state="waiting"} 3x40`, 30 * time.Minute, nil},
+			"one goes in time":             {`trellis_replicas_moving{state="overdue"} 1x10 0x30`, 30 * time.Minute, nil},
+			"two cannot go":                {`trellis_replicas_moving{state="overdue"} 2x40`, 20 * time.Minute, []string{"Replicas that are to leave their nodes are overdue, and too few others serve: 2."}},
+		},
 		"TrellisReconcileErrors": {
 			"now and then":         {`controller_runtime_reconcile_errors_total{controller="graph",` + ours + `} 0x20 1x40`, 60 * time.Minute, nil},
 			"all the time":         {`controller_runtime_reconcile_errors_total{controller="graph",` + ours + `} 0+30x60`, 60 * time.Minute, []string{"The controller graph of Trellis keeps failing; its log says why."}},

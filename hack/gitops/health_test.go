@@ -16,25 +16,21 @@ import (
 
 const root = "../.."
 
-var yamlBlock = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$")
-
-// scripts are the health checks of docs/gitops.md, by kind.
+// scripts are the health checks of config/gitops, by kind.
 func scripts(t *testing.T) map[string]string {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join(root, "docs", "gitops.md"))
+	text, err := os.ReadFile(filepath.Join(root, "config", "gitops", "argocd-cm.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	var config struct{ Data map[string]string }
+	if err := yaml.UnmarshalStrict(text, &config); err != nil {
+		t.Fatal(err)
+	}
 	out := map[string]string{}
-	for _, block := range yamlBlock.FindAllStringSubmatch(string(page), -1) {
-		var config struct{ Data map[string]string }
-		if err := yaml.Unmarshal([]byte(block[1]), &config); err != nil {
-			t.Fatalf("%v:\n%s", err, block[1])
-		}
-		for key, script := range config.Data {
-			if name, is := strings.CutPrefix(key, "resource.customizations.health."); is {
-				out[name[strings.Index(name, "_")+1:]] = script
-			}
+	for key, script := range config.Data {
+		if name, is := strings.CutPrefix(key, "resource.customizations.health."); is {
+			out[name[strings.Index(name, "_")+1:]] = script
 		}
 	}
 	return out

@@ -7,6 +7,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"net"
@@ -36,6 +37,8 @@ type gpus struct {
 	count int
 	// unhealthy is a file with the number of devices that are broken: the first ones.
 	unhealthy string
+	// refusing is a file that has the plugin refuse all devices to containers while it exists.
+	refusing string
 }
 
 func runGPUs() error {
@@ -45,6 +48,7 @@ func runGPUs() error {
 		f.StringVar(&g.node, "node", "", "name of the node")
 		f.IntVar(&g.count, "count", 0, "number of devices")
 		f.StringVar(&g.unhealthy, "unhealthy", "", "file with the number of devices that are broken")
+		f.StringVar(&g.refusing, "refusing", "", "file that has all devices refused while it exists")
 	}); err != nil {
 		return err
 	}
@@ -133,6 +137,9 @@ func (g *gpus) broken() int {
 
 // Allocate tells containers their devices as NVIDIA's plugin does.
 func (g *gpus) Allocate(_ context.Context, request *deviceplugin.AllocateRequest) (*deviceplugin.AllocateResponse, error) {
+	if _, err := os.Stat(g.refusing); err == nil {
+		return nil, errors.New("the driver does not answer")
+	}
 	response := &deviceplugin.AllocateResponse{}
 	for _, c := range request.ContainerRequests {
 		response.ContainerResponses = append(response.ContainerResponses, &deviceplugin.ContainerAllocateResponse{

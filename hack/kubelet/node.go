@@ -147,7 +147,7 @@ func (n *node) start() error {
 		return err
 	}
 	if err := n.ensure(gpuPlugin, "/programs/gpu-plugin", "--node="+n.name, fmt.Sprintf("--count=%d", n.gpus),
-		"--unhealthy=/conf/unhealthy-gpus"); err != nil {
+		"--unhealthy=/conf/unhealthy-gpus", "--refusing=/conf/refusing-gpus"); err != nil {
 		return err
 	}
 	return n.ensure(kubeletRun, "/programs/kubelet", "--config=/conf/kubelet.yaml", "--kubeconfig=/conf/kubeconfig",

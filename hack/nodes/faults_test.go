@@ -6,11 +6,16 @@ package nodes
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
@@ -34,11 +39,19 @@ spec:
 }
 
 // peerContainer runs a peer with one GPU, which only real nodes have.
-const peerContainer = `image: "localhost/peer:1", resources: {limits: {nvidia.com/gpu: "1"}}`
+const peerContainer = `image: "localhost/peer:1", resources: {limits: {nvidia.com/gpu: "1"}}, ` + peerProbes
+
+// peerProbes are those of a worker, more often.
+const peerProbes = `startupProbe: {httpGet: {path: /live, port: 9090}, periodSeconds: 1, failureThreshold: 600}, ` +
+	`readinessProbe: {httpGet: {path: /health, port: 9090}, periodSeconds: 1}, ` +
+	`livenessProbe: {httpGet: {path: /live, port: 9090}, periodSeconds: 5}`
 
 var _ = Describe("A pod that its kubelet cannot get Ready", func() {
 	reports := func(ctx SpecContext, manifest, reason string, words ...string) {
 		w := newWorld(ctx)
+		if strings.Contains(manifest, "runtimeClassName") {
+			w.handler("absent")
+		}
 		w.apply(manifest)
 		w.health("solo", "Worker", reason, words...)
 		w.until("the plugin and Ready of the deployment say it", func() error {
@@ -53,6 +66,11 @@ var _ = Describe("A pod that its kubelet cannot get Ready", func() {
 		Entry("a Secret for a volume that does not exist", SpecTimeout(suite.Timeout()),
 			solo(peerContainer+`, volumeMounts: [{name: s, mountPath: /s}]`, `volumes: [{name: s, secret: {secretName: absent}}]`),
 			trellisv1alpha1.ReasonPodsNotStarting, "FailedMount", `secret "absent" not found`),
+		Entry("a ConfigMap for a volume that does not exist", SpecTimeout(suite.Timeout()),
+			solo(peerContainer+`, volumeMounts: [{name: c, mountPath: /c}]`, `volumes: [{name: c, configMap: {name: absent}}]`),
+			trellisv1alpha1.ReasonPodsNotStarting, "FailedMount", `configmap "absent" not found`),
+		Entry("a sandbox that the runtime cannot make", SpecTimeout(suite.Timeout()), solo(peerContainer, `runtimeClassName: absent`),
+			trellisv1alpha1.ReasonPodsNotStarting, "FailedCreatePodSandBox", `no runtime for "absent" is configured`),
 		Entry("a Secret for a variable that does not exist", SpecTimeout(suite.Timeout()),
 			solo(peerContainer+`, env: [{name: X, valueFrom: {secretKeyRef: {name: absent, key: k}}}]`, ""),
 			trellisv1alpha1.ReasonPodsNotStarting, "CreateContainerConfigError", `secret "absent" not found`),
@@ -68,7 +86,34 @@ var _ = Describe("A pod that its kubelet cannot get Ready", func() {
 	)
 })
 
+// handler makes a RuntimeClass with a handler of that name, which no node has.
+func (w *world) handler(name string) {
+	GinkgoHelper()
+	class := &nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Handler: name}
+	Expect(w.api.Create(w.ctx, class)).To(Succeed())
+	DeferCleanup(func(ctx SpecContext) { Expect(w.api.Delete(ctx, class)).To(Succeed()) })
+}
+
+// ofREADME is the command of the pods in the README.
+func ofREADME() string {
+	GinkgoHelper()
+	text, err := os.ReadFile(filepath.Join(root, "README.md"))
+	Expect(err).NotTo(HaveOccurred())
+	command := regexp.MustCompile(`(?m)^ +(command: \[.*\])$`).FindSubmatch(text)
+	Expect(command).NotTo(BeNil())
+	return string(command[1])
+}
+
 var _ = Describe("A pod that is deleted", func() {
+	It("ends at once with the command of the README", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+		w := newWorld(ctx)
+		manifest := solo(`image: "localhost/busybox:1", `+ofREADME()+`, readinessProbe: {exec: {command: ["true"]}}, startupProbe: {exec: `+
+			`{command: ["true"]}}, livenessProbe: {exec: {command: ["true"]}}`, "")
+		w.apply(strings.ReplaceAll(manifest, "terminationGracePeriodSeconds: 2", "terminationGracePeriodSeconds: 3600"))
+		w.ready("solo")
+		w.remove()
+	})
+
 	DescribeTable("is replaced", func(ctx SpecContext, env string) {
 		w := newWorld(ctx)
 		w.apply(solo(peerContainer+", env: ["+env+"]", ""))

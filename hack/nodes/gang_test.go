@@ -6,17 +6,22 @@ package nodes
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
-// duo is a gang of two pods in one rack, and a router.
+// duo is a gang of two pods in one rack, and a router. The follower looks its leader up a second after its start;
+// engines do so later.
 const duo = `apiVersion: nvidia.com/v1beta1
 kind: DynamoGraphDeployment
 metadata: {name: duo}
@@ -31,7 +36,7 @@ spec:
         tolerations:
         - {key: node.kubernetes.io/unreachable, operator: Exists, effect: NoExecute, tolerationSeconds: 2}
         - {key: node.kubernetes.io/not-ready, operator: Exists, effect: NoExecute, tolerationSeconds: 2}
-        containers: [{name: main, image: "localhost/peer:1", command: [/bin/peer]}]
+        containers: [{name: main, image: "localhost/peer:1", command: [/bin/peer], ` + peerProbes + `}]
   - name: Worker
     type: worker
     multinode: {nodeCount: 2}
@@ -43,11 +48,15 @@ spec:
         - {key: node.kubernetes.io/unreachable, operator: Exists, effect: NoExecute, tolerationSeconds: 2}
         - {key: node.kubernetes.io/not-ready, operator: Exists, effect: NoExecute, tolerationSeconds: 2}
         containers:
-        - name: main
-          image: localhost/peer:1
-          env: [{name: SIZE, value: "2"}]
-          resources: {limits: {nvidia.com/gpu: "8"}}
+        - {name: main, image: "localhost/peer:1", env: [{name: SIZE, value: "2"}, {name: IMPORT, value: 1s}],
+          resources: {limits: {nvidia.com/gpu: "8"}}, ` + peerProbes + `}
 `
+
+// half is duo on half of the GPUs of both hosts, so that two of them fit into a rack.
+var half = strings.NewReplacer(
+	`nvidia.com/gpu: "8"`, `nvidia.com/gpu: "4"`,
+	"metadata: {name: duo}", `metadata: {name: duo, annotations: {trellis.dev/distinct-hosts: "true"}}`,
+).Replace(duo)
 
 // gang is the pods of a gang of two: leader and follower.
 func (w *world) gang() (leader, follower *corev1.Pod) {
@@ -77,7 +86,7 @@ func (w *world) exchanged(what string) {
 			return errors.New("no data were exchanged")
 		case last < 0 || followed.Lookups[last].Address != leader.Status.PodIP:
 			return fmt.Errorf("%s is %+v, the leader has %s", followed.Leader, followed.Lookups, leader.Status.PodIP)
-		case led.Pods["1"] != follower.Status.PodIP:
+		case !slices.Contains(slices.Collect(maps.Values(led.Pods)), follower.Status.PodIP):
 			return fmt.Errorf("the leader knows %v, the follower has %s", led.Pods, follower.Status.PodIP)
 		}
 		AddReportEntry(what, fmt.Sprintf("%s, which has %s, by seconds after the start: %+v", followed.Leader, leader.Status.PodIP,
@@ -86,11 +95,43 @@ func (w *world) exchanged(what string) {
 	})
 }
 
+// exchangedWithout is exchanged for a gang whose former pods had other addresses, none of which the follower ever got.
+func (w *world) exchangedWithout(what string, former ...*corev1.Pod) {
+	GinkgoHelper()
+	w.exchanged(what)
+	_, follower := w.gang()
+	seen, err := ask(w.ctx, follower)
+	Expect(err).NotTo(HaveOccurred())
+	for _, lookup := range seen.Lookups {
+		for _, pod := range former {
+			Expect(lookup.Address).NotTo(Equal(pod.Status.PodIP), "the address of the former pod "+pod.Name)
+		}
+	}
+}
+
+// update changes the template of all workers, so that their pods are replaced.
+func (w *world) update(name string) {
+	GinkgoHelper()
+	dgd := &nvidiav1beta1.DynamoGraphDeployment{}
+	w.until("the update is stored", func() error {
+		if err := w.api.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: name}, dgd); err != nil {
+			return err
+		}
+		for i := range dgd.Spec.Components {
+			if c := &dgd.Spec.Components[i]; c.Type != nvidiav1beta1.ComponentTypeFrontend {
+				main := &c.PodTemplate.Spec.Containers[0]
+				main.Env = append(main.Env, corev1.EnvVar{Name: fmt.Sprintf("UPDATE_%d", dgd.Generation), Value: "1"})
+			}
+		}
+		return w.api.Update(w.ctx, dgd)
+	})
+}
+
 var _ = Describe("A packed gang of two pods and a router", func() {
 	It("finds its leader by the name that it gets, and again after a pod was lost", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
 		w := newWorld(ctx)
 		w.measured("Ready at first", func() {
-			w.apply(duo)
+			w.apply(half)
 			w.ready("duo")
 		})
 		leader, follower := w.gang()
@@ -101,25 +142,21 @@ var _ = Describe("A packed gang of two pods and a router", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(seen.GPUs).To(HavePrefix("GPU-"+leader.Spec.NodeName+"-"), "the devices of the container")
 
-		former := map[types.UID]bool{leader.UID: true, follower.UID: true}
 		w.measured("Ready after a lost pod", func() {
 			Expect(api.Delete(ctx, leader)).To(Succeed())
-			w.until("both pods are new", func() error {
-				pods := w.pods("Worker")
-				if len(pods) != 2 || former[pods[0].UID] || former[pods[1].UID] {
-					return fmt.Errorf("%d pods, old ones among them", len(pods))
-				}
-				return nil
-			})
+			w.renewed(leader, follower)
 			w.ready("duo")
 		})
-		w.exchanged("names after a lost pod")
-		_, follower = w.gang()
-		seen, err = ask(ctx, follower)
-		Expect(err).NotTo(HaveOccurred())
-		for _, one := range seen.Lookups {
-			Expect(one.Address).NotTo(Equal(leader.Status.PodIP), "the address of the former leader")
-		}
+		w.exchangedWithout("names after a lost pod", leader, follower)
+	})
+
+	It("finds its leader when it looks up the name at once, before there is an address", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+		w := newWorld(ctx)
+		w.measured("Ready at first", func() {
+			w.apply(strings.Replace(half, "name: IMPORT, value: 1s", "name: IMPORT, value: 0s", 1))
+			w.ready("duo")
+		})
+		w.exchanged("names at first")
 	})
 })
 

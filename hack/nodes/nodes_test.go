@@ -144,15 +144,34 @@ var _ = Describe("A gang on real nodes", Serial, func() {
 		rack, node := rackOf(ctx, leader), follower.Spec.NodeName
 		Expect(cluster.FillDisk(ctx, node)).To(Succeed())
 		DeferCleanup(func(ctx SpecContext) { Expect(cluster.EmptyDisk(ctx, node)).To(Succeed()) }, NodeTimeout(suite.Timeout()))
+		w.health("duo", "Worker", trellisv1alpha1.ReasonReplicaFailed, "pod "+follower.Name, "Evicted: The node had condition: [DiskPressure]")
 		w.renewed(leader, follower)
 		w.ready("duo")
 		now, other := w.gang()
 		Expect(rackOf(ctx, now)).To(And(Equal(rackOf(ctx, other)), Not(Equal(rack))), "the rack of both")
+		w.exchangedWithout("names after an eviction", leader, follower)
+	})
+
+	It("moves to the other rack when a kubelet does not admit a pod", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+		w := newWorld(ctx)
+		w.apply(duo)
+		w.ready("duo")
+		leader, follower := w.gang()
+		rack, node := rackOf(ctx, leader), follower.Spec.NodeName
+		Expect(cluster.RefuseGPUs(node)).To(Succeed())
+		DeferCleanup(cluster.AdmitGPUs, node)
+		Expect(api.Delete(ctx, follower)).To(Succeed())
+		w.health("duo", "Worker", trellisv1alpha1.ReasonReplicaFailed, "on node "+node, "UnexpectedAdmissionError")
+		w.renewed(leader, follower)
+		w.ready("duo")
+		now, other := w.gang()
+		Expect(rackOf(ctx, now)).To(And(Equal(rackOf(ctx, other)), Not(Equal(rack))), "the rack of both")
+		w.exchangedWithout("names after a refusal", leader, follower)
 	})
 
 	It("stays when GPUs break, and another one goes elsewhere", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
 		w := newWorld(ctx)
-		w.apply(strings.ReplaceAll(duo, `nvidia.com/gpu: "8"`, `nvidia.com/gpu: "4"`))
+		w.apply(half)
 		w.ready("duo")
 		leader, follower := w.gang()
 		node := follower.Spec.NodeName
@@ -163,7 +182,7 @@ var _ = Describe("A gang on real nodes", Serial, func() {
 			w.gpus(node, 8)
 		}, NodeTimeout(suite.Timeout()))
 		w.gpus(node, 0)
-		w.apply(strings.ReplaceAll(strings.ReplaceAll(duo, `nvidia.com/gpu: "8"`, `nvidia.com/gpu: "4"`), "name: duo", "name: other"))
+		w.apply(strings.ReplaceAll(half, "name: duo", "name: other"))
 		w.ready("other")
 		w.ready("duo")
 		for _, pod := range w.pods("Worker") {

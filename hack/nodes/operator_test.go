@@ -46,6 +46,7 @@ func install(ctx SpecContext) *installed {
 	Expect(err).NotTo(HaveOccurred())
 	manager := built(ctx, scratch, filepath.Join(root, "cmd", "trellis-manager"))
 	dir := filepath.Join(scratch, "s")
+	Expect(reap(root, scratch, dir)).To(Succeed())
 	running, err := sandbox.Up(ctx, sandbox.Options{
 		Name: "pods", Dir: dir, Root: root,
 		Shape: simulated.Shape{Zones: 1, Blocks: 1, Racks: 1, Hosts: 1, GPUs: -1},
@@ -126,7 +127,7 @@ func (o *installed) newLeader(ctx SpecContext, former *corev1.Pod) {
 	}).Should(Succeed(), "waiting until another replica leads")
 }
 
-var _ = Describe("The operator in two pods, installed by config/default", Ordered, Serial, func() {
+var _ = Describe("The operator in two pods, installed by config/default", Ordered, SpecPriority(1), func() {
 	var o *installed
 	BeforeAll(func(ctx SpecContext) { o = install(ctx) }, NodeTimeout(suite.Timeout()))
 
@@ -157,8 +158,11 @@ var _ = Describe("The operator in two pods, installed by config/default", Ordere
 			o.newLeader(ctx, former)
 			asking.untilAnswered(ctx, settled)
 			asked, refused := asking.end()
-			AddReportEntry("requests around the loss of the leader's node", fmt.Sprintf("%d, refused %d", asked, len(refused)),
-				ReportEntryVisibilityAlways)
+			AddReportEntry("requests around the loss of the leader's node", fmt.Sprintf("%d, refused %d: %s", asked, len(refused),
+				strings.Join(refused, "\n")), ReportEntryVisibilityAlways)
+			for _, request := range refused {
+				Expect(request).To(MatchRegexp("failed calling webhook|conversion webhook .* failed"), "sent to the lost replica")
+			}
 			w := &world{ctx, o.api, suite.Namespace(o.api)}
 			w.apply(solo(peerContainer, ""))
 			w.ready("solo")

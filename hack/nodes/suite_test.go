@@ -19,6 +19,8 @@ import (
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	"github.com/trellis-k8s/trellis/hack/sandbox"
+	"github.com/trellis-k8s/trellis/hack/sandbox/peers"
+	"github.com/trellis-k8s/trellis/hack/sandbox/progress"
 	"github.com/trellis-k8s/trellis/internal/operator"
 	"github.com/trellis-k8s/trellis/test/testutil/simulated"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
@@ -50,11 +52,14 @@ func start(ctx SpecContext) []byte {
 		Expect(lookAtMachine()).To(Equal(before), "what is on the machine after all specs")
 		_ = os.Remove(scratch) // which leaves logs that were kept
 	})
-	dir := filepath.Join(scratch, "s")
+	set, err := peers.Find(clone(), string(sandbox.LeaderWorkerSet))
+	Expect(err).NotTo(HaveOccurred())
+	dir, peer := filepath.Join(scratch, "s"), peerOf(ctx, scratch)
+	Expect(reap(clone(), scratch, dir)).To(Succeed())
 	running, err := sandbox.Up(ctx, sandbox.Options{
-		Name: "nodes", Dir: dir, Root: clone(), Operator: true,
+		Name: "nodes", Dir: dir, Root: clone(), Operator: true, Provider: sandbox.PodGroup, Peers: set.Beside(progress.Discard),
 		Shape: simulated.Shape{Zones: 1, Blocks: 1, Racks: 1, Hosts: 1, GPUs: -1},
-		Real:  sandbox.RealNodes{Count: realNodes, Images: []sandbox.Image{peerOf(ctx, scratch)}},
+		Real:  sandbox.RealNodes{Count: realNodes, Images: []sandbox.Image{peer, enginesOf(ctx, peer)}},
 	})
 	Expect(err).NotTo(HaveOccurred(), "bringing the sandbox up")
 	DeferCleanup(func(ctx SpecContext) {

@@ -45,8 +45,18 @@ func TestImage(t *testing.T) {
 	if err := os.WriteFile(program, []byte("code"), 0o700); err != nil {
 		t.Fatal(err)
 	}
+	root := filepath.Join(dir, "root")
+	if err := os.MkdirAll(filepath.Join(root, "usr", "lib"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(root, "usr", "lib", "a"), []byte("text"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("a", filepath.Join(root, "usr", "lib", "b")); err != nil {
+		t.Fatal(err)
+	}
 	image := Image{
-		Name: "localhost/x:1", Files: map[string]string{"/usr/bin/x": program}, Links: map[string]string{"/bin/y": "/usr/bin/x"},
+		Name: "localhost/x:1", Root: root, Path: "/usr/bin:/bin", Files: map[string]string{"/usr/bin/x": program}, Links: map[string]string{"/bin/y": "/usr/bin/x"},
 		Entrypoint: []string{"/bin/y"},
 	}
 	if err := image.write(dir); err != nil {
@@ -65,12 +75,16 @@ func TestImage(t *testing.T) {
 		t.Fatalf("manifest %s: %v", files["manifest.json"], err)
 	}
 	layer := files[manifest[0].Layers[0]]
-	want := map[string]string{"bin/": "", "etc/": "", "tmp/": "", "usr/": "", "usr/bin/": "", "var/": "", "usr/bin/x": "code", "bin/y": "/usr/bin/x"}
+	want := map[string]string{
+		"bin/": "", "etc/": "", "tmp/": "", "usr/": "", "usr/bin/": "", "var/": "", "usr/bin/x": "code", "bin/y": "/usr/bin/x",
+		"usr/lib/": "", "usr/lib/a": "text", "usr/lib/b": "a",
+	}
 	if diff := cmp.Diff(want, read(t, []byte(layer))); diff != "" {
 		t.Errorf("layer (-want +got):\n%s", diff)
 	}
 	config := files[manifest[0].Config]
-	if !slices.Equal(manifest[0].RepoTags, []string{"localhost/x:1"}) || !strings.Contains(config, digest([]byte(layer))) || !strings.Contains(config, `"Entrypoint":["/bin/y"]`) {
+	if !slices.Equal(manifest[0].RepoTags, []string{"localhost/x:1"}) || !strings.Contains(config, digest([]byte(layer))) || !strings.Contains(config, `"Entrypoint":["/bin/y"]`) ||
+		!strings.Contains(config, `"Env":["PATH=/usr/bin:/bin"]`) {
 		t.Errorf("tags %v, configuration %s", manifest[0].RepoTags, config)
 	}
 }

@@ -5,7 +5,6 @@ package upgrade
 
 import (
 	"fmt"
-	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -13,6 +12,7 @@ import (
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/test/testutil/graphs"
+	"github.com/trellis-k8s/trellis/test/testutil/simulated"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
@@ -22,7 +22,7 @@ const kept = "CustomResourceDefinition/scalinggroups.trellis.dev"
 var _ = DescribeTable("Deployments keep their pods through an upgrade, the way back, and another upgrade", Serial,
 	func(ctx SpecContext, commit string) {
 		former, now := earlier(ctx, commit), present()
-		w := newWorld(ctx, "up-"+strings.ReplaceAll(commit, ".", "-"), former)
+		w := newWorld(ctx, "up-"+commit, former, simulated.Shape{Zones: 2, Blocks: 1, Racks: 4, Hosts: 4, GPUs: 8})
 		fill(ctx, w)
 
 		By("the present version takes over while a replica loses a pod and another component grows")

@@ -48,14 +48,14 @@ type world struct {
 	deleted map[types.UID]string
 }
 
-// newWorld installs a version of the operator on a sandbox with 2 zones of 4 racks of 4 hosts with 8 GPUs.
-func newWorld(ctx context.Context, name string, version sandbox.Release) *world {
+// newWorld installs a version of the operator on a sandbox.
+func newWorld(ctx context.Context, name string, version sandbox.Release, shape simulated.Shape) *world {
 	GinkgoHelper()
 	w := &world{wants: map[string]int{}, deleted: map[types.UID]string{}}
 	var err error
 	w.cluster, err = sandbox.Up(ctx, sandbox.Options{
 		Name: name, Dir: filepath.Join(GinkgoT().TempDir(), "s"), Root: root(),
-		Shape:    simulated.Shape{Zones: 2, Blocks: 1, Racks: 4, Hosts: 4, GPUs: 8},
+		Shape:    shape,
 		Operator: true, Manifests: version.Manifests, ManagerBinary: version.ManagerBinary,
 	})
 	Expect(err).NotTo(HaveOccurred(), "bringing the sandbox up")
@@ -114,12 +114,17 @@ func (w *world) lost(before map[types.UID]string) (names []string) {
 	return names
 }
 
-// create creates a deployment that is packed in one zone, each replica in one rack.
-func (w *world) create(ctx context.Context, name string, components graphs.Components) {
+// create creates a deployment that is packed in one zone, each replica in one rack, with some changes.
+func (w *world) create(
+	ctx context.Context, name string, components graphs.Components, changes ...func(*nvidiav1alpha1.DynamoGraphDeployment),
+) {
 	GinkgoHelper()
 	dgd := &nvidiav1alpha1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	dgd.Spec.TopologyConstraint = &nvidiav1alpha1.SpecTopologyConstraint{TopologyProfile: profile, PackDomain: "zone"}
 	dgd.Spec.Services = components
+	for _, change := range changes {
+		change(dgd)
+	}
 	Expect(w.c.Create(ctx, dgd)).To(Succeed())
 	for _, s := range components {
 		nodes := int32(1)
@@ -166,13 +171,7 @@ func (w *world) bound(ctx context.Context, but ...string) map[types.UID]string {
 // settled waits until each deployment has all its pods bound and Ready, each graph in one zone and each replica in one rack.
 func (w *world) settled(ctx context.Context) {
 	GinkgoHelper()
-	racks, zones := map[string]string{}, map[string]string{}
-	nodes := &corev1.NodeList{}
-	Expect(w.c.List(ctx, nodes)).To(Succeed())
-	for i := range nodes.Items {
-		racks[nodes.Items[i].Name] = nodes.Items[i].Labels[rackKey]
-		zones[nodes.Items[i].Name] = nodes.Items[i].Labels[corev1.LabelTopologyZone]
-	}
+	racks, zones := w.domains(ctx, rackKey), w.domains(ctx, corev1.LabelTopologyZone)
 	Eventually(func() error {
 		ready, at := map[string]int{}, map[string]string{}
 		for _, pod := range w.pods(ctx) {
@@ -200,6 +199,17 @@ func (w *world) settled(ctx context.Context) {
 		}
 		return errors.Join(errs...)
 	}, suite.Timeout()).WithContext(ctx).Should(Succeed())
+}
+
+// domains are the values of a label of nodes, by node.
+func (w *world) domains(ctx context.Context, key string) map[string]string {
+	GinkgoHelper()
+	out, nodes := map[string]string{}, &corev1.NodeList{}
+	Expect(w.c.List(ctx, nodes)).To(Succeed())
+	for i := range nodes.Items {
+		out[nodes.Items[i].Name] = nodes.Items[i].Labels[key]
+	}
+	return out
 }
 
 // becomes replaces the operator.

@@ -4,6 +4,7 @@
 package framework
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -194,14 +195,14 @@ func TestLaunch(t *testing.T) {
 			command: []string{"sh", "-c"}, args: []string{"python3 -m dynamo.vllm --tensor-parallel-size 16"}, replica: Replica{Nodes: 2, GPUs: 8, Executor: "ray"},
 			want: started{
 				[]string{"sh", "-c", "ray start --head --port=6379 || exit 1\npython3 -m dynamo.vllm --distributed-executor-backend ray --tensor-parallel-size 16"},
-				[]string{"/bin/sh", "-c", `exec ray start --address="$TRELLIS_LEADER_ADDRESS:6379" --block`},
+				[]string{"/bin/sh", "-c", joinsRay},
 			},
 		},
 		"vllm, ray from words": {
 			command: []string{"python3", "-m", "dynamo.vllm"}, args: []string{"--tensor-parallel-size", "16"}, replica: Replica{Nodes: 2, GPUs: 8, Executor: "ray"},
 			want: started{
 				[]string{"/bin/sh", "-c", `ray start --head --port=6379 && exec "$0" "$@"`, "python3", "-m", "dynamo.vllm", "--tensor-parallel-size", "16", "--distributed-executor-backend", "ray"},
-				[]string{"/bin/sh", "-c", `exec ray start --address="$TRELLIS_LEADER_ADDRESS:6379" --block`},
+				[]string{"/bin/sh", "-c", joinsRay},
 			},
 		},
 		"sglang, the module's name in printed text": {
@@ -242,7 +243,7 @@ func TestLaunch(t *testing.T) {
 			command: []string{"sh", "-c"}, args: []string{"python3 -m dynamo.vllm -tp 16 --distributed-executor-backend ray"}, replica: Replica{Nodes: 2, GPUs: 8},
 			want: started{
 				[]string{"sh", "-c", "ray start --head --port=6379 || exit 1\npython3 -m dynamo.vllm -tp 16 --distributed-executor-backend ray"},
-				[]string{"/bin/sh", "-c", `exec ray start --address="$TRELLIS_LEADER_ADDRESS:6379" --block`},
+				[]string{"/bin/sh", "-c", joinsRay},
 			},
 		},
 		"vllm, the flag counts before the annotation": {
@@ -327,6 +328,40 @@ func TestTensorRTLLMPods(t *testing.T) {
 		t.Errorf("worker's probes: %v %v %v", c.LivenessProbe, c.StartupProbe, c.ReadinessProbe)
 	}
 }
+
+// joinsRay is the script of a worker of a Ray cluster.
+const joinsRay = `sleep 5; until python3 -c 'import socket, sys; socket.create_connection((sys.argv[1], 6379), timeout=5)' ` +
+	`"$TRELLIS_LEADER_ADDRESS"; do sleep 2; done; exec ray start --address="$TRELLIS_LEADER_ADDRESS:6379" --block`
+
+// The pods of a replica start together: a script that looks up another pod at once may find that it has no address yet, and DNS servers
+// cache that.
+func TestScriptsLookOtherPodsUpLater(t *testing.T) {
+	for name, tc := range map[string]struct {
+		command []string
+		gpus    int64
+		script  func(leader, worker *corev1.PodSpec) string
+		lookup  string
+	}{
+		"vllm": {[]string{"python3", "-m", "dynamo.vllm", "-tp", "4"}, 2, func(_, worker *corev1.PodSpec) string {
+			return worker.InitContainers[0].Command[2]
+		}, "create_connection"},
+		"ray":     {[]string{"python3", "-m", "dynamo.vllm", "-tp", "4", "--distributed-executor-backend=ray"}, 2, workersScript, "create_connection"},
+		"elastic": {[]string{"python3", "-m", "dynamo.vllm", "-dp", "4", "--enable-elastic-ep"}, 2, workersScript, "urlopen"},
+		"trtllm":  {[]string{"python3", "-m", "dynamo.trtllm"}, 2, func(leader, _ *corev1.PodSpec) string { return leader.Containers[0].Command[2] }, "/dev/tcp"},
+	} {
+		leader, worker := twoPods(tc.command, nil)
+		if !Launch(Replica{Nodes: 2, GPUs: tc.gpus}, leader, worker) {
+			t.Fatalf("%s: not launched", name)
+		}
+		script := tc.script(leader, worker)
+		pause := regexp.MustCompile(`(?m)^(time\.sleep\(5\)$|sleep 5(;|$))`).FindStringIndex(script)
+		if pause == nil || pause[0] > strings.Index(script, tc.lookup) {
+			t.Errorf("%s: the script has no pause before it looks up another pod:\n%s", name, script)
+		}
+	}
+}
+
+func workersScript(_, worker *corev1.PodSpec) string { return worker.Containers[0].Command[2] }
 
 func same(words []string) started { return started{words, words} }
 

@@ -43,15 +43,16 @@ func TestWhatRuns(t *testing.T) {
 		"vllm ray": {
 			command: []string{"python3", "-m", "dynamo.vllm"}, args: []string{"-tp", "16", "--config", json}, replica: Replica{Nodes: 2, GPUs: 8, Executor: "ray"},
 			leader: "ray|start|--head|--port=6379\npython3|-m|dynamo.vllm|-tp|16|--config|" + json + "|--distributed-executor-backend|ray",
-			worker: "ray|start|--address=w-0:6379|--block",
+			worker: "sleep|5\npython3|-c|import socket, sys; socket.create_connection((sys.argv[1], 6379), timeout=5)|w-0\n" +
+				"ray|start|--address=w-0:6379|--block",
 		},
 		"vllm elastic": {
 			command: []string{"python3", "-m", "dynamo.vllm"}, args: []string{"--enable-elastic-ep"}, replica: Replica{Nodes: 2, GPUs: 8},
 			leader: "ray|start|--head|--port=6379\npython3|-m|dynamo.vllm|--enable-elastic-ep",
-			worker: "python3|-c|import sys, urllib.request as u; u.urlopen(sys.argv[1], timeout=5)|http://w-0:9090/live\nray|start|--address=w-0:6379|--block",
+			worker: "sleep|5\npython3|-c|import sys, urllib.request as u; u.urlopen(sys.argv[1], timeout=5)|http://w-0:9090/live\nray|start|--address=w-0:6379|--block",
 		},
 	}
-	bin := standIns(t, "python3", "ray")
+	bin := standIns(t, "python3", "ray", "sleep")
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			leader, worker := twoPods(tc.command, tc.args)

@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
 // TestControlOf reads what users say of an update that runs.
@@ -26,7 +27,9 @@ func TestControlOf(t *testing.T) {
 			map[string]string{AnnotationPaused: "true", AnnotationAborted: "0123abcd", AnnotationPartition: "25%", AnnotationProgressDeadline: "30m"},
 			Control{Paused: true, Aborted: "0123abcd", Partition: ptr.To(intstr.FromString("25%")), ProgressDeadline: 30 * time.Minute}, nil,
 		},
-		"not paused": {map[string]string{AnnotationPaused: "false"}, Control{}, nil},
+		"moves":                 {map[string]string{AnnotationMoves: "InPlace"}, Control{Moves: trellisv1alpha1.MovesInPlace}, nil},
+		"moves of another kind": {map[string]string{AnnotationMoves: "Always"}, Control{}, []string{AnnotationMoves}},
+		"not paused":            {map[string]string{AnnotationPaused: "false"}, Control{}, nil},
 		"wrong values count as none": {
 			map[string]string{AnnotationPaused: "yes", AnnotationAborted: "latest", AnnotationPartition: "-1", AnnotationProgressDeadline: "600"},
 			Control{}, []string{AnnotationPaused, AnnotationAborted, AnnotationPartition, AnnotationProgressDeadline},

@@ -20,7 +20,7 @@ func TestRandomOrders(t *testing.T) {
 			want.MaxUnavailable = 1
 		}
 		s := newSimulation(want, number(0, 9, "capacity"))
-		highest := 8 + want.MaxSurge // no more than 8 replicas are ever wanted
+		highest := 8 + max(1, want.MaxSurge) // no more than 8 replicas are ever wanted
 		for range number(1, 60, "steps") {
 			act(s, number)
 			checkStep(t, s, highest+s.lost)
@@ -29,8 +29,9 @@ func TestRandomOrders(t *testing.T) {
 			s.nodesReturn()
 		}
 		s.want.Stopped, s.broken = false, map[int]bool{}
+		s.overdue()
 		lost := count(s.view(), func(r Replica) bool { return r.State == Lost }) // they hold their capacity, on nodes that are not ready
-		s.capacity = max(s.capacity, s.want.Replicas+s.want.MaxSurge+lost)
+		s.capacity = max(s.capacity, s.want.Replicas+max(1, s.want.MaxSurge)+lost)
 		if !s.settle() {
 			t.Fatalf("it does not settle:\n%s", s.log.String())
 		}
@@ -40,7 +41,7 @@ func TestRandomOrders(t *testing.T) {
 
 // act is one thing that happens.
 func act(s *simulation, number func(int, int, string) int) {
-	switch number(0, 17, "what") {
+	switch number(0, 21, "what") {
 	case 0:
 		s.want.Replicas = number(0, 8, "replicas")
 	case 1:
@@ -70,6 +71,14 @@ func act(s *simulation, number func(int, int, string) int) {
 		}
 	case 15:
 		s.nodesReturn()
+	case 18, 19: // the nodes of some replica are to go
+		if all := sortedKeys(s.replicas); len(all) > 0 {
+			s.drain(all[number(0, len(all)-1, "this one")])
+		}
+	case 20:
+		s.overdue()
+	case 21:
+		s.stay()
 	case 10, 11:
 		s.placer()
 	case 12, 13:
@@ -89,20 +98,29 @@ func sortedKeys(m map[int]*simulated) []int {
 // checkStep lets the controller act once.
 func checkStep(t *rapid.T, s *simulation, highest int) {
 	before, activeBefore := s.available(), count(s.view(), Replica.active)
-	wasCurrent := map[int]bool{}
+	wasCurrent, surge, floor := map[int]bool{}, s.want.MaxSurge, s.want.floor()
 	for _, r := range s.view() {
-		wasCurrent[r.Ordinal] = r.State == Available && !r.Outdated
+		moves := s.replicas[r.Ordinal].leaves && r.State >= Starting
+		overdue := moves && (s.replicas[r.Ordinal].overdue || s.want.Recreate)
+		wasCurrent[r.Ordinal] = r.State == Available && !r.Outdated && !overdue
+		if moves {
+			surge = max(1, surge)
+		}
+		if overdue {
+			floor = min(floor, max(0, s.want.Replicas-1))
+		}
 	}
 	plan := s.controller()
 	view := s.view()
-	if floor := s.want.floor(); !s.want.Stopped && !s.want.Recreate && s.available() < min(before, floor) {
+	if !s.want.Stopped && !s.want.Recreate && s.available() < min(before, floor) {
 		t.Fatalf("%d replicas serve, %d did, %d have to stay\n%s", s.available(), before, floor, s.log.String())
 	}
 	active := count(view, Replica.active)
-	if active > max(activeBefore, s.want.Replicas+s.want.MaxSurge) || active > s.want.Replicas+s.want.MaxSurge && len(plan.Make) > 0 {
-		t.Fatalf("%d replicas live, %d wanted and %d more allowed\n%s", active, s.want.Replicas, s.want.MaxSurge, s.log.String())
+	if active > max(activeBefore, s.want.Replicas+surge) || active > s.want.Replicas+surge && len(plan.Make) > 0 {
+		t.Fatalf("%d replicas live, %d wanted and %d more allowed\n%s", active, s.want.Replicas, surge, s.log.String())
 	}
-	if current := count(view, func(r Replica) bool { return r.active() && !r.Outdated }); len(plan.Make) > 0 && current > s.want.Replicas {
+	if current := count(view, func(r Replica) bool { return r.active() && !r.Outdated && !s.replicas[r.Ordinal].leaves }); len(plan.Make) > 0 &&
+		current > s.want.Replicas {
 		t.Fatalf("%d replicas of the wanted revision, %d wanted\n%s", current, s.want.Replicas, s.log.String())
 	}
 	for _, ordinal := range plan.Make {

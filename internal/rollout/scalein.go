@@ -10,29 +10,36 @@ import (
 	"github.com/trellis-k8s/trellis/internal/bools"
 )
 
-// scaleIn takes what is beyond the ceiling.
+// scaleIn removes replicas above the ceiling. A replica without quota is removed as well while another replica ends, because the successor
+// of the ending one gets its quota.
 func (s *step) scaleIn() {
 	ceiling := s.ceiling(s.replicas)
 	active := s.byLoss()
+	ending := count(s.replicas, func(r Replica) bool { return r.State == Leaving })
+	denied := filter(active, Replica.denied)
+	for _, r := range denied[:max(0, min(len(denied), ending, len(active)+ending-ceiling))] {
+		s.remove(r.Ordinal, "its queue has no quota for it, and a replica that ends leaves its own")
+		active = slices.DeleteFunc(active, func(a Replica) bool { return a.Ordinal == r.Ordinal })
+	}
 	for _, r := range active[:max(0, len(active)-ceiling)] {
 		s.remove(r.Ordinal, "the component is scaled in: %d of %d replicas have to go, and this one %s", len(active)-ceiling, len(active),
-			lossOf(r))
+			s.lossOf(r, active))
 		s.plan.Remove[len(s.plan.Remove)-1].ScaleIn = true
 	}
 }
 
-// byLoss are the existing replicas by how little is lost with them. Those of the old generation that have to stay come last: the other
-// components serve with them.
+// byLoss returns the active replicas in the order of CompareLoss. Replicas of the old generation that have to stay come last, because the
+// other components serve with them.
 func (s *step) byLoss() []Replica {
 	active := s.in(Replica.active)
-	slices.SortFunc(active, CompareLoss)
+	slices.SortFunc(active, s.CompareLoss)
 	staying := s.staying()
 	slices.SortStableFunc(active, func(a, b Replica) int { return bools.Compare(staying[a.Ordinal], staying[b.Ordinal]) })
 	return active
 }
 
-// staying are the ordinals of the available replicas of older revisions that stay, however many others are available. Of a generation
-// never more stay than replicas are wanted: the step may date from a time when more were, and the excess serves nothing.
+// staying returns the ordinals of the available replicas of older revisions that stay, however many others are available. Of each
+// generation at most the wanted number stays: the step may date from a time when more were wanted, and the excess serves nothing.
 func (s *step) staying() map[int]bool {
 	out := map[int]bool{}
 	if s.Step == nil {
@@ -41,7 +48,7 @@ func (s *step) staying() map[int]bool {
 	of := map[string]int{}
 	stay := func(replicas int, is func(Replica) bool) {
 		found := s.in(func(r Replica) bool { return isAvailable(r) && r.Outdated && is(r) })
-		slices.SortFunc(found, func(a, b Replica) int { return CompareLoss(b, a) })
+		slices.SortFunc(found, func(a, b Replica) int { return s.CompareLoss(b, a) })
 		for _, r := range found {
 			if replicas > 0 && of[r.Generation] < s.Replicas {
 				out[r.Ordinal] = true
@@ -59,26 +66,33 @@ func (s *step) staying() map[int]bool {
 	return out
 }
 
-func lossOf(r Replica) string {
+// lossOf says why a replica is scaled in rather than another one of active.
+func (s *step) lossOf(r Replica, active []Replica) string {
 	what := [...]string{Partial: "is not whole yet", Waiting: "is not placed", Starting: "does not serve",
 		Available: "is the youngest"}[r.State]
 	switch {
 	case r.State == Available && r.Outdated:
 		return "runs an older revision"
+	case r.State == Available && s.leaves(r):
+		return "is to leave its nodes"
 	case r.State == Available && r.Excess > 0:
 		return "leaves the least imbalance of prefill and decode"
+	case r.State == Available && slices.ContainsFunc(active, func(o Replica) bool { return isAvailable(o) && o.Neighbours > r.Neighbours }):
+		return "has the fewest pods of others in its domain"
 	}
 	return what
 }
 
-// CompareLoss orders replicas by how little is lost with them: those not placed first, then those that do not serve, then those of an
-// older revision, then those where their role is in excess, then the youngest.
-func CompareLoss(a, b Replica) int {
+// CompareLoss orders replicas by how little their removal loses: those not placed first, then those that do not serve, then those of an
+// older revision, then those that have to leave their nodes, then those whose role is in excess, then those whose removal frees most of
+// their domain, then the youngest.
+func (g Group) CompareLoss(a, b Replica) int {
 	return cmp.Or(
-		cmp.Compare(rank(a), rank(b)), bools.Compare(b.Outdated, a.Outdated), cmp.Compare(b.Excess, a.Excess),
-		cmp.Compare(b.Created, a.Created), cmp.Compare(b.Ordinal, a.Ordinal),
+		cmp.Compare(rank(a), rank(b)), bools.Compare(b.Outdated, a.Outdated), bools.Compare(g.leaves(b), g.leaves(a)),
+		cmp.Compare(b.Excess, a.Excess), cmp.Compare(a.Neighbours, b.Neighbours), cmp.Compare(b.Created, a.Created),
+		cmp.Compare(b.Ordinal, a.Ordinal),
 	)
 }
 
-// rank: with Partial and Waiting ones nothing is lost at all.
+// rank treats Partial like Waiting, because neither has anything to lose.
 func rank(r Replica) State { return max(r.State, Waiting) }

@@ -81,6 +81,44 @@ func TestScenarios(t *testing.T) {
 			later("the node is back", (*simulation).nodesReturn),
 		}},
 		"never-had-capacity": {inPlace, 2, []chapter{edit("edited")}},
+		"move": {inPlace, 4, []chapter{
+			later("the nodes of replica 1 are to go", func(s *simulation) { s.drain(1) }),
+			later("those of the other two", func(s *simulation) { s.capacity += 2; s.drain(0, 3) }),
+		}},
+		"move-in-a-full-cluster": {inPlace, 3, []chapter{
+			later("the nodes of replica 1 are to go", func(s *simulation) { s.drain(1) }),
+			later("it is overdue", (*simulation).overdue),
+			later("capacity for one more", func(s *simulation) { s.capacity++ }),
+		}},
+		"move-that-ends": {inPlace, 4, []chapter{
+			later("the nodes of replica 1 are to go, and its successor does not serve", func(s *simulation) { s.broken[0] = true; s.drain(1) }),
+			later("they are not", (*simulation).stay),
+		}},
+		"move-in-place": {Group{Replicas: 3, MaxUnavailable: 1, MovesInPlace: true}, 4, []chapter{
+			later("all nodes are to go, and there are others", func(s *simulation) { s.capacity += 3; s.drain(0, 1, 2) }),
+		}},
+		"move-while-updating": {inPlace, 4, []chapter{
+			later("edited, and the nodes of replica 1 are to go", func(s *simulation) { s.revision++; s.drain(1) }),
+		}},
+		"move-while-restarting": {inPlace, 4, []chapter{
+			later("everything has to stop, and the nodes of replica 1 are to go", func(s *simulation) { s.revision++; s.want.Stopped = true; s.drain(1) }),
+			later("it may go on", func(s *simulation) { s.want.Stopped = false }),
+		}},
+		"move-while-scaled": {inPlace, 4, []chapter{
+			later("the nodes of replica 1 are to go", func(s *simulation) { s.drain(1) }).cut(1),
+			later("scaled to 4, with capacity for it", func(s *simulation) { s.capacity += 2; s.want.Replicas = 4 }),
+			later("the nodes of replica 0 are to go, with no capacity for a successor", func(s *simulation) { s.drain(0) }), scale(3),
+		}},
+		"move-while-the-update-is-paused": {inPlace, 4, []chapter{
+			later("paused at one of the new revision, replica 1, whose nodes are to go", func(s *simulation) {
+				s.revision, s.replicas[1].revision = 1, 1
+				s.want.Step = &Step{Keep: 9, Make: 1, Paused: true, Bounds: Bounds{MaxUnavailable: 1}}
+				s.drain(1)
+			}),
+			later("the nodes of replica 0 are to go, which runs the older one", func(s *simulation) { s.capacity++; s.drain(0) }),
+			later("it is overdue", (*simulation).overdue),
+			later("the old generation lacks one", func(s *simulation) { s.want.Step.Make = 2 }),
+		}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -17,6 +17,8 @@ type simulated struct {
 	created  int64
 	// placed: it takes capacity, until it is gone.
 	placed bool
+	// leaves: its nodes are to go, and their capacity with them. overdue: it has waited long enough for a successor.
+	leaves, overdue bool
 }
 
 // simulation is a component, and those that act on it: whoever makes and stops pods, finds capacity, and makes them serve. Each is a
@@ -41,6 +43,8 @@ type simulation struct {
 type quota struct {
 	most int
 	of   map[int]bool
+	// first ordinals keep their quota while they have no replica.
+	first int
 	// inPlace is the revision that is rolled out in place.
 	inPlace int
 }
@@ -79,9 +83,14 @@ func (s *simulation) memory() []int { return slices.Sorted(maps.Keys(s.remembere
 // controller carries one plan out and returns it.
 func (s *simulation) controller() Plan {
 	s.now++
+	s.want.Leaving = s.leaving()
 	want := s.want
 	if s.quota != nil && want.LacksQuota(s.view()) {
 		s.quota.inPlace = s.revision
+	}
+	if slices.ContainsFunc(s.view(), Replica.denied) {
+		s.overdue()
+		want.Leaving = s.leaving()
 	}
 	if s.quota != nil && s.quota.inPlace == s.revision && s.revision > 0 {
 		bounds := Bounds{want.MaxUnavailable, want.MaxSurge}.InPlace()
@@ -102,6 +111,43 @@ func (s *simulation) controller() Plan {
 		}
 	}
 	return plan
+}
+
+// leaving lists the replicas that are to leave their nodes.
+func (s *simulation) leaving() (out []Leave) {
+	for _, ordinal := range slices.Sorted(maps.Keys(s.replicas)) {
+		if r := s.replicas[ordinal]; r.leaves && r.state >= Starting {
+			out = append(out, Leave{Ordinal: ordinal, Overdue: r.overdue})
+		}
+	}
+	return out
+}
+
+// drain has the nodes of placed replicas leave.
+func (s *simulation) drain(ordinals ...int) {
+	for _, ordinal := range ordinals {
+		if r := s.replicas[ordinal]; r != nil && r.placed && r.state >= Starting && !r.leaves {
+			r.leaves = true
+			s.capacity--
+		}
+	}
+}
+
+// stay takes the request back.
+func (s *simulation) stay() {
+	for _, r := range s.replicas {
+		if r.leaves && r.state >= Starting {
+			r.leaves, r.overdue = false, false
+			s.capacity++
+		}
+	}
+}
+
+// overdue ends the time that replicas wait for a successor.
+func (s *simulation) overdue() {
+	for _, r := range s.replicas {
+		r.overdue = r.leaves
+	}
 }
 
 // terminator ends the first replica that is on its way out.
@@ -144,7 +190,7 @@ func (s *simulation) kueue() bool {
 	}
 	due := s.want.Ordinals(s.view(), s.memory(), 100)
 	for ordinal := range s.quota.of {
-		if s.replicas[ordinal] == nil && !slices.Contains(due, ordinal) {
+		if s.replicas[ordinal] == nil && !slices.Contains(due, ordinal) && ordinal >= s.quota.first {
 			delete(s.quota.of, ordinal)
 		}
 	}
@@ -161,7 +207,7 @@ func (s *simulation) kueue() bool {
 func (s *simulation) taken() int {
 	taken := 0
 	for _, r := range s.replicas {
-		if r.placed {
+		if r.placed && !r.leaves {
 			taken++
 		}
 	}
@@ -205,7 +251,11 @@ var words = map[State]string{Lost: "lost", Leaving: "leaving", Broken: "broken",
 func (s *simulation) draw(plan Plan) {
 	parts := make([]string, 0, len(s.replicas))
 	for _, r := range s.view() {
-		parts = append(parts, fmt.Sprintf("%d:v%d %s", r.Ordinal, s.replicas[r.Ordinal].revision, words[r.State]))
+		part := fmt.Sprintf("%d:v%d %s", r.Ordinal, s.replicas[r.Ordinal].revision, words[r.State])
+		if s.replicas[r.Ordinal].leaves {
+			part += ", leaves"
+		}
+		parts = append(parts, part)
 	}
 	line := strings.Join(parts, "  ")
 	if plan.Blocked {

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/limit"
 	"github.com/trellis-k8s/trellis/internal/placement"
@@ -57,6 +58,7 @@ func (l *ledger) decideAbout(ctx context.Context, of *gang.Observation, d *decis
 			l.backoffs.end(d.graph)
 		}
 		d.wakeWaiting(l.reserver.leave(d.graph, false, l.clock.Now()))
+		l.freer.forget(d.graph, true)
 		return
 	}
 	if code, why := l.pauses(o, failed, d); code != "" {
@@ -162,11 +164,7 @@ func (l *ledger) plan(ctx context.Context, o gang.Observation, r *gang.Request, 
 	d.waits.unmet, d.waits.ruled = answer.Unmet, planned.Ruled()
 	l.holds.end(l.cluster, r.Planned(&answer))
 	l.reservePromised(r, d)
-	if capacityFor(trial) {
-		l.reserver.pause(d.graph) // a reserved domain would not help
-	} else {
-		l.reserver.reserveDomain(ctx, o.DGD, r, &planned, d, l.clock.Now())
-	}
+	l.queueForDomain(ctx, o.DGD, r, &planned, capacityFor(trial), d)
 	if d.result.Domain == nil && o.Failing == "" {
 		d.result.Domain = planned.Domain
 	}
@@ -178,6 +176,19 @@ func (l *ledger) plan(ctx context.Context, o gang.Observation, r *gang.Request, 
 	slices.SortStableFunc(d.result.Waiting, func(a, b gang.Waiting) int {
 		return cmp.Or(cmp.Compare(a.Component, b.Component), cmp.Compare(a.Ordinal, b.Ordinal))
 	})
+}
+
+// queueForDomain has a graph that was refused wait for a domain to be reserved or freed for it, unless there is capacity for it: then a
+// scheduler refuses it, and neither would help.
+func (l *ledger) queueForDomain(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, r *gang.Request, planned *placement.Result,
+	hasCapacity bool, d *decision) {
+	if hasCapacity {
+		l.reserver.pause(d.graph)
+		l.freer.forget(d.graph, false)
+		return
+	}
+	l.freer.note(dgd, r, planned, l.clock.Now())
+	l.reserver.reserveDomain(ctx, dgd, r, planned, d, l.clock.Now())
 }
 
 // holdFollowing holds the capacity of replicas that follow a gang while that is created. Other graphs would take it otherwise, and the

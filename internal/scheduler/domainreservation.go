@@ -24,15 +24,40 @@ func (r *domainReserver) reserveDomain(
 	now time.Time,
 ) {
 	name := d.graph
-	if r.after == 0 {
+	if r.after == 0 && !r.has(name) {
 		return
 	}
 	if !refused(planned) {
 		d.wakeWaiting(r.leave(name, true, now))
 		return
 	}
-	entry := r.join(name, request.Graph.Priority, dgd.CreationTimestamp.Time, now)
+	note := ""
+	if r.after > 0 {
+		note = r.takeTurn(ctx, dgd, request, planned, d, now)
+	}
 	if r.has(name) {
+		note = fmt.Sprintf("%s reserved for it until %s", r.current.what(), r.current.until.UTC().Format("15:04 MST"))
+		if r.current.freed != "" {
+			note += ", and " + r.current.freed + " to free them"
+		}
+	}
+	for i := range d.result.Waiting {
+		if note != "" && d.result.Waiting[i].Code == placement.CodeInsufficientCapacity {
+			d.result.Waiting[i].Noted(note)
+		}
+	}
+}
+
+// takeTurn has a graph wait for its turn, starts that, or chooses its hosts again. It returns why none are reserved, where that is known.
+func (r *domainReserver) takeTurn(
+	ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, request *gang.Request, planned *placement.Result, d *decision,
+	now time.Time,
+) (note string) {
+	name := d.graph
+	entry := r.join(name, request.Graph.Priority, dgd.CreationTimestamp.Time, now)
+	if r.has(name) && r.current.freed != "" { // the moves decide which hosts
+		d.lookAt(r.current.until)
+	} else if r.has(name) {
 		d.wakeWaiting(r.renew(request, planned))
 	} else if wait := r.wait(name, now); wait > 0 {
 		d.lookAt(now.Add(wait))
@@ -41,15 +66,7 @@ func (r *domainReserver) reserveDomain(
 	} else if ok {
 		d.wake.now = append(d.wake.now, next)
 	}
-	note := entry.tooMany
-	if r.has(name) {
-		note = fmt.Sprintf("%s reserved for it until %s", r.current.what(), r.current.until.UTC().Format("15:04 MST"))
-	}
-	for i := range d.result.Waiting {
-		if note != "" && d.result.Waiting[i].Code == placement.CodeInsufficientCapacity {
-			d.result.Waiting[i].Noted(note)
-		}
-	}
+	return entry.tooMany
 }
 
 // has reports whether a graph has its turn.
@@ -59,9 +76,16 @@ func (r *domainReserver) has(name types.NamespacedName) bool {
 
 func (d *domainReservation) what() string {
 	if len(d.nodes) == 1 {
-		return "1 host in " + d.domain.String() + " is"
+		return d.hosts() + " is"
 	}
-	return fmt.Sprintf("%d hosts in %s are", len(d.nodes), d.domain)
+	return d.hosts() + " are"
+}
+
+func (d *domainReservation) hosts() string {
+	if len(d.nodes) == 1 {
+		return "1 host in " + gang.OrCluster(d.domain)
+	}
+	return fmt.Sprintf("%d hosts in %s", len(d.nodes), gang.OrCluster(d.domain))
 }
 
 func refused(result *placement.Result) bool {
@@ -157,28 +181,26 @@ func (r *domainReserver) liftFor(dgd *nvidiav1beta1.DynamoGraphDeployment, reque
 }
 
 func (d *domainReservation) exempt(dgd *nvidiav1beta1.DynamoGraphDeployment, r *gang.Request) bool {
-	older := r.Graph.Priority == d.priority && dgd.CreationTimestamp.Time.Before(d.created)
+	if d.movers[client.ObjectKeyFromObject(dgd)] {
+		return false
+	}
+	older := d.freed == "" && r.Graph.Priority == d.priority && dgd.CreationTimestamp.Time.Before(d.created)
 	if client.ObjectKeyFromObject(dgd) == d.graph || r.Graph.Priority > d.priority || older {
 		return true
 	}
-	inside := func(p topology.Path) bool { return len(p) >= len(d.domain) && p[:len(d.domain)].Equal(d.domain) }
-	if !slices.Equal(r.Graph.Levels, d.levels) {
+	if !slices.Equal(r.Graph.Levels, d.levels) || d.freed != "" && len(d.domain) == 0 {
 		return false
 	}
-	if inside(r.Graph.Anchor) {
-		return true
-	}
-	for _, component := range r.Graph.Components {
-		if inside(component.Anchor) {
-			return true
-		}
-		for _, replica := range component.Waiting {
-			if inside(replica.Hint) || inside(replica.Anchor) {
-				return true
-			}
-		}
-	}
-	return false
+	return d.holds(r.Graph.Anchor) || slices.ContainsFunc(r.Graph.Components, func(component placement.Component) bool {
+		return d.holds(component.Anchor) || slices.ContainsFunc(component.Waiting, func(replica placement.Replica) bool {
+			return d.holds(replica.Hint) || d.holds(replica.Anchor)
+		})
+	})
+}
+
+// holds reports whether a path lies in the reserved domain.
+func (d *domainReservation) holds(p topology.Path) bool {
+	return len(p) >= len(d.domain) && p[:len(d.domain)].Equal(d.domain)
 }
 
 // leave takes a graph out of the line and ends its turn, if it has one. It returns whether it had: others may use the hosts.

@@ -106,4 +106,8 @@ type domainReservation struct {
 	domain   topology.Path
 	nodes    []string
 	until    time.Time
+	// freed says which moves free the hosts; "" when they become free by themselves. Replicas of the deployments in movers stay off the
+	// hosts, too.
+	freed  string
+	movers map[types.NamespacedName]bool
 }

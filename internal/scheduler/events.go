@@ -20,6 +20,10 @@ const (
 	EventMoved = "ReplicaMoved"
 	// EventDomainReserved means that hosts of a domain are reserved for a gang.
 	EventDomainReserved = "DomainReserved"
+	// EventRepacking means that running replicas of other deployments move so that a gang gets a place, EventRepackEnded that no further ones
+	// do, and the gang has no place.
+	EventRepacking   = "Repacking"
+	EventRepackEnded = "RepackEnded"
 )
 
 // reportPreemption reports who has to free capacity for a replica, or for the base gang it is of.

@@ -179,7 +179,7 @@ func (r *readings) levels(ctx context.Context, s *Scheduler) {
 func Collectors() []prometheus.Collector {
 	return []prometheus.Collector{
 		planSeconds, timeToPlacement, releaseToBound, placementScore, replicasPlaced, replicasRefused, gangEvictions, gangRequeues,
-		preemptionsPlanned, replicasMoved, domainReserved, graphsWaiting, &gatherer{},
+		preemptionsPlanned, replicasMoved, repackMoves, repackGPUs, repackBatches, domainReserved, graphsWaiting, &gatherer{},
 	}
 }
 
@@ -197,6 +197,9 @@ func init() {
 	}
 	for _, reason := range []string{ReasonEvicted, ReasonPreempted, ReasonReplaced} {
 		gangRequeues.WithLabelValues(reason)
+	}
+	for _, result := range []string{resultPlaced, resultEnded} {
+		repackBatches.WithLabelValues(result)
 	}
 	timeToPlacement.WithLabelValues(classes.label(""))
 }

@@ -28,7 +28,7 @@ func TestPriorityClassesAreBounded(t *testing.T) {
 
 // No label is the name of an object, but for the metrics by graph.
 func TestLabelsAreNoObjects(t *testing.T) {
-	bounded := []string{"reason", "priority_class", "level", "resource", "pod_size", "condition"}
+	bounded := []string{"reason", "priority_class", "level", "resource", "pod_size", "condition", "result"}
 	format := regexp.MustCompile(`fqName: "(\w+)".*variableLabels: \{([^}]*)\}`)
 	found := 0
 	for _, collector := range Collectors() {

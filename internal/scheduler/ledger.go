@@ -21,8 +21,8 @@ import (
 //
 // Events change the ledger and return the graphs that they concern. It knows neither the queue nor the API server nor the writers: what
 // has to be read it is given, as functions. Its methods in the files of changes (nodechanges.go, podchanges.go, rulestorechanges.go,
-// releasechanges.go, evictionchanges.go), in ledgerexpiry.go and in ledgerqueries.go take the lock; all others are called with the lock
-// held.
+// releasechanges.go, evictionchanges.go, freeplacechanges.go), in ledgerexpiry.go and in ledgerqueries.go take the lock; all others are
+// called with the lock held.
 type ledger struct {
 	options Options
 	clock   clock.Clock
@@ -57,6 +57,8 @@ type ledger struct {
 	refusalsEnded map[types.NamespacedName]bool
 	// reserver reserves hosts of a domain for a gang that has been waiting for long.
 	reserver domainReserver
+	// freer moves running replicas so that a gang which waits gets a place.
+	freer placeFreer
 	// backoffs are the pauses of graphs whose gangs were requeued.
 	backoffs backoffs
 	// failures are the graphs of which a release failed.
@@ -86,8 +88,9 @@ func newLedger(o Options, wakeLoop func(), followed func(*corev1.Pod) (types.Nam
 		deciding:      map[types.NamespacedName]*deciding{}, kept: map[string]keptGang{}, assigned: map[types.NamespacedName]map[gang.Key]int32{},
 		refreshing: map[types.NamespacedName]*trellisv1alpha1.ResolvedTopology{}, unrecorded: map[types.NamespacedName]time.Time{},
 	}
-	l.reserver = newDomainReserver(o, l.cluster)
+	l.reserver, l.freer = newDomainReserver(o, l.cluster), newPlaceFreer(o)
 	l.cluster.OnFreed = wakeLoop
 	l.cluster.Ignore(topology.IgnoredResources(o.IgnoredResources))
+	l.cluster.Leaving(o.Leaving)
 	return l
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // locking are the files whose methods of the ledger take its lock.
-var locking = []string{"ledgerqueries.go", "nodechanges.go", "podchanges.go", "rulestorechanges.go", "releasechanges.go", "evictionchanges.go", "ledgerexpiry.go"}
+var locking = []string{"ledgerqueries.go", "nodechanges.go", "podchanges.go", "rulestorechanges.go", "releasechanges.go", "evictionchanges.go", "freeplacechanges.go", "ledgerexpiry.go"}
 
 // namesOf are the names that a tree mentions, those of fields and methods with their dot.
 func namesOf(n ast.Node) (names []string) {

@@ -25,6 +25,7 @@ func (l *ledger) graphGone(name types.NamespacedName) wake {
 	delete(l.assigned, name)
 	maps.DeleteFunc(l.kept, func(_ string, kept keptGang) bool { return kept.graph == name })
 	l.forgetEnded(name, true)
+	l.freer.forget(name, false)
 	l.holds.drop(l.cluster, name)
 	return wake{waiting: l.reserver.leave(name, false, l.clock.Now())}
 }

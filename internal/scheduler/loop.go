@@ -27,7 +27,7 @@ func (s *Scheduler) Start(ctx context.Context) error {
 	for {
 		s.wakeFreed()
 		due, next := s.queue.take(s.options.Clock.Now())
-		next = min(next, s.expireHolds())
+		next = min(next, s.expireHolds(), s.freePlaces(ctx))
 		s.round(ctx, due)
 		if ctx.Err() == nil && (len(due) > 0 || s.line.Len() > 0) {
 			continue

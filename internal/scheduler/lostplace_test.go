@@ -72,10 +72,13 @@ func TestAGangThatLostAHostIsEvicted(t *testing.T) {
 		"a preference": {edited(func(n *corev1.Node) {
 			n.Spec.Taints = []corev1.Taint{{Key: "x", Effect: corev1.TaintEffectPreferNoSchedule}}
 		}), ""},
-		"more capacity":                      {edited(larger), ""},
-		"a host of no pod is cordoned":       {func(p *picky) { p.becomes(hostOf("b0", "b", 1), cordoned) }, ""},
-		"cordoned":                           {edited(cordoned), "its node a1 is cordoned"},
-		"tainted":                            {edited(tainted), "its node a1 is tainted broken:NoSchedule"},
+		"more capacity":                {edited(larger), ""},
+		"a host of no pod is cordoned": {func(p *picky) { p.becomes(hostOf("b0", "b", 1), cordoned) }, ""},
+		"cordoned":                     {edited(cordoned), "its node a1 is cordoned"},
+		"tainted":                      {edited(tainted), "its node a1 is tainted broken:NoSchedule"},
+		"about to be removed": {edited(func(n *corev1.Node) {
+			n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: "DrainInProgress", Status: corev1.ConditionTrue})
+		}), "its node a1 is about to be removed"},
 		"not ready":                          {edited(unready), "its node a1 is not ready"},
 		"in another rack":                    {edited(movedTo("b")), "its node a1 is no longer selected (node selector mismatch)"},
 		"without GPUs":                       {edited(func(n *corev1.Node) { n.Status.Allocatable = hostOf("", "", 0).Status.Allocatable }), "its node a1 is short of gpu (0 of 1)"},

@@ -58,6 +58,18 @@ var (
 		Name: "trellis_replicas_moved_total",
 		Help: "Replicas that were recreated in another domain than before.",
 	})
+	repackMoves = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "trellis_repack_moves_total",
+		Help: "Running replicas that were requested to move so that a gang which waits gets a place.",
+	})
+	repackGPUs = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "trellis_repack_gpus_total",
+		Help: "GPUs of these replicas, which restart.",
+	})
+	repackBatches = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "trellis_repack_batches_total",
+		Help: "Gangs for which replicas moved, by result: placed, or ended without a place.",
+	}, []string{"result"})
 	domainReserved = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "trellis_domain_reserved",
 		Help: "1 while hosts of a domain are reserved for a gang that has waited for a long time, else 0.",
@@ -66,6 +78,12 @@ var (
 		Name: "trellis_graphs_waiting",
 		Help: "Graphs of which something waits to be placed.",
 	})
+)
+
+// Results of trellis_repack_batches_total.
+const (
+	resultPlaced = "placed"
+	resultEnded  = "ended"
 )
 
 // Reasons of trellis_gang_evictions_total and trellis_gang_requeues_total.

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 
+	"github.com/trellis-k8s/trellis/internal/leaving"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -28,6 +29,7 @@ func (l *ledger) nodeChanged(old, node *corev1.Node) []*corev1.Pod {
 // SameCapacity reports whether two states of a node mean the same to the planner.
 func SameCapacity(a, b *corev1.Node) bool {
 	return a.Spec.Unschedulable == b.Spec.Unschedulable && topology.Ready(a) == topology.Ready(b) &&
+		leaving.Rules{}.Why(a) == leaving.Rules{}.Why(b) &&
 		maps.Equal(a.Labels, b.Labels) && equality.Semantic.DeepEqual(a.Spec.Taints, b.Spec.Taints) &&
 		equality.Semantic.DeepEqual(a.Status.Allocatable, b.Status.Allocatable) &&
 		slices.Equal(a.Status.DeclaredFeatures, b.Status.DeclaredFeatures)

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/trellis-k8s/trellis/internal/capacity"
+	"github.com/trellis-k8s/trellis/internal/leaving"
 	"github.com/trellis-k8s/trellis/internal/quota"
 )
 
@@ -39,11 +40,20 @@ type Options struct {
 	ReserveDomainAfter, ReserveDomainFor time.Duration
 	// ReserveShare is the largest share of a topology's nodes that is reserved, 0 < share <= 1. A gang that needs more gets no reservation.
 	ReserveShare float64
+	// RepackAfter is how long a gang waits until running replicas move so that it gets a place; 0: they move only when a user requests it.
+	// RepackMaxGPUs is how many GPUs restart for one gang; 0: any number. RepackRest is how long a replica that moved does not move again; 0:
+	// repack.Rest.
+	RepackAfter, RepackRest time.Duration
+	RepackMaxGPUs           int64
+	// Moves writes the requests for that into pods; nil: no replica moves.
+	Moves client.Writer
 	// MetricResources are what the metrics by level count, such as nvidia.com/gpu; MetricGraphs is how many graphs have metrics of their own.
 	MetricResources []string
 	MetricGraphs    int
 	// IgnoredResources are what the kube-scheduler ignores: names of resources, and groups of them.
 	IgnoredResources []string
+	// Leaving decides which nodes are to be removed. Nothing is placed on them.
+	Leaving leaving.Rules
 	// Mapper knows what the API server serves; nil: nothing that it may not serve is looked for.
 	Mapper meta.RESTMapper
 	// Server is asked for its version; nil: filters are those of the kube-scheduler of the newest release that is known.

@@ -126,6 +126,7 @@ func (l *ledger) gone(pod *corev1.Pod, id string) {
 	}
 	l.uncount(pod, id)
 	l.pods.forget(id)
+	delete(l.freer.requests, id)
 }
 
 // onItsWay reports whether the release of a pod is under way.

@@ -37,6 +37,7 @@ func (l *ledger) podChanged(pod *corev1.Pod) (displaced []*corev1.Pod) {
 		l.reservePinned(pod, id)
 	}
 	l.served.see(pod)
+	l.freer.follow(pod, id, now)
 	l.pods.follow(pod, id, now)
 	return displaced
 }

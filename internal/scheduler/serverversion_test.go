@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 	testclock "k8s.io/utils/clock/testing"
 
+	"github.com/trellis-k8s/trellis/internal/leaving"
 	"github.com/trellis-k8s/trellis/internal/topology"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
@@ -81,6 +82,21 @@ func TestDeclaredFeaturesAreCapacity(t *testing.T) {
 	}
 	if stripped, err := StripNode(now.DeepCopy()); err != nil || !SameCapacity(now, stripped.(*corev1.Node)) {
 		t.Errorf("the features that a node declares are stripped: %v, %v", stripped, err)
+	}
+}
+
+// A node that is about to be removed is a change to the planner, and the cache keeps what says so.
+func TestLeavingNodesAreCapacity(t *testing.T) {
+	old, now := &corev1.Node{Spec: corev1.NodeSpec{Unschedulable: true}}, &corev1.Node{Spec: corev1.NodeSpec{Unschedulable: true}}
+	now.Annotations = map[string]string{leaving.AnnotationDrain: "2026-12-01T00:00:00Z", "example.com/other": "x"}
+	stripped, err := StripNode(now.DeepCopy())
+	if err != nil || SameCapacity(old, stripped.(*corev1.Node)) || len(stripped.(*corev1.Node).Annotations) != 1 {
+		t.Errorf("that a node is drained is left out: %v, %v", stripped, err)
+	}
+	announced := old.DeepCopy()
+	announced.Status.Conditions = []corev1.NodeCondition{{Type: "MaintenancePlanned", Status: corev1.ConditionTrue}}
+	if SameCapacity(old, announced) {
+		t.Error("that maintenance of a node is planned is left out")
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/trellis-k8s/trellis/internal/leaving"
 	"github.com/trellis-k8s/trellis/internal/strip"
 	"github.com/trellis-k8s/trellis/internal/volumes"
 )
@@ -18,11 +19,19 @@ func StripNode(obj any) (any, error) {
 		return obj, nil
 	}
 	node.ManagedFields = nil
-	node.Annotations = nil
+	node.Annotations = drainOf(node.Annotations)
 	node.Labels = shared(node.Labels)
 	node.Status.Images, node.Status.VolumesInUse, node.Status.VolumesAttached = nil, nil, nil
 	node.Status.NodeInfo, node.Status.Addresses = corev1.NodeSystemInfo{}, nil
 	return node, nil
+}
+
+// drainOf keeps of the annotations of a node that it is drained.
+func drainOf(all map[string]string) map[string]string {
+	if _, drained := all[leaving.AnnotationDrain]; !drained {
+		return nil
+	}
+	return map[string]string{leaving.AnnotationDrain: ""}
 }
 
 // StripVolume is a cache transform: of volumes and their claims, and of what provides them, it keeps what tells where they can be used.

@@ -8,6 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/trellis-k8s/trellis/internal/leaving"
 )
 
 func TestPodsCountByNodeName(t *testing.T) {
@@ -203,8 +205,17 @@ func TestWhy(t *testing.T) {
 		"cordoned and tolerated": {node: makeNode("n", nil, capacity, cordon), pod: pod(tolerate(corev1.TaintNodeUnschedulable))},
 		"not ready":              {node: makeNode("n", nil, capacity, func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionUnknown }), pod: pod(), want: "not ready"},
 		"no ready condition yet": {node: makeNode("n", nil, capacity, func(n *corev1.Node) { n.Status.Conditions = nil }), pod: pod()},
-		"taint":                  {node: makeNode("n", nil, capacity, taint), pod: pod(), want: "taint k=v:NoSchedule"},
-		"taint tolerated":        {node: makeNode("n", nil, capacity, taint), pod: pod(tolerate("k"))},
+		"about to be removed, whatever the pod tolerates": {
+			node: makeNode("n", nil, capacity, func(n *corev1.Node) {
+				n.Spec.Taints = []corev1.Taint{{Key: "karpenter.sh/disrupted", Effect: corev1.TaintEffectNoSchedule}}
+			}), pod: pod(tolerate("karpenter.sh/disrupted")), want: "about to be removed",
+		},
+		"drained, and the cordon tolerated": {
+			node: makeNode("n", nil, capacity, cordon, func(n *corev1.Node) { n.Annotations = map[string]string{leaving.AnnotationDrain: ""} }),
+			pod:  pod(tolerate(corev1.TaintNodeUnschedulable)), want: "about to be removed",
+		},
+		"taint":           {node: makeNode("n", nil, capacity, taint), pod: pod(), want: "taint k=v:NoSchedule"},
+		"taint tolerated": {node: makeNode("n", nil, capacity, taint), pod: pod(tolerate("k"))},
 		"soft taint": {node: makeNode("n", nil, capacity, func(n *corev1.Node) {
 			n.Spec.Taints = []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectPreferNoSchedule}}
 		}), pod: pod()},

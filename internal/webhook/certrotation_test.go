@@ -58,7 +58,7 @@ var _ = Describe("The certificate of the webhooks", func() {
 		for _, crd := range s.definitions() {
 			bundles[crd.Name] = bundleOf(crd)
 		}
-		Expect(bundles).To(HaveLen(7))
+		Expect(bundles).To(HaveLen(8))
 		for name, bundle := range bundles {
 			Expect(bundle).To(Equal(s.authority()), "what %s trusts", name)
 		}

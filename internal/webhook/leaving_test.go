@@ -11,7 +11,7 @@ import (
 
 func TestLeavingEndsConnections(t *testing.T) {
 	ending := make(chan struct{})
-	server := httptest.NewServer(leaving(http.NotFoundHandler(), ending))
+	server := httptest.NewServer(closing(http.NotFoundHandler(), ending))
 	defer server.Close()
 	closes := func() bool {
 		t.Helper()

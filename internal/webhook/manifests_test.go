@@ -113,6 +113,10 @@ func TestManifests(t *testing.T) {
 		validateTopologyPath: want(validateTopologyPath, "grove.io", []string{"clustertopologies"}, admissionregistrationv1.ClusterScope, admissionregistrationv1.Ignore, create, update, remove),
 		validateBindingPath:  want(validateBindingPath, "grove.io", []string{"clustertopologybindings"}, admissionregistrationv1.ClusterScope, admissionregistrationv1.Ignore, create, update, remove),
 	}
+	eviction := want(validateEvictionPath, "", []string{"pods/eviction"}, admissionregistrationv1.NamespacedScope, admissionregistrationv1.Ignore, create)
+	eviction.Rules[0].APIVersions, eviction.Conditions = []string{"v1"}, nil
+	eviction.Effects, eviction.Timeout = ptr.To(admissionregistrationv1.SideEffectClassNoneOnDryRun), ptr.To[int32](3)
+	wanted[validateEvictionPath] = eviction
 	defaulting := wanted[mutateDeploymentPath]
 	defaulting.Conditions = append(defaulting.Conditions, "something-to-default")
 	wanted[mutateDeploymentPath] = defaulting

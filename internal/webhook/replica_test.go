@@ -68,7 +68,10 @@ func newReplica(name string, config *rest.Config, scheme *runtime.Scheme, certDi
 	}
 	r.live = &unreliable{Reader: r.manager.GetAPIReader()}
 	return r, SetupWithManager(r.manager, Options{
-		Live: r.live, Admission: true, Conversion: true, CertsReady: ready, MaxPods: 1000, ScalingUsers: []string{scalingUser},
+		Live: r.live, Admission: true, Conversion: true, CertsReady: ready, MaxPods: 1000,
+		Evictions: Evictions{
+			Cached: r.manager.GetAPIReader(), Synced: func() bool { return true }, Writer: r.manager.GetClient(),
+		}, ScalingUsers: []string{scalingUser},
 		NotActedOn: func(dgd *nvidiav1beta1.DynamoGraphDeployment, alpha nvidiav1alpha1.AlphaOnly) []render.Ignored {
 			return render.NotActedOn(dgd, alpha, "")
 		},

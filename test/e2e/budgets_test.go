@@ -23,6 +23,7 @@ import (
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/render"
+	"github.com/trellis-k8s/trellis/internal/rollout"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
@@ -110,7 +111,9 @@ var _ = Describe("A PodDisruptionBudget", func() {
 	// as they allow.
 	It("counts the pods of a graph by the scale of its groups, and a drain goes as far as it allows", func(ctx SpecContext) {
 		w := newWorld(ctx, "budgets", racks(4, 8, "a/r0", "a/r1", "a/r2")...)
-		w.create(w.graphOf("g", "zone", services{"Worker": worker(2, 4, 8, "rack"), "Prefill": worker(4, 1, 8, "rack"), "Frontend": frontend(3)}))
+		g := w.graphOf("g", "zone", services{"Worker": worker(2, 4, 8, "rack"), "Prefill": worker(4, 1, 8, "rack"), "Frontend": frontend(3)})
+		g.Annotations = map[string]string{rollout.AnnotationMoves: "Never"} // otherwise replicas move first
+		w.create(g)
 		w.ready("g")
 		for name, b := range budgets {
 			w.create(b.object(w, name))

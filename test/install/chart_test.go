@@ -91,7 +91,7 @@ func TestChartValues(t *testing.T) {
 	tier.All(t)
 	rendered, err := chart(
 		namespace, `replicas=1`, `image={"repository":"registry.example/trellis","digest":"sha256:`+strings.Repeat("a", 64)+`"}`,
-		`watchNamespaces=["team-a","team-b"]`, `requeueAfter="45s"`, `holdFor="1m30s"`, `reserveDomainAfter="5m"`, `reserveDomainFor="10m"`, `reserveShare=0.25`, `logging={"level":2,"format":"console"}`,
+		`watchNamespaces=["team-a","team-b"]`, `requeueAfter="45s"`, `holdFor="1m30s"`, `moveTimeout="3m"`, `leavingTaints=["example.com/gone","gone"]`, `reserveDomainAfter="5m"`, `reserveDomainFor="10m"`, `reserveShare=0.25`, `repackAfter="5m"`, `repackMaxGPUs=64`, `logging={"level":2,"format":"console"}`,
 		`provider="PodGroup"`, `extraArgs=["--shutdown-delay=10s","--zap-encoder=json"]`,
 		`crds.install=false`, `serviceMonitor={"enabled":true,"interval":"15s","labels":{"release":"prometheus"}}`,
 		`networkPolicy.enabled=false`, `webhook={"timeoutSeconds":3,"failurePolicy":"Ignore"}`, `priorityClassName=""`,
@@ -119,7 +119,7 @@ func TestChartValues(t *testing.T) {
 	pod := one[appsv1.Deployment](t, rendered, "Deployment").Spec.Template.Spec
 	checkPod(t, pod)
 	container := pod.Containers[0]
-	for _, arg := range []string{"--watch-namespaces=team-a,team-b", "--requeue-after=45s", "--hold-for=1m30s", "--zap-log-level=2", "--zap-encoder=console", "--provider=PodGroup", "--shutdown-delay=10s"} {
+	for _, arg := range []string{"--watch-namespaces=team-a,team-b", "--requeue-after=45s", "--hold-for=1m30s", "--move-timeout=3m", "--leaving-taints=example.com/gone,gone", "--zap-log-level=2", "--zap-encoder=console", "--provider=PodGroup", "--shutdown-delay=10s"} {
 		if !slices.Contains(container.Args, arg) {
 			t.Errorf("%s is missing in %v", arg, container.Args)
 		}
@@ -209,8 +209,12 @@ func TestChartRefusesBadValues(t *testing.T) {
 		{`watchNamespaces=[""]`, "watchNamespaces"},
 		{`requeueAfter="0s"`, "requeueAfter"},
 		{`holdFor="soon"`, "holdFor"},
+		{`moveTimeout="0s"`, "moveTimeout"},
+		{`leavingTaints=["example.com/"]`, "leavingTaints"},
 		{`reserveDomainAfter="-1s"`, "reserveDomainAfter"},
 		{`reserveShare=1.5`, "reserveShare"},
+		{`repackAfter="soon"`, "repackAfter"},
+		{`repackMaxGPUs=-1`, "repackMaxGPUs"},
 		{`provider="Magic"`, "provider"},
 		{`extraArgs=["shutdown-delay"]`, "extraArgs"},
 		{`image.tag="a tag"`, "tag"},

@@ -25,7 +25,7 @@ func TestOperatorTakesItsArguments(t *testing.T) {
 	variants := installs(t)
 	var err error
 	if variants["helm, all set"], err = chart(
-		namespace, `watchNamespaces=["team-a","team-b"]`, `requeueAfter="45s"`, `holdFor="1m30s"`, `maxPodsPerGraph=2000000`, `ignoredResources=["example.com/gpumem","vendor.example"]`, `reserveDomainAfter="5m"`, `reserveDomainFor="10m"`, `reserveShare=0.25`, `platform={"natsServer":"nats://n:4222","etcdEndpoints":"e1:2379,e2:2379","modelExpressURL":"http://m","prometheusEndpoint":"http://p:9090"}`, `logging={"level":"debug","format":"console"}`,
+		namespace, `watchNamespaces=["team-a","team-b"]`, `requeueAfter="45s"`, `holdFor="1m30s"`, `moveTimeout="3m"`, `leavingTaints=["example.com/gone","gone"]`, `maxPodsPerGraph=2000000`, `ignoredResources=["example.com/gpumem","vendor.example"]`, `reserveDomainAfter="5m"`, `reserveDomainFor="10m"`, `reserveShare=0.25`, `repackAfter="5m"`, `repackMaxGPUs=64`, `platform={"natsServer":"nats://n:4222","etcdEndpoints":"e1:2379,e2:2379","modelExpressURL":"http://m","prometheusEndpoint":"http://p:9090"}`, `logging={"level":"debug","format":"console"}`,
 	); err != nil {
 		t.Fatal(err)
 	}
@@ -48,6 +48,12 @@ func TestOperatorTakesItsArguments(t *testing.T) {
 			}
 			if set := name == "helm, all set"; set != (o.ReserveDomainAfter == 5*time.Minute) || set != (o.ReserveDomainFor == 10*time.Minute) || set != (o.ReserveShare == 0.25) {
 				t.Errorf("hosts are reserved after %s for %s, at most %v of the nodes", o.ReserveDomainAfter, o.ReserveDomainFor, o.ReserveShare)
+			}
+			if set := name == "helm, all set"; set != (o.MoveTimeout == 3*time.Minute) || set != slices.Equal(o.Leaving.Taints, []string{"example.com/gone", "gone"}) {
+				t.Errorf("replicas wait for %s, and leave nodes with the taints %q", o.MoveTimeout, o.Leaving.Taints)
+			}
+			if set := name == "helm, all set"; set != (o.RepackAfter == 5*time.Minute) || set != (o.RepackMaxGPUs == 64) {
+				t.Errorf("replicas move after %s, at most %d GPUs", o.RepackAfter, o.RepackMaxGPUs)
 			}
 			if all[corev1.Service](t, install, "Service")[o.WebhookService] == nil {
 				t.Errorf("no Service %s, which the certificate is made for", o.WebhookService)

@@ -216,6 +216,7 @@ func TestAdmissionFailsAsDesigned(t *testing.T) {
 			want := map[string]admissionregistrationv1.FailurePolicyType{
 				"dynamographdeployments": admissionregistrationv1.Fail, "clustertopologies": admissionregistrationv1.Ignore,
 				"clustertopologybindings":              admissionregistrationv1.Ignore,
+				"pods/eviction":                        admissionregistrationv1.Ignore,
 				"dynamographdeploymentscalingadapters": admissionregistrationv1.Ignore, "dynamographdeploymentscalingadapters/scale": admissionregistrationv1.Ignore,
 			}
 			if diff := cmp.Diff(want, failing); diff != "" {
@@ -230,7 +231,7 @@ func checkWebhook(t *testing.T, name string, timeout *int32, effects *admissionr
 	if timeout == nil || *timeout > 5 {
 		t.Errorf("%s may hold up a request for more than 5 seconds", name)
 	}
-	if effects == nil || *effects != admissionregistrationv1.SideEffectClassNone {
+	if effects == nil || *effects != admissionregistrationv1.SideEffectClassNone && *effects != admissionregistrationv1.SideEffectClassNoneOnDryRun {
 		t.Errorf("%s has side effects, so dry runs fail", name)
 	}
 	if match == nil || *match != admissionregistrationv1.Equivalent {

@@ -50,6 +50,8 @@ const (
 	ConditionPlacementsComplete = "PlacementsComplete"
 	// ConditionRolledOut, only while it is False: replicas are being replaced by an update or a restart, or an update was aborted.
 	ConditionRolledOut = "RolledOut"
+	// ConditionMoved, only while it is False: replicas are to leave nodes that are drained or removed.
+	ConditionMoved = "Moved"
 	// ConditionProviderReady is True while what gets the deployment's gangs onto nodes works in this cluster. While it is False nothing new
 	// is made for the deployment, and nothing that runs is touched.
 	ConditionProviderReady = "ProviderReady"
@@ -81,6 +83,14 @@ const (
 	ReasonRolledBack = "RolledBack"
 	// ReasonProgressDeadlineExceeded: no further replica became available for as long as the user allows.
 	ReasonProgressDeadlineExceeded = "ProgressDeadlineExceeded"
+)
+
+// Reasons of ConditionMoved.
+const (
+	// ReasonMoving: successors of the replicas are created, or start.
+	ReasonMoving = "Moving"
+	// ReasonMoveWaits: a replica is overdue, and too few others serve for it to go.
+	ReasonMoveWaits = "MoveWaits"
 )
 
 // Reasons of ConditionTopologyLevelsAvailable.

@@ -80,6 +80,12 @@ type ScalingGroupStatus struct {
 	// +listType=map
 	// +listMapKey=replica
 	FailedReplicas []FailedReplica `json:"failedReplicas,omitempty"`
+	// moves are the replicas that are to leave their nodes, at most 256. Others wait until it is their turn.
+	// +kubebuilder:validation:MaxItems=256
+	// +optional
+	// +listType=map
+	// +listMapKey=replica
+	Moves []ReplicaMove `json:"moves,omitempty"`
 	// conditions of the group.
 	// +optional
 	// +listType=map
@@ -123,6 +129,29 @@ type RolloutProgress struct {
 	// time at which it began, was resumed, or had so many available replicas for the first time.
 	// +required
 	Time metav1.Time `json:"time"`
+}
+
+// MaxMoves is how many moves a status lists.
+const MaxMoves = 256
+
+// ReplicaMove is a replica that is to leave its nodes.
+type ReplicaMove struct {
+	// replica is the ordinal.
+	// +required
+	Replica int32 `json:"replica"`
+	// why the replica is to leave: its node is drained or removed, the eviction of a pod was requested, or a place for others is freed.
+	// +kubebuilder:validation:MaxLength=512
+	// +required
+	Why string `json:"why"`
+	// since is when the operator found that the replica is to leave.
+	// +required
+	Since metav1.Time `json:"since"`
+	// inPlaceAt is when the replica goes without a successor. One that only frees a place for others never does.
+	// +required
+	InPlaceAt metav1.Time `json:"inPlaceAt"`
+	// inPlace means that this time has passed, or that there is no quota for a successor.
+	// +optional
+	InPlace bool `json:"inPlace,omitempty"`
 }
 
 // FailedReplica is a replica of which a pod ended.

@@ -84,7 +84,23 @@ type ScalingGroupSpec struct {
 	// restart is the last restart that was asked for. Replicas made for another one are outdated.
 	// +optional
 	Restart *Restart `json:"restart,omitempty"`
+	// moves is how replicas leave nodes that are drained or removed. Absent: a successor is created first. InPlace: none is. Never: they
+	// do not leave by themselves.
+	// +optional
+	Moves MovePolicy `json:"moves,omitempty"`
 }
+
+// MovePolicy is how replicas leave nodes that are drained or removed.
+//
+// +kubebuilder:validation:Enum=InPlace;Never
+type MovePolicy string
+
+const (
+	// MovesInPlace means that a replica is deleted before its successor is created.
+	MovesInPlace MovePolicy = "InPlace"
+	// MovesNever means that replicas stay until their pods are evicted.
+	MovesNever MovePolicy = "Never"
+)
 
 // TemplateInput is a hash of everything a user or an administrator wrote that decides what the pods of a service look like. Replicas,
 // scaling adapter and topology are no part of it.
@@ -295,6 +311,9 @@ const (
 	// ConditionPodsHealthy is False while replicas fail, or pods do not start or end, and absent otherwise.
 	ConditionPodsHealthy = "PodsHealthy"
 
+	// ConditionMoved is False while replicas are to leave their nodes, and absent otherwise.
+	ConditionMoved = "Moved"
+
 	// ConditionPlacementsComplete is False while the status has no space for the places of all replicas in full, and absent otherwise.
 	ConditionPlacementsComplete = "PlacementsComplete"
 
@@ -309,6 +328,11 @@ const (
 	ReasonPodsNotReady = "PodsNotReady"
 	// ReasonPodsNotEnding: pods were deleted, and do not end although their grace period is over.
 	ReasonPodsNotEnding = "PodsNotEnding"
+
+	// ReasonMoving: successors of replicas that are to leave their nodes are created, or start.
+	ReasonMoving = "Moving"
+	// ReasonMoveWaits: such a replica is overdue, and too few others serve for it to go.
+	ReasonMoveWaits = "MoveWaits"
 
 	// ReasonPlacementsShortened: paths end at a broader level, or replicas are left out.
 	ReasonPlacementsShortened = "PlacementsShortened"

@@ -25,21 +25,6 @@ const (
 
 var began = time.Now()
 
-// join takes a pod's data, and answers with their sum.
-func (s *state) join(w http.ResponseWriter, r *http.Request) {
-	data, err := io.ReadAll(io.LimitReader(r.Body, 1<<20))
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
-	}
-	s.mu.Lock()
-	s.Pods[r.URL.Query().Get("index")], _, _ = net.SplitHostPort(r.RemoteAddr)
-	s.Healthy = len(s.Pods) >= s.size-1
-	s.Exchanges++
-	s.mu.Unlock()
-	fmt.Fprint(w, sum(data))
-}
-
 func sum(data []byte) string {
 	digest := sha256.Sum256(data)
 	return hex.EncodeToString(digest[:])
@@ -94,7 +79,7 @@ func (s *state) exchange(address string) bool {
 		return false
 	}
 	client := &http.Client{Timeout: timeout, Transport: &http.Transport{DisableKeepAlives: true}}
-	response, err := client.Post("http://"+net.JoinHostPort(address, "9090")+"/join?index="+s.Index, "", bytes.NewReader(data))
+	response, err := client.Post("http://"+net.JoinHostPort(address, s.port)+"/join?index="+s.Index, "", bytes.NewReader(data))
 	if err != nil {
 		return false
 	}

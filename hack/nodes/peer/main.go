@@ -5,93 +5,88 @@
 // sent it data. The others look up the address of the leader by its name, send data, check what it answers, and are healthy while it
 // does. They end when they have lost it.
 //
+// Under other names it behaves as the programs of inference engines do at their start, by the flags that they get:
+//
+//   - dynamo.vllm and dynamo.sglang: their ranks meet at the address in the flags, and wait for each other
+//   - ray: a head in the background, or a node that ends where it finds no head
+//   - trtllm-llmapi-launch: a rank of mpirun
+//
 // It serves its observations at /state. Variables: SIZE is the number of pods, DRAIN the time from SIGTERM to its exit (forever: until
-// SIGKILL), EXIT the exit code after SIGTERM, EAT the memory to fill in MiB, SICK makes it unhealthy.
+// SIGKILL), EXIT the exit code after SIGTERM, EAT the memory to fill in MiB, SICK makes it unhealthy, READY is the time from the last pod
+// to healthy, and IMPORT the time that a program takes to load its modules.
 package main
 
 import (
-	"encoding/json"
-	"net/http"
+	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strconv"
-	"sync"
 	"syscall"
 	"time"
 )
 
-// state is what a pod has seen, as JSON at /state.
-type state struct {
-	mu sync.Mutex
-	// Leader is the name of the leader, Index this pod's.
-	Leader string `json:"leader"`
-	Index  string `json:"index"`
-	// Pods have sent data to this leader, by index: their addresses.
-	Pods map[string]string `json:"pods,omitempty"`
-	// Lookups are the different answers to the leader's name, in order.
-	Lookups []lookup `json:"lookups,omitempty"`
-	// Healthy: all pods have been heard, or the leader has answered the last call.
-	Healthy bool `json:"healthy"`
-	// Exchanges counts the answers that were right.
-	Exchanges int `json:"exchanges"`
-	// GPUs are the devices of the container.
-	GPUs string `json:"gpus,omitempty"`
-	size int
-}
-
-// lookup is an answer of the DNS server, and when it was first given, in seconds after the start.
-type lookup struct {
-	After   float64 `json:"after"`
-	Address string  `json:"address,omitempty"`
-	Error   string  `json:"error,omitempty"`
+// programs by the name that they are started under; others are a plain peer.
+var programs = map[string]func(args []string) error{
+	"dynamo.vllm":          engine,
+	"dynamo.sglang":        engine,
+	"ray":                  ray,
+	"trtllm-llmapi-launch": mpiRank,
 }
 
 func main() {
-	size, err := strconv.Atoi(os.Getenv("SIZE"))
-	if err != nil {
-		size = 1
+	run, known := programs[filepath.Base(os.Args[0])]
+	if !known {
+		run = plain
 	}
-	s := &state{
-		Leader: os.Getenv("TRELLIS_LEADER_ADDRESS"), Index: os.Getenv("TRELLIS_POD_INDEX"), GPUs: os.Getenv("NVIDIA_VISIBLE_DEVICES"),
-		Pods: map[string]string{}, size: size, Healthy: size == 1,
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, filepath.Base(os.Args[0])+":", err)
+		os.Exit(1)
 	}
-	handler := http.NewServeMux()
-	handler.HandleFunc("POST /join", s.join)
-	handler.HandleFunc("/live", func(http.ResponseWriter, *http.Request) {})
-	handler.HandleFunc("/health", s.health)
-	handler.HandleFunc("/state", func(w http.ResponseWriter, _ *http.Request) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		_ = json.NewEncoder(w).Encode(s)
-	})
-	for _, address := range []string{":8000", ":9090"} {
-		go func() { panic(http.ListenAndServe(address, handler)) }() //nolint:gosec // its callers are pods of a test
-	}
+}
+
+// plain is a peer that learns of its gang from the variables of Trellis alone.
+func plain([]string) error {
+	s := newState(os.Getenv("TRELLIS_LEADER_ADDRESS"), statePort, os.Getenv("TRELLIS_POD_INDEX"), sizeOr(1))
+	s.serve(servingPort, statePort)
+	<-time.After(durationOf("IMPORT", 0))
 	if mebibytes, err := strconv.Atoi(os.Getenv("EAT")); err == nil {
 		eat(mebibytes)
 	}
-	if size > 1 && s.Index != "0" {
+	if s.size > 1 && s.Index != "0" {
 		go s.follow()
 	}
+	awaitEnd()
+	return nil
+}
+
+// awaitEnd ends the process some time after SIGTERM.
+func awaitEnd() {
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM)
 	<-stop
 	if os.Getenv("DRAIN") == "forever" {
 		select {}
 	}
-	if d, err := time.ParseDuration(os.Getenv("DRAIN")); err == nil {
-		<-time.After(d)
-	}
+	<-time.After(durationOf("DRAIN", 0))
 	code, _ := strconv.Atoi(os.Getenv("EXIT"))
 	os.Exit(code)
 }
 
-func (s *state) health(w http.ResponseWriter, _ *http.Request) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.Healthy || os.Getenv("SICK") != "" {
-		w.WriteHeader(http.StatusServiceUnavailable)
+// sizeOr is the number of pods of the gang.
+func sizeOr(otherwise int) int {
+	if size, err := strconv.Atoi(os.Getenv("SIZE")); err == nil {
+		return size
 	}
+	return otherwise
+}
+
+// durationOf reads a variable.
+func durationOf(variable string, otherwise time.Duration) time.Duration {
+	if d, err := time.ParseDuration(os.Getenv(variable)); err == nil {
+		return d
+	}
+	return otherwise
 }
 
 // eaten keeps memory that was filled.

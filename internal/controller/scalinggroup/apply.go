@@ -122,6 +122,10 @@ func (r *Reconciler) allow(ctx context.Context, o observed, d *decision) (allowa
 		rests.refused = waits.refused
 	}
 	rests.again = earliest(rests.again, waits.again)
+	if waitsForSuccessors(o.sg) {
+		_, in := r.lacks.counts(client.ObjectKeyFromObject(o.sg), r.refusals.clock())
+		rests.again = earliest(rests.again, in)
+	}
 	return rests, err
 }
 

@@ -115,12 +115,12 @@ func (r *Reconciler) lookForMetadata(ctx context.Context, sg *trellisv1alpha1.Sc
 	return nil
 }
 
-// expectsMetadata: a generation of workers that discover each other through Kubernetes replaces another one.
+// expectsMetadata: a generation of workers that discover each other through Kubernetes replaces another one, or replicas move.
 func expectsMetadata(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica) bool {
 	if render.GenerationOf(sg) == "" || !render.DiscoversThroughKubernetes(&sg.Spec.Roles[0].Template) {
 		return false
 	}
-	if meta.IsStatusConditionFalse(sg.Status.Conditions, trellisv1alpha1.ConditionRolledOut) {
+	if meta.IsStatusConditionFalse(sg.Status.Conditions, trellisv1alpha1.ConditionRolledOut) || len(sg.Status.Moves) > 0 {
 		return true
 	}
 	for _, one := range replicas {

@@ -42,6 +42,7 @@ func (r *Reconciler) takeTurn(ctx context.Context, o observed, d *decision) (all
 	quotas, in, err := r.inTurn(ctx, o.sg.Namespace)
 	if err != nil || !in {
 		r.turns.Forget(name)
+		r.lacks.note(name, false, r.refusals.clock())
 		return allowance{}, err
 	}
 	v, err := r.viewOf(ctx, o, d)
@@ -60,6 +61,7 @@ func (r *Reconciler) takeTurn(ctx context.Context, o observed, d *decision) (all
 		}
 		decisions = r.turns.Sync(part, quotas)
 	}
+	r.lacks.note(name, v.lacksQuota(decisions), r.refusals.clock())
 	d.steps.inTurn, d.steps.keyOf = true, v.keyOf
 	if part.Resting && len(part.Wants) > 0 {
 		d.steps.giveBack(o, v.keyOf, decisions)

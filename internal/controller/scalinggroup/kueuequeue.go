@@ -42,9 +42,9 @@ func (r *Reconciler) stepsFor(ctx context.Context, o observed, next rollout.Plan
 	return s
 }
 
-// judge notes how the replicas of a group that is being updated stand with their quota.
+// judge notes how the replicas of a group that is being updated, or of which replicas move, stand with their quota.
 func (q *queue) judge(sg *trellisv1alpha1.ScalingGroup, own []*corev1.Pod, replicas map[int32]*replica) {
-	updating := false
+	updating := len(sg.Status.Moves) > 0
 	for _, r := range replicas {
 		updating = updating || r.outdated
 	}

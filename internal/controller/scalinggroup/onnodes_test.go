@@ -20,8 +20,8 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/indexed"
 )
 
-// A change of a node concerns the groups with pods on it, each once: all when its readiness changes or it is gone, and when its labels
-// change those whose pods are in another domain now.
+// A change of a node concerns the groups with pods on it, each once: all when its readiness or its cordon changes, or it is to be removed or
+// gone, and when its labels change those whose pods are in another domain now.
 func TestNodesConcernTheGroupsOnThem(t *testing.T) {
 	builder := indexed.NewClientBuilder(t)
 	for name, key := range map[string]string{"racks": "r", "zones": "z", "unconstrained": ""} {
@@ -52,7 +52,11 @@ func TestNodesConcernTheGroupsOnThem(t *testing.T) {
 		"a heartbeat":   {func(n *corev1.Node) { n.ResourceVersion = "2" }, nil},
 		"not ready":     {func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionFalse }, everyone},
 		"gone":          {nil, everyone},
-		"another node":  {func(n *corev1.Node) { n.Name, n.Labels["r"] = "m", "2" }, nil},
+		"cordoned":      {func(n *corev1.Node) { n.Spec.Unschedulable = true }, everyone},
+		"to be removed": {func(n *corev1.Node) {
+			n.Spec.Taints = []corev1.Taint{{Key: "karpenter.sh/disrupted", Effect: corev1.TaintEffectNoSchedule}}
+		}, everyone},
+		"another node": {func(n *corev1.Node) { n.Name, n.Labels["r"] = "m", "2" }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())

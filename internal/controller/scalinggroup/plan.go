@@ -72,7 +72,7 @@ func summaries(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica) []
 		state, why := r.state()
 		out = append(out, rollout.Replica{
 			Ordinal: int(ordinal), State: state, Outdated: r.outdated, Generation: r.generation, Created: r.created(), Why: why,
-			NoQuota: r.noQuota, KeepsQuota: r.keepsQuota, InSet: r.set != nil, Excess: r.excess,
+			NoQuota: r.noQuota, KeepsQuota: r.keepsQuota, InSet: r.set != nil, Excess: r.excess, Neighbours: r.neighbours,
 			Unplaceable: state == rollout.Waiting && r.outdated && !r.released() &&
 				!gang.CanStay(sg, slices.Collect(maps.Values(r.pods)), false),
 		})

@@ -95,6 +95,7 @@ func (r *Reconciler) lookForCauses(ctx context.Context, sg *trellisv1alpha1.Scal
 	for _, ordinal := range sortedOrdinals(replicas) {
 		one := replicas[ordinal]
 		one.causes = map[types.UID]podCause{}
+		r.lookForRemoval(ctx, sg, one, now)
 		for _, pod := range one.active() {
 			switch {
 			case pod.Spec.NodeName == "" || render.PodReady(pod) || whyNotStarting(pod) != "":
@@ -139,7 +140,7 @@ func (r *Reconciler) readEvents(ctx context.Context, pod *corev1.Pod, last lastR
 		return last, time.Second
 	}
 	read := lastRead{at: now}
-	event, err := r.lastEvent(ctx, pod)
+	event, err := r.lastEvent(ctx, pod, func(events []corev1.Event) *corev1.Event { return lastIn(events, started(pod)) })
 	if err == nil {
 		read.cause = causeOf(event, started(pod))
 	} else { // the reconcile goes on, with the cause that is known
@@ -149,8 +150,9 @@ func (r *Reconciler) readEvents(ctx context.Context, pod *corev1.Pod, last lastR
 	return read, read.dueIn(pod, now)
 }
 
-// lastEvent reads the events of a pod, page by page, and returns the last one about its state on the node; nil for none.
-func (r *Reconciler) lastEvent(ctx context.Context, pod *corev1.Pod) (last *corev1.Event, err error) {
+// lastEvent reads the events of a pod, page by page, and returns the one that pick chooses among all; nil for none.
+func (r *Reconciler) lastEvent(ctx context.Context, pod *corev1.Pod,
+	pick func([]corev1.Event) *corev1.Event) (last *corev1.Event, err error) {
 	of, next := client.MatchingFields{"involvedObject.uid": string(pod.UID)}, ""
 	for range eventPages {
 		page := &corev1.EventList{}
@@ -161,7 +163,7 @@ func (r *Reconciler) lastEvent(ctx context.Context, pod *corev1.Pod) (last *core
 		if last != nil {
 			page.Items = append(page.Items, *last)
 		}
-		if last = lastIn(page.Items, started(pod)).DeepCopy(); page.Continue == "" {
+		if last = pick(page.Items).DeepCopy(); page.Continue == "" {
 			break
 		}
 		next = page.Continue

@@ -11,11 +11,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
 // told is an event of a kubelet, some seconds after noon.
@@ -211,5 +214,51 @@ func TestEventsOfAPodAreBounded(t *testing.T) {
 	l.endless = true
 	if got, _ := l.says(10*time.Second, pending("node")); got == "" || l.reads > 16 {
 		t.Errorf("%q after %d pages", got, l.reads)
+	}
+}
+
+// A kubelet that is restarted while its disk is full, or after its node was relabelled, ends running pods, and reports only the exit codes of
+// their containers. Its event says why.
+func TestEventsOfPodsThatTheirNodeEnded(t *testing.T) {
+	evicted := told(1, corev1.EventTypeWarning, "Evicted", "The node had condition: [DiskPressure]. ")
+	mount := told(2, corev1.EventTypeWarning, "FailedMount", "not registered")
+	killing := told(3, corev1.EventTypeNormal, "Killing", "Stopping container main")
+	ended := func(phase corev1.PodPhase, reason string) state {
+		return func(pod *corev1.Pod) {
+			serving("node")(pod)
+			pod.Status.Phase, pod.Status.Reason = phase, reason
+			pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 143}}
+		}
+	}
+	const failed = "ReplicaFailed replica 0 failed, it is recreated at 2026-01-02T03:04:06Z: pod g-worker-0 on node node: "
+	for name, tc := range map[string]struct {
+		events []corev1.Event
+		pod    state
+		want   string
+		reads  int
+	}{
+		"ended in peace":      {[]corev1.Event{evicted, mount, killing}, ended(corev1.PodSucceeded, ""), "Evicted: The node had condition: [DiskPressure].", 1},
+		"ended with an error": {[]corev1.Event{evicted, mount, killing}, ended(corev1.PodFailed, ""), "Evicted: The node had condition: [DiskPressure].", 1},
+		"by no kubelet":       {[]corev1.Event{mount, killing}, ended(corev1.PodSucceeded, ""), "all its containers have completed", 1},
+		"with a reason":       {[]corev1.Event{evicted}, ended(corev1.PodFailed, "NodeAffinity"), "NodeAffinity", 0},
+		"no device is left": {
+			[]corev1.Event{told(1, corev1.EventTypeWarning, "OutOfnvidia.com/gpu", "none")}, ended(corev1.PodFailed, ""), "OutOfnvidia.com/gpu: none", 1,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, sg := listensTo(tc.events...), group(1, 1)
+			for range 2 { // the failure is stored before its pods are deleted, and not looked at again
+				replicas := replicasOf(sg, podsOf(sg, 0, tc.pod), func(*corev1.Pod) bool { return false })
+				l.lookForCauses(t.Context(), sg, replicas)
+				b := backOffOf(sg, replicas, l.now)
+				b.into(sg, replicas, &sg.Status)
+			}
+			if c := meta.FindStatusCondition(sg.Status.Conditions, trellisv1alpha1.ConditionPodsHealthy); c == nil || c.Reason+" "+c.Message != failed+tc.want {
+				t.Errorf("condition %+v, want %s%s", c, failed, tc.want)
+			}
+			if l.reads != tc.reads {
+				t.Errorf("%d reads of events, want %d", l.reads, tc.reads)
+			}
+		})
 	}
 }

@@ -39,6 +39,8 @@ type replica struct {
 	noQuota, keepsQuota bool
 	// excess orders the replicas of a role when some are scaled in; see [gang.Excess].
 	excess int
+	// neighbours counts the pods of other replicas, of any graph, in its domain.
+	neighbours int
 	// beingMade: a read past the cache shows further pods of the replica, which was made in its place.
 	beingMade bool
 	// misplaced is why the replica, which was made in its place, cannot stay there; "" where it can.

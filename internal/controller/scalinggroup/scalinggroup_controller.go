@@ -13,6 +13,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -29,6 +30,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/controller/creationturns"
 	"github.com/trellis-k8s/trellis/internal/controller/pace"
 	"github.com/trellis-k8s/trellis/internal/controller/statuspatch"
+	"github.com/trellis-k8s/trellis/internal/leaving"
 	"github.com/trellis-k8s/trellis/internal/provider"
 	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/rollout"
@@ -57,6 +59,9 @@ type Reconciler struct {
 	AttemptsOf func(context.Context, *trellisv1alpha1.ScalingGroup) (assignment.Attempts, error)
 	// Retries after failures.
 	Retries blocked.Retries
+	// Leaving decides which nodes are to be removed, and MoveTimeout is how long a replica there waits for its successor.
+	Leaving     leaving.Rules
+	MoveTimeout time.Duration
 
 	refusals refusals
 	turns    creationturns.Turns
@@ -65,6 +70,8 @@ type Reconciler struct {
 	domains  domains
 	kinds    kinds
 	written  pace.Writes
+	moving   moving
+	lacks    quotaLacks
 }
 
 // +kubebuilder:rbac:groups=trellis.dev,resources=scalinggroups,verbs=get;list;watch
@@ -96,6 +103,8 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(groupOf)).
 		Watches(&corev1.ResourceQuota{}, handler.EnqueueRequestsFromMapFunc(r.easedBy), builder.WithPredicates(blocked.QuotaEased())).
 		Watches(&corev1.Node{}, r.onNodes()).
+		Watches(&policyv1.PodDisruptionBudget{}, handler.EnqueueRequestsFromMapFunc(r.budgeted),
+			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(source.Channel(r.Providers.Changes(), handler.EnqueueRequestsFromMapFunc(r.concernedBy))).
 		WatchesRawSource(source.Channel(r.tellTurns(), &handler.EnqueueRequestForObject{})).
 		WithOptions(blocked.Options(16, r.Retries)). // they wait for the API server most of the time
@@ -111,7 +120,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if workload := r.Providers.Workload(sg.Spec.Provider); workload != nil {
 		r.forgetCreations(req.NamespacedName)
 		again, err := r.countWorkload(ctx, sg, workload)
-		return ctrl.Result{RequeueAfter: again}, err
+		return ctrl.Result{RequeueAfter: again}, errors.Join(err, r.keepBudget(ctx, observed{sg: sg}, 0))
 	}
 	adopting, refused := r.adopt(ctx, sg, pods.orphans)
 	if adopting && refused == nil {
@@ -125,7 +134,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if err := r.remember(ctx, o.sg, d.failing); err != nil {
+	if err := errors.Join(r.remember(ctx, o.sg, d.failing), r.rememberMoves(ctx, o)); err != nil {
 		return ctrl.Result{}, err
 	}
 	allowed, err := r.allow(ctx, o, &d)
@@ -140,7 +149,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	noDomain := r.prepareDomains(ctx, sg, o.replicas, &d.steps)
 	failure := errors.Join(refused, noDomain, r.apply(ctx, sg, d.steps))
-	return r.finish(ctx, o, d, allowed, failure)
+	result, err := r.finish(ctx, o, d, allowed, failure)
+	return result, errors.Join(err, r.keepBudget(ctx, o, podsThatStay(o.sg, o.replicas)))
 }
 
 // find reads a group and the pods that name it, and deletes the pods of earlier groups of its name. The group is nil when there is nothing
@@ -159,6 +169,8 @@ func (r *Reconciler) find(ctx context.Context, name types.NamespacedName) (*trel
 		r.forgetCreations(name)
 		r.written.Forget(name)
 		r.domains.forget(name)
+		r.moving.note(name, nil)
+		r.lacks.note(name, false, r.refusals.clock())
 	}
 	if sg.DeletionTimestamp != nil {
 		r.turns.Forget(name)
@@ -182,8 +194,11 @@ type observed struct {
 	replicas map[int32]*replica
 	queue    queue
 	attempts attempts
-	// ends is the time until another pod that was deleted has not ended in time, reads the time until events are due to be read; 0 for never.
-	ends, reads time.Duration
+	// ends is the time until another pod that was deleted has not ended in time, reads the time until events are due to be read, moves the
+	// time until a move is overdue or ends; 0 for never.
+	ends, reads, moves time.Duration
+	// moved: the moves in the status differ from the stored ones.
+	moved bool
 }
 
 // observe sorts the pods into replicas and adds what else there is of these.
@@ -199,6 +214,7 @@ func (r *Reconciler) observe(ctx context.Context, sg *trellisv1alpha1.ScalingGro
 	}
 	o.queue = queue
 	o.queue.judge(sg, pods.own, o.replicas)
+	r.lookForMoves(ctx, &o)
 	if err := r.lookForMetadata(ctx, sg, o.replicas); err != nil {
 		return o, err
 	}
@@ -207,7 +223,7 @@ func (r *Reconciler) observe(ctx context.Context, sg *trellisv1alpha1.ScalingGro
 	if o.attempts, err = r.attemptsOf(ctx, sg); err != nil {
 		return o, err
 	}
-	return o, errors.Join(r.lookForExcess(ctx, o), r.lookForCreations(ctx, o))
+	return o, errors.Join(r.lookForExcess(ctx, o), r.lookForNeighbours(ctx, o), r.lookForCreations(ctx, o))
 }
 
 // decision is what one reconcile does.
@@ -237,7 +253,7 @@ const seenBy = 30 * time.Second
 
 // finish reports what has come of a reconcile, and reports when the next is due.
 func (r *Reconciler) finish(ctx context.Context, o observed, d decision, allowed allowance, failure error) (ctrl.Result, error) {
-	result := ctrl.Result{RequeueAfter: earliest(earliest(o.ends, o.reads), earliest(allowed.again, d.failing.again))}
+	result := ctrl.Result{RequeueAfter: earliest(earliest(o.ends, earliest(o.reads, o.moves)), earliest(allowed.again, d.failing.again))}
 	if d.steps.unseen || d.steps.overLimit {
 		result.RequeueAfter = earliest(result.RequeueAfter, seenBy)
 	}
@@ -273,26 +289,6 @@ func earliest(a, b time.Duration) time.Duration {
 		return max(a, b)
 	}
 	return min(a, b)
-}
-
-// nodeGone asks the API server before it believes that a pod's node does not exist: the cache may not have seen a new node yet.
-func (r *Reconciler) nodeGone(ctx context.Context, pod *corev1.Pod) bool {
-	if pod.Spec.NodeName == "" || r.nodeLabels(ctx, pod.Spec.NodeName) != nil {
-		return false
-	}
-	return apierrors.IsNotFound(r.Live.Get(ctx, types.NamespacedName{Name: pod.Spec.NodeName}, &corev1.Node{}))
-}
-
-// nodeLabels returns the labels of a node in the cache, or nil when it is not there.
-func (r *Reconciler) nodeLabels(ctx context.Context, name string) map[string]string {
-	node := &corev1.Node{}
-	if err := r.Client.Get(ctx, types.NamespacedName{Name: name}, node); err != nil {
-		return nil
-	}
-	if node.Labels == nil {
-		return map[string]string{}
-	}
-	return node.Labels
 }
 
 func inPlace(s *trellisv1alpha1.ScalingGroupStatus) bool {

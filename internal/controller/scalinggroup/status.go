@@ -43,6 +43,7 @@ func statusOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, nex
 		count(&status.AvailableReplicas, r.available())
 		count(&status.UpdatedAvailableReplicas, !r.outdated && r.available())
 	}
+	setMoved(sg, replicas, &status)
 	status.Generations = generationsOf(sg, replicas)
 	cut := gang.DefaultPlacementBudget.Cut(placementsOf(sg, replicas, nodeLabels))
 	status.Placements, status.FurtherPlacements = cut.Listed, cut.Further

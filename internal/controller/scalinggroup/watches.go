@@ -9,6 +9,7 @@ import (
 	"maps"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -34,17 +35,22 @@ func addIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	}); err != nil {
 		return fmt.Errorf("indexing pods by group: %w", err)
 	}
+	if err := indexer.IndexField(ctx, &policyv1.PodDisruptionBudget{}, indexBudgetsOfOthers, budgetOwner); err != nil {
+		return fmt.Errorf("indexing PodDisruptionBudgets by owner: %w", err)
+	}
 	return nil
 }
 
-// onNodes has groups with pods on a node reconciled: all of them when the node becomes ready, or is not ready any more, or is gone; and
+// onNodes has groups with pods on a node reconciled: all of them when the node becomes ready, or is
+// not ready any more, is cordoned or uncordoned, is to be removed or is gone; and
 // those to which its labels show another domain.
 func (r *Reconciler) onNodes() handler.EventHandler {
 	return handler.Funcs{
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 			old, node := e.ObjectOld.(*corev1.Node), e.ObjectNew.(*corev1.Node)
 			switch {
-			case topology.Ready(old) != topology.Ready(node):
+			case topology.Ready(old) != topology.Ready(node), old.Spec.Unschedulable != node.Spec.Unschedulable,
+				r.Leaving.Why(old) != r.Leaving.Why(node):
 				r.addGroupsOnNode(ctx, node, queue, func(types.NamespacedName) bool { return true })
 			case !maps.Equal(old.Labels, node.Labels):
 				r.addGroupsOnNode(ctx, node, queue, func(name types.NamespacedName) bool {

@@ -7,9 +7,6 @@ package quotas
 import (
 	"context"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 
 	"github.com/onsi/ginkgo/v2"
 	"github.com/onsi/gomega"
@@ -17,27 +14,15 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/trellis-k8s/trellis/test/testutil/kubecontrollers"
 )
 
 // Count runs the quota controller of Kubernetes until the spec ends.
 func Count(server *rest.Config) {
 	ginkgo.GinkgoHelper()
-	config := clientcmdapi.NewConfig()
-	config.Clusters["c"] = &clientcmdapi.Cluster{Server: server.Host, CertificateAuthorityData: server.CAData}
-	config.AuthInfos["u"] = &clientcmdapi.AuthInfo{ClientCertificateData: server.CertData, ClientKeyData: server.KeyData}
-	config.Contexts["x"], config.CurrentContext = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u"}, "x"
-	file := filepath.Join(ginkgo.GinkgoT().TempDir(), "kubeconfig")
-	gomega.Expect(clientcmd.WriteToFile(*config, file)).To(gomega.Succeed())
-	program := exec.Command(filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kube-controller-manager"), "--kubeconfig="+file,
-		"--leader-elect=false", "--secure-port=0", "--controllers=resourcequota-controller", "--kube-api-qps=1000", "--kube-api-burst=2000")
-	gomega.Expect(program.Start()).To(gomega.Succeed())
-	ginkgo.DeferCleanup(func() {
-		_ = program.Process.Kill()
-		_ = program.Wait()
-	})
+	kubecontrollers.Run(server, "resourcequota-controller")
 }
 
 // Limit has the quota "q" of a namespace limit resources until the spec ends, and waits until that is in force. With classes it counts

@@ -1,0 +1,188 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package drain
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/cli"
+	"github.com/trellis-k8s/trellis/internal/leaving"
+	"github.com/trellis-k8s/trellis/internal/render"
+)
+
+// lookEvery is the interval at which the command reads the replicas while it waits.
+const lookEvery = 2 * time.Second
+
+// endWithin bounds the writes of an interrupted command.
+const endWithin = 10 * time.Second
+
+type options struct {
+	cli.Output
+	dryRun bool
+	every  time.Duration
+}
+
+// NewCommand returns kubectl trellis drain.
+func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	o := &options{Output: cli.NewOutput(streams), every: lookEvery}
+	cmd := &cobra.Command{
+		Use:   "drain NODE...",
+		Short: "Cordon nodes and have the replicas of inference graphs move away, each restarting once",
+		Long: "Cordons the nodes, and waits until the operator has moved all replicas of inference graphs that have pods on them:\n" +
+			"a successor is created on other nodes, and when it serves, the replica is deleted as a unit. No replica is placed on any\n" +
+			"of the nodes. Name all nodes that are to be drained together: then no replica moves twice. Other pods stay: drain them\n" +
+			"with kubectl drain afterwards. Interrupted, the command leaves the nodes cordoned, and replicas that have not moved stay.",
+		Example: "  kubectl trellis drain node-1 node-2 --dry-run\n  kubectl trellis drain node-1 node-2",
+		Args:    cobra.MinimumNArgs(1),
+		RunE:    func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
+	}
+	o.AddFlags(cmd, "")
+	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "list the replicas that would move, and change nothing")
+	return cmd
+}
+
+func (o *options) run(ctx context.Context, nodes []string) error {
+	if err := o.Check(); err != nil {
+		return err
+	}
+	c, _, err := cli.NewClient(o.Config)
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(nodes, cli.Natural)
+	nodes = slices.Compact(nodes)
+	if err := exist(ctx, c, nodes); err != nil {
+		return err
+	}
+	report, err := read(ctx, c, nodes)
+	if err != nil {
+		return err
+	}
+	if o.dryRun {
+		return o.Show(report)
+	}
+	return o.drain(ctx, c, report)
+}
+
+// exist returns an error for the nodes that do not exist, before any node is changed.
+func exist(ctx context.Context, c client.Client, nodes []string) error {
+	var errs []error
+	for _, name := range nodes {
+		if err := c.Get(ctx, client.ObjectKey{Name: name}, &corev1.Node{}); apierrors.IsNotFound(err) {
+			errs = append(errs, fmt.Errorf("node %s not found; list the nodes with kubectl get nodes", name))
+		} else if err != nil {
+			errs = append(errs, cli.Explain(err, "reading node "+name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// read lists the replicas with pods on the nodes.
+func read(ctx context.Context, c client.Client, nodes []string) (*Report, error) {
+	pods, groups := &corev1.PodList{}, &trellisv1alpha1.ScalingGroupList{}
+	if err := c.List(ctx, pods, client.HasLabels{render.LabelScalingGroup}); err != nil {
+		return nil, cli.Explain(err, "listing the pods of inference graphs")
+	}
+	if err := c.List(ctx, groups); err != nil {
+		return nil, cli.Explain(err, "listing the scaling groups")
+	}
+	return Build(Observed{Nodes: nodes, Pods: pods.Items, Groups: groups.Items}), nil
+}
+
+// drain marks the nodes, waits until all replicas that can move have left them, and removes the marks.
+func (o *options) drain(ctx context.Context, c client.Client, report *Report) error {
+	failed := o.name(ctx, c, report.Nodes)
+	if failed == nil {
+		failed = o.wait(ctx, c, report.Nodes)
+	}
+	// The command may have been interrupted: without the marks, no further replica moves.
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), endWithin)
+	defer cancel()
+	unnamed := o.unname(ending, c, report.Nodes)
+	if ctx.Err() != nil && failed != nil {
+		fmt.Fprintln(o.ErrOut, "interrupted: the nodes stay cordoned, and replicas that have not moved stay; kubectl uncordon opens the nodes")
+		return errors.Join(cli.Exit(1), unnamed)
+	}
+	return errors.Join(failed, unnamed)
+}
+
+// name cordons the nodes and marks them as drained.
+func (o *options) name(ctx context.Context, c client.Client, nodes []string) error {
+	for _, name := range nodes {
+		patch := map[string]any{
+			"metadata": map[string]any{"annotations": map[string]any{leaving.AnnotationDrain: time.Now().UTC().Format(time.RFC3339)}},
+			"spec":     map[string]any{"unschedulable": true},
+		}
+		if err := patchNode(ctx, c, name, patch); err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(o.Out, "node/%s cordoned\n", name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unname removes the marks; a node that is gone has none.
+func (o *options) unname(ctx context.Context, c client.Client, nodes []string) error {
+	var errs []error
+	for _, name := range nodes {
+		patch := map[string]any{"metadata": map[string]any{"annotations": map[string]any{leaving.AnnotationDrain: nil}}}
+		if err := patchNode(ctx, c, name, patch); !apierrors.IsNotFound(err) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func patchNode(ctx context.Context, c client.Client, name string, patch map[string]any) error {
+	raw, err := json.Marshal(patch)
+	if err != nil {
+		return err
+	}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if err := c.Patch(ctx, node, client.RawPatch(types.MergePatchType, raw)); err != nil {
+		return fmt.Errorf("changing node %s: %w", name, err)
+	}
+	return nil
+}
+
+// wait shows the replicas on the nodes after each change, until none of them moves.
+func (o *options) wait(ctx context.Context, c client.Client, nodes []string) error {
+	shown := ""
+	for {
+		report, err := read(ctx, c, nodes)
+		if err != nil {
+			return err
+		}
+		if now := report.Text(o.Page()); now != shown {
+			shown = now
+			if err := o.Show(report); err != nil {
+				return err
+			}
+		}
+		if report.Moving() == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(o.every):
+		}
+	}
+}

@@ -1,0 +1,147 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package drain
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/cli"
+	"github.com/trellis-k8s/trellis/internal/leaving"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/internal/render"
+)
+
+func groupOf(name, provider string) trellisv1alpha1.ScalingGroup {
+	return trellisv1alpha1.ScalingGroup{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name},
+		Spec:       trellisv1alpha1.ScalingGroupSpec{Graph: "llm", Service: name, Provider: provider},
+	}
+}
+
+func podOf(group, replica, index, node string) corev1.Pod {
+	return corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: group + "-" + replica + "-" + index, Labels: map[string]string{
+			render.LabelScalingGroup: group, render.LabelReplica: replica, render.LabelPodIndex: index,
+		}},
+		Spec: corev1.PodSpec{NodeName: node},
+	}
+}
+
+// TestBuild lists the replicas with pods on the nodes, what their moves wait for, and those that stay.
+func TestBuild(t *testing.T) {
+	decode, prefill, grove := groupOf("decode", specs.Gates.Name), groupOf("prefill", specs.Gates.Name), groupOf("other", specs.Grove.Name)
+	decode.Status.Moves = []trellisv1alpha1.ReplicaMove{{Replica: 2}, {Replica: 10}}
+	decode.Status.Conditions = []metav1.Condition{{
+		Type: trellisv1alpha1.ConditionMoved, Status: metav1.ConditionFalse,
+		Message: "moving decode-2: its successor decode-3 waits for a place (node n1 is drained); 1 further replicas wait for their turn",
+	}}
+	prefill.Spec.Moves = trellisv1alpha1.MovesNever
+	gone := podOf("decode", "4", "0", "n1")
+	gone.Status.Phase = corev1.PodFailed
+	got := Build(Observed{
+		Nodes: []string{"n1", "n2"}, Groups: []trellisv1alpha1.ScalingGroup{decode, prefill, grove},
+		Pods: []corev1.Pod{
+			podOf("prefill", "0", "0", "n2"), podOf("decode", "10", "0", "n1"), podOf("decode", "2", "1", "n2"), podOf("decode", "2", "0", "n1"),
+			podOf("decode", "3", "0", "n3"), podOf("other", "0", "0", "n1"), podOf("unknown", "0", "0", "n1"), gone,
+		},
+	})
+	want := &Report{Nodes: []string{"n1", "n2"}, Replicas: []Replica{
+		{
+			Namespace: "ns", Deployment: "llm", Component: "decode", Replica: 2, Pods: 2, Nodes: []string{"n1", "n2"},
+			Progress: "its successor decode-3 waits for a place (node n1 is drained)",
+		},
+		{Namespace: "ns", Deployment: "llm", Component: "decode", Replica: 10, Pods: 1, Nodes: []string{"n1"}, Progress: "waits for its turn"},
+		{Namespace: "ns", Deployment: "llm", Component: "other", Pods: 1, Nodes: []string{"n1"}, Stays: "Grove makes its pods"},
+		{Namespace: "ns", Deployment: "llm", Component: "prefill", Pods: 1, Nodes: []string{"n2"}, Stays: "trellis.dev/moves is Never"},
+	}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if got.Moving() != 2 {
+		t.Errorf("%d replicas move, want 2", got.Moving())
+	}
+}
+
+// TestDrain cordons and marks the nodes, waits until no replica is left that moves, and takes the mark away, also when it is interrupted.
+func TestDrain(t *testing.T) {
+	for name, interrupted := range map[string]bool{"to its end": false, "interrupted": true} {
+		t.Run(name, func(t *testing.T) {
+			scheme, err := cli.NewScheme()
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			group, pod := groupOf("decode", specs.Gates.Name), podOf("decode", "0", "0", "n1")
+			looks := 0
+			c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, &group, &pod).
+				WithInterceptorFuncs(interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, o ...client.ListOption) error {
+					if _, pods := list.(*corev1.PodList); !pods {
+						return c.List(ctx, list, o...)
+					}
+					node := &corev1.Node{}
+					if err := c.Get(ctx, client.ObjectKey{Name: "n1"}, node); err != nil || !node.Spec.Unschedulable ||
+						(leaving.Rules{}).Why(node) == "" {
+						t.Errorf("the node is %v while the command waits: %v", node.Spec, err)
+					}
+					switch looks++; {
+					case looks == 2 && interrupted:
+						cancel()
+					case looks == 2:
+						if err := c.Delete(ctx, &pod); err != nil {
+							t.Error(err)
+						}
+					}
+					return c.List(ctx, list, o...)
+				}}).Build()
+			out, errOut := &bytes.Buffer{}, &bytes.Buffer{}
+			o := &options{Output: cli.NewOutput(genericiooptions.IOStreams{Out: out, ErrOut: errOut}), every: time.Millisecond}
+			err = o.drain(ctx, c, &Report{Nodes: []string{"n1"}})
+			if interrupted != errors.Is(err, cli.Exit(1)) || !interrupted && err != nil {
+				t.Errorf("ended with %v", err)
+			}
+			node := &corev1.Node{}
+			if err := c.Get(t.Context(), client.ObjectKey{Name: "n1"}, node); err != nil || !node.Spec.Unschedulable || len(node.Annotations) > 0 {
+				t.Errorf("the node is left as %+v, %v: %v", node.Spec, node.Annotations, err)
+			}
+			want := "node/n1 cordoned\n" +
+				"NAMESPACE  DEPLOYMENT  REPLICA   PODS  NODES  STATE\nns         llm         decode-0     1  n1     moves\n"
+			if !interrupted {
+				want += "no replica of an inference graph is on n1\n"
+			}
+			if diff := cmp.Diff(want, out.String()); diff != "" {
+				t.Errorf("said (-want +got):\n%s", diff)
+			}
+			if interrupted != (errOut.Len() > 0) {
+				t.Errorf("said: %s", errOut)
+			}
+		})
+	}
+}
+
+// TestNodesThatDoNotExist are named before anything is changed.
+func TestNodesThatDoNotExist(t *testing.T) {
+	scheme, err := cli.NewScheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}).Build()
+	err = exist(t.Context(), c, []string{"n1", "n2"})
+	if err == nil || err.Error() != "node n2 not found; list the nodes with kubectl get nodes" {
+		t.Errorf("reported %v", err)
+	}
+}

@@ -1,0 +1,199 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package repack
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/trellis-k8s/trellis/internal/cli"
+	"github.com/trellis-k8s/trellis/internal/cli/live"
+	"github.com/trellis-k8s/trellis/internal/cli/text"
+	"github.com/trellis-k8s/trellis/internal/limit"
+	"github.com/trellis-k8s/trellis/internal/repack"
+)
+
+// Report is the result, and its JSON form. Domains are paths of label values, for example "zone-a/rack-1".
+type Report struct {
+	// Namespace and Name identify the deployment that needs a place, Gang its first waiting gang, and Message says why a replica has no
+	// capacity. Waiting counts the waiting replicas of the deployment.
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name,omitempty"`
+	Gang      string `json:"gang,omitempty"`
+	Message   string `json:"message,omitempty"`
+	Waiting   int    `json:"waiting,omitempty"`
+	// Level, and the Wanted number of its domains to free. Already lists those that are free.
+	Level   string   `json:"level,omitempty"`
+	Wanted  int      `json:"wanted,omitempty"`
+	Already []string `json:"alreadyFree,omitempty"`
+	// Found: there are moves, or none are needed. Reason says why there are no moves.
+	Found  bool   `json:"found"`
+	Reason string `json:"reason,omitempty"`
+	// Domains that the moves free, and the hosts in them that the deployment gets.
+	Domains []string `json:"domains"`
+	Hosts   []string `json:"hosts,omitempty"`
+	// GPUs and Replicas that restart, and the highest priority among these.
+	GPUs     int64  `json:"gpus"`
+	Replicas int    `json:"replicas"`
+	Priority int32  `json:"priority"`
+	Moves    []Move `json:"moves"`
+	// MayMove counts the replicas that may move, and Resting those that began less than an hour ago.
+	MayMove int `json:"mayMove"`
+	Resting int `json:"resting,omitempty"`
+	// Others are the deployments that wait before this one, and for which there are no moves.
+	Others []Other `json:"others,omitempty"`
+	// next is the command that requests the moves from the operator; "" if it would not make them.
+	next string
+	// Operator is present if the operator is silent, or if its state is unknown.
+	Operator *live.Heartbeat `json:"operator,omitempty"`
+}
+
+// Move is the move of one replica. Moves are in order: the place of each is free once those before it are done.
+type Move struct {
+	Namespace string   `json:"namespace"`
+	Name      string   `json:"name"`
+	Component string   `json:"service"`
+	Replica   int      `json:"replica"`
+	Priority  int32    `json:"priority"`
+	GPUs      int64    `json:"gpus"`
+	From      string   `json:"from"`
+	To        string   `json:"to"`
+	Hosts     []string `json:"hosts"`
+	// InPlace: the new place is not free while the replica runs.
+	InPlace bool `json:"inPlace,omitempty"`
+}
+
+// Other is a waiting deployment for which there are no moves.
+type Other struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Reason    string `json:"reason"`
+}
+
+// add adds the found moves.
+func (r *Report) add(found *repack.Result) {
+	r.MayMove, r.Resting, r.Domains, r.Moves = found.Considered, found.Rested, []string{}, []Move{}
+	if found.Plan == nil {
+		return
+	}
+	r.Found = true
+	for _, path := range found.Plan.Domains {
+		r.Domains = append(r.Domains, path.String())
+	}
+	r.Hosts = found.Plan.Nodes
+	r.GPUs, r.Replicas, r.Priority = found.Plan.Cost.GPUs, found.Plan.Cost.Replicas, found.Plan.Cost.Priority
+	for _, m := range found.Plan.Moves {
+		r.Moves = append(r.Moves, Move{
+			Namespace: m.Replica.Namespace, Name: m.Replica.Graph, Component: m.Replica.Component, Replica: m.Replica.Ordinal,
+			Priority: m.Replica.Priority, GPUs: m.Replica.GPUs(), From: m.From.String(), To: m.To.String(), Hosts: m.Nodes, InPlace: m.InPlace,
+		})
+	}
+}
+
+// Refs returns the deployments of the replicas that move, in the order of the moves.
+func (r *Report) Refs() []cli.Ref {
+	var refs []cli.Ref
+	seen := map[string]bool{}
+	for _, m := range r.Moves {
+		if key := m.Namespace + "/" + m.Name; !seen[key] {
+			seen[key] = true
+			refs = append(refs, cli.Ref{Kind: cli.Graph.Name, Group: cli.Graph.Group, Name: m.Name})
+		}
+	}
+	return refs
+}
+
+// maxHosts bounds the hosts that a row names.
+const maxHosts = 3
+
+// Text renders the goal of the moves, their cost, and each move.
+func (r *Report) Text(p text.Page) string {
+	var b strings.Builder
+	if r.Name != "" {
+		line := r.Namespace + "/" + r.Name
+		if r.Gang != "" {
+			line += ": " + r.Gang + " waits: " + limit.Text(r.Message, 600)
+		}
+		b.WriteString(p.Wrap(line, "  ") + "\n")
+	}
+	if r.Reason != "" {
+		b.WriteString(p.Wrap(strings.ToUpper(r.Reason[:1])+r.Reason[1:]+".", "  ") + "\n")
+	}
+	for _, o := range r.Others {
+		b.WriteString(p.Wrap(fmt.Sprintf("%s/%s: %s.", o.Namespace, o.Name, o.Reason), "  ") + "\n")
+	}
+	if len(r.Moves) > 0 {
+		b.WriteString(r.cost(p) + "\n" + p.Table(r.rows(p.Wide), 0, 2))
+		if r.Waiting > 1 {
+			note := fmt.Sprintf("%d replicas of the deployment wait: the moves are for the first gang of them.", r.Waiting)
+			b.WriteString(p.Wrap(note, "  ") + "\n")
+		}
+	}
+	if r.next != "" {
+		b.WriteString("Nothing is moved yet. To have the operator make the moves:\n  " + r.next + "\n")
+	}
+	return b.String()
+}
+
+// cost describes what restarts, and for which goal.
+func (r *Report) cost(p text.Page) string {
+	restart := "restart"
+	if r.Replicas == 1 {
+		restart = "restarts"
+	}
+	line := fmt.Sprintf("%s with %s %s", text.Count(r.Replicas, "replica"), text.Count(int(r.GPUs), "GPU"), restart)
+	free := strings.Join(r.Domains, ", ")
+	switch {
+	case r.Gang != "" && free == "":
+		line += "; " + r.Gang + " gets " + named(r.Hosts, p.Wide)
+	case r.Gang != "":
+		line += fmt.Sprintf("; %s gets %s in %s", r.Gang, named(r.Hosts, p.Wide), free)
+	default:
+		line += "; no GPU is in use then in " + free
+		if len(r.Already) > 0 {
+			line += ", nor is one now in " + strings.Join(r.Already, ", ")
+		}
+	}
+	return p.Wrap(line+".", "  ")
+}
+
+func (r *Report) rows(wide bool) [][]string {
+	rows := [][]string{{"", "MOVES", "GPUS", "FROM", "TO", "HOSTS"}}
+	for i, m := range r.Moves {
+		hosts := named(m.Hosts, wide)
+		if m.InPlace {
+			hosts += " (not free while it runs)"
+		}
+		rows = append(rows, []string{
+			strconv.Itoa(i + 1), fmt.Sprintf("%s/%s %s-%d", m.Namespace, m.Name, m.Component, m.Replica), strconv.FormatInt(m.GPUs, 10),
+			orCluster(m.From), orCluster(m.To), hosts,
+		})
+	}
+	return rows
+}
+
+func orCluster(domain string) string {
+	if domain == "" {
+		return "the cluster"
+	}
+	return domain
+}
+
+// named lists the distinct hosts.
+func named(hosts []string, wide bool) string {
+	var list []string
+	seen := map[string]bool{}
+	for _, h := range hosts {
+		if !seen[h] {
+			seen[h] = true
+			list = append(list, h)
+		}
+	}
+	most := maxHosts
+	if wide {
+		most = len(list)
+	}
+	return limit.Join(list, len(list), most, " ")
+}

@@ -1,0 +1,194 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scalinggroup
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/controller/leftovers"
+	"github.com/trellis-k8s/trellis/internal/render"
+	"github.com/trellis-k8s/trellis/internal/rollout"
+)
+
+// This file keeps the disruption budget of a scaling group, which bounds evictions that the webhook is not asked about. It is made when a
+// replica first serves, so that deployments that wait have none. Kubernetes refuses to evict a pod that two budgets select, so there is
+// none where another budget selects a pod of the group.
+
+// +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=create;delete;list;patch;watch
+
+// indexBudgetsOfOthers finds the budgets of a namespace that Trellis has not made.
+const (
+	indexBudgetsOfOthers = "trellis.budgets.others"
+	otherOwner           = "true"
+)
+
+// budgetOwner is the value of indexBudgetsOfOthers.
+func budgetOwner(object client.Object) []string {
+	if render.OwnBudget(object.(*policyv1.PodDisruptionBudget)) {
+		return nil
+	}
+	return []string{otherOwner}
+}
+
+// keepBudget makes, changes or deletes the disruption budget of a group, of which evictions leave so many pods; 0: they are not bounded.
+func (r *Reconciler) keepBudget(ctx context.Context, o observed, stay int32) error {
+	if stay > 0 {
+		others, err := r.budgetedByOthers(ctx, o.sg.Namespace, o.pods.own)
+		if err != nil {
+			return err
+		}
+		if others {
+			stay = 0
+		}
+	}
+	existing, err := r.budgetOf(ctx, o.sg)
+	switch {
+	case err != nil:
+		return err
+	case existing != nil && (stay == 0 || !metav1.IsControlledBy(existing, o.sg)): // what owners are gone left behind is made anew
+		return r.deleteBudget(ctx, o.sg, existing)
+	case existing != nil:
+		return r.changeBudget(ctx, existing, render.DisruptionBudget(o.sg, stay))
+	case stay > 0 && serves(o.replicas):
+		return r.createBudget(ctx, o.sg, render.DisruptionBudget(o.sg, stay))
+	}
+	return nil
+}
+
+// podsThatStay is how many pods of a group evictions leave; 0: they are not bounded.
+func podsThatStay(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica) int32 {
+	if sg.Spec.Moves == trellisv1alpha1.MovesNever || render.Oversized(sg) {
+		return 0
+	}
+	sizes := make([]int, 0, len(replicas))
+	for _, one := range replicas {
+		if one.there() {
+			sizes = append(sizes, one.size)
+		}
+	}
+	return rollout.For(sg).PodsThatStay(int(render.PodsPerReplica(sg)), sizes)
+}
+
+func serves(replicas map[int32]*replica) bool {
+	for _, one := range replicas {
+		if state, _ := one.state(); state == rollout.Available {
+			return true
+		}
+	}
+	return false
+}
+
+// budgetedByOthers reports whether a budget that Trellis has not made selects one of the pods.
+func (r *Reconciler) budgetedByOthers(ctx context.Context, namespace string, pods []*corev1.Pod) (bool, error) {
+	budgets := &policyv1.PodDisruptionBudgetList{}
+	err := r.Client.List(ctx, budgets, client.InNamespace(namespace), client.MatchingFields{indexBudgetsOfOthers: otherOwner},
+		client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return false, fmt.Errorf("listing the PodDisruptionBudgets of the namespace: %w", err)
+	}
+	for i := range budgets.Items {
+		if budgets.Items[i].DeletionTimestamp == nil && render.Selects(&budgets.Items[i], pods) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// budgetOf is the budget of a group as the cache has it, or nil. A budget of another owner that has its name is not.
+func (r *Reconciler) budgetOf(ctx context.Context, sg *trellisv1alpha1.ScalingGroup) (*policyv1.PodDisruptionBudget, error) {
+	budget := &policyv1.PodDisruptionBudget{}
+	err := r.Client.Get(ctx, types.NamespacedName{Namespace: sg.Namespace, Name: render.BudgetName(sg.Name)}, budget)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading the PodDisruptionBudget of the group: %w", err)
+	case budget.DeletionTimestamp != nil || !render.OwnBudget(budget):
+		return nil, nil
+	}
+	return budget, nil
+}
+
+// createBudget leaves a budget of another owner that has the name as it is.
+func (r *Reconciler) createBudget(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, budget *policyv1.PodDisruptionBudget) error {
+	budget.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(sg, trellisv1alpha1.GroupVersion.WithKind("ScalingGroup"))}
+	err := r.Client.Create(ctx, budget, client.FieldOwner(render.FieldOwner))
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return wrapped(err, "creating PodDisruptionBudget %s", budget.Name)
+}
+
+// changeBudget gives a budget the spec that is wanted. The patch tests the UID.
+func (r *Reconciler) changeBudget(ctx context.Context, existing, wanted *policyv1.PodDisruptionBudget) error {
+	if equality.Semantic.DeepEqual(existing.Spec, wanted.Spec) {
+		return nil
+	}
+	patch, err := json.Marshal([]map[string]any{
+		{"op": "test", "path": "/metadata/uid", "value": existing.UID}, {"op": "add", "path": "/spec", "value": wanted.Spec},
+	})
+	if err != nil {
+		return err
+	}
+	err = r.Client.Patch(ctx, existing, client.RawPatch(types.JSONPatchType, patch), client.FieldOwner(render.FieldOwner))
+	return wrapped(client.IgnoreNotFound(err), "changing PodDisruptionBudget %s", existing.Name)
+}
+
+// deleteBudget deletes a budget of the group, or of an earlier one of its name.
+func (r *Reconciler) deleteBudget(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, budget *policyv1.PodDisruptionBudget) error {
+	if !metav1.IsControlledBy(budget, sg) {
+		return leftovers.DeleteAll(ctx, r.Client, r.Live, sg, []*policyv1.PodDisruptionBudget{budget})
+	}
+	log.FromContext(ctx).Info("deleting a disruption budget", "podDisruptionBudget", budget.Name)
+	err := r.Client.Delete(ctx, budget, client.Preconditions{UID: &budget.UID})
+	if apierrors.IsConflict(err) {
+		return nil
+	}
+	return wrapped(client.IgnoreNotFound(err), "deleting PodDisruptionBudget %s", budget.Name)
+}
+
+// budgeted are the groups that a budget concerns: the one that owns it, or all of its namespace with pods that it selects.
+func (r *Reconciler) budgeted(ctx context.Context, object client.Object) []reconcile.Request {
+	budget := object.(*policyv1.PodDisruptionBudget)
+	if render.OwnBudget(budget) {
+		group := budget.Labels[render.LabelScalingGroup]
+		if owner := metav1.GetControllerOfNoCopy(budget); owner != nil {
+			group = owner.Name
+		}
+		return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: budget.Namespace, Name: group}}}
+	}
+	pods := &corev1.PodList{}
+	if err := r.Client.List(ctx, pods, client.InNamespace(budget.Namespace), client.HasLabels{render.LabelScalingGroup},
+		client.UnsafeDisableDeepCopy); err != nil {
+		log.FromContext(ctx).Error(err, "listing the pods that a PodDisruptionBudget may select", "podDisruptionBudget", budget.Name)
+		return nil
+	}
+	var out []reconcile.Request
+	seen := map[reconcile.Request]bool{}
+	for i := range pods.Items {
+		if !render.Selects(budget, []*corev1.Pod{&pods.Items[i]}) {
+			continue
+		}
+		for _, request := range groupOf(ctx, &pods.Items[i]) {
+			if !seen[request] {
+				out = append(out, request)
+			}
+			seen[request] = true
+		}
+	}
+	return out
+}

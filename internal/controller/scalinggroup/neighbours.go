@@ -1,0 +1,93 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scalinggroup
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/scheduler"
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// lookForNeighbours counts the pods of other replicas, of any graph, in the domain of each replica, when replicas are to be scaled in: the
+// end of a replica that is alone frees its domain.
+func (r *Reconciler) lookForNeighbours(ctx context.Context, o observed) error {
+	there := 0
+	for _, one := range o.replicas {
+		if one.outdated {
+			return nil
+		}
+		countIf(&there, one.there())
+	}
+	if o.sg.Spec.Topology == nil || o.sg.Spec.Replicas == 0 || there <= int(o.sg.Spec.Replicas) {
+		return nil
+	}
+	levels := gang.LevelsOf(o.sg.Spec.Topology)
+	nodeLabels := func(node string) map[string]string { return r.nodeLabels(ctx, node) }
+	pods, of := map[string]int{}, map[*replica]string{}
+	for _, one := range o.replicas {
+		if path := domainOf(one, levels, nodeLabels); len(path) > 0 && one.all(podBound) {
+			of[one], pods[path.String()] = path.String(), 0
+		}
+	}
+	if len(pods) < 2 {
+		return nil
+	}
+	if err := r.countPods(ctx, levels, pods); err != nil {
+		return err
+	}
+	for one, domain := range of {
+		one.neighbours = max(0, pods[domain]-len(one.pods))
+	}
+	return nil
+}
+
+// countPods counts the pods of graphs in domains.
+func (r *Reconciler) countPods(ctx context.Context, levels topology.Levels, domains map[string]int) error {
+	nodes := &corev1.NodeList{}
+	if err := r.Client.List(ctx, nodes, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("listing the nodes: %w", err)
+	}
+	for i := range nodes.Items {
+		path := levels.PathOf(nodes.Items[i].Labels)
+		pods := -1
+		for ; len(path) > 0; path = path[:len(path)-1] {
+			domain := path.String()
+			if _, asked := domains[domain]; !asked {
+				continue
+			}
+			if pods < 0 {
+				var err error
+				if pods, err = r.countOn(ctx, nodes.Items[i].Name); err != nil {
+					return err
+				}
+			}
+			domains[domain] += pods
+		}
+	}
+	return nil
+}
+
+func (r *Reconciler) countOn(ctx context.Context, node string) (int, error) {
+	pods, n := &corev1.PodList{}, 0
+	if err := r.Client.List(ctx, pods, client.MatchingFields{scheduler.IndexPodsByNode: node}, client.UnsafeDisableDeepCopy); err != nil {
+		return 0, fmt.Errorf("listing the pods of node %s: %w", node, err)
+	}
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		countIf(&n, pod.DeletionTimestamp == nil && !ended(pod))
+	}
+	return n, nil
+}
+
+func countIf(n *int, is bool) {
+	if is {
+		*n++
+	}
+}

@@ -1,0 +1,77 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package leaving
+
+import (
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// AnnotationEviction is on a pod whose replica is to move. The webhook writes it when it refuses an eviction of the pod; the operator and
+// kubectl trellis repack write it when the move frees a place for a deployment that waits.
+const AnnotationEviction = "trellis.dev/eviction-requested"
+
+const (
+	// EvictionCounts is how long a request counts that was made while the pod's node was cordoned or left, or to free a place. The webhook
+	// writes a new time when the request is repeated; who drains a node repeats it every few seconds. The operator does so while the place
+	// is still to be freed.
+	EvictionCounts = 5 * time.Minute
+	// refreshAfter is the age from which on the webhook writes a new time.
+	refreshAfter = time.Minute
+)
+
+const (
+	ofPod   = "pod"
+	ofNode  = "node"
+	ofPlace = "place"
+)
+
+// Eviction is a request to evict a pod.
+type Eviction struct {
+	At time.Time
+	// WithNode: the node of the pod was cordoned or left. The request ends when it is neither any more.
+	WithNode bool
+	// For is the deployment, namespace/name, that the move frees a place for; "" when the pod itself is to go. The replica then moves only
+	// when its successor serves.
+	For string
+}
+
+// EvictionOf reads the request to evict a pod; false where there is none, or none that can be read.
+func EvictionOf(pod *corev1.Pod) (Eviction, bool) {
+	of, at, _ := strings.Cut(pod.Annotations[AnnotationEviction], " ")
+	at, graph, _ := strings.Cut(at, " ")
+	time, err := time.Parse(time.RFC3339, at)
+	return Eviction{At: time, WithNode: of == ofNode, For: graph}, err == nil && (of == ofPlace) == (graph != "") &&
+		(of == ofPod || of == ofNode || of == ofPlace)
+}
+
+// String is the value of AnnotationEviction, which EvictionOf reads.
+func (e Eviction) String() string {
+	at := e.At.UTC().Format(time.RFC3339)
+	switch {
+	case e.For != "":
+		return ofPlace + " " + at + " " + e.For
+	case e.WithNode:
+		return ofNode + " " + at
+	}
+	return ofPod + " " + at
+}
+
+// Replaces reports whether a new request is written over the one that the pod has.
+func (e Eviction) Replaces(pod *corev1.Pod) bool {
+	before, has := EvictionOf(pod)
+	return !has || before.WithNode != e.WithNode || before.For != e.For || e.At.Sub(before.At).Abs() >= refreshAfter
+}
+
+// Counts reports whether the request counts, and when it ends if it is not repeated; zero: never. closed: the node of the pod is cordoned
+// or leaves. A time in the future is that of another clock, and counts as now.
+func (e Eviction) Counts(now time.Time, closed bool) (counts bool, until time.Time) {
+	if !e.WithNode && e.For == "" {
+		return true, time.Time{}
+	}
+	until = e.At.Add(EvictionCounts)
+	return (closed || e.For != "") && now.Before(until), until
+}

@@ -1,0 +1,53 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package leaving decides which nodes are to leave the cluster, and reads which evictions of pods were requested. It is pure.
+//
+//	cordoned, with the annotation trellis.dev/drain      kubectl trellis drain
+//	a taint karpenter.sh/disrupted                       Karpenter
+//	a taint ToBeDeletedByClusterAutoscaler               Cluster Autoscaler
+//	a taint of --leaving-taints                          others
+//	a condition MaintenancePlanned or DrainInProgress    node maintenance
+//
+// Nothing is placed on these nodes, and replicas on them move. A node that is only cordoned keeps what runs there.
+package leaving
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// AnnotationDrain marks a node that kubectl trellis drain has named, with the time of that. It counts while the node is cordoned.
+const AnnotationDrain = "trellis.dev/drain"
+
+// DefaultTaints are the keys of the taints that autoscalers put on nodes before they remove them.
+var DefaultTaints = []string{"karpenter.sh/disrupted", "ToBeDeletedByClusterAutoscaler"}
+
+// Conditions are the types of node conditions that announce the end of a node's pods.
+var Conditions = []corev1.NodeConditionType{"MaintenancePlanned", "DrainInProgress"}
+
+// Rules decide which nodes leave. The zero value knows DefaultTaints.
+type Rules struct {
+	// Taints are the keys of further taints.
+	Taints []string
+}
+
+// Why says why a node leaves; "" where it stays.
+func (r Rules) Why(node *corev1.Node) string {
+	if _, named := node.Annotations[AnnotationDrain]; named && node.Spec.Unschedulable {
+		return fmt.Sprintf("node %s is drained", node.Name)
+	}
+	for i := range node.Spec.Taints {
+		if key := node.Spec.Taints[i].Key; slices.Contains(DefaultTaints, key) || slices.Contains(r.Taints, key) {
+			return fmt.Sprintf("node %s has the taint %s", node.Name, key)
+		}
+	}
+	for i := range node.Status.Conditions {
+		if c := &node.Status.Conditions[i]; c.Status == corev1.ConditionTrue && slices.Contains(Conditions, c.Type) {
+			return fmt.Sprintf("node %s has the condition %s", node.Name, c.Type)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,45 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/leaving"
+	"github.com/trellis-k8s/trellis/internal/webhook"
+)
+
+// +kubebuilder:rbac:groups="",resources=pods,verbs=patch
+
+// readEvictions returns the dependencies of the decision about evictions: the operator's cache, once it is synced, and the front's
+// writer, which does not depend on the lease.
+func readEvictions(mgr ctrl.Manager, writer client.Writer, rules leaving.Rules) (webhook.Evictions, error) {
+	var synced []func() bool
+	for _, object := range []client.Object{
+		&corev1.Pod{}, &corev1.Node{}, &trellisv1alpha1.ScalingGroup{}, &nvidiav1beta1.DynamoGraphDeployment{},
+	} {
+		informer, err := mgr.GetCache().GetInformer(context.Background(), object, cache.BlockUntilSynced(false))
+		if err != nil {
+			return webhook.Evictions{}, fmt.Errorf("watching %T: %w", object, err)
+		}
+		synced = append(synced, informer.HasSynced)
+	}
+	allSynced := func() bool {
+		for _, is := range synced {
+			if !is() {
+				return false
+			}
+		}
+		return true
+	}
+	return webhook.Evictions{Cached: mgr.GetCache(), Synced: allSynced, Writer: writer, Leaving: rules}, nil
+}

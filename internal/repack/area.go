@@ -1,0 +1,165 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package repack
+
+import (
+	"math"
+	"slices"
+
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// area is one domain with the replicas on its hosts, for lower bounds.
+type area struct {
+	// movers are those with pods in the domain, inside of them, then the others where the search is exact.
+	movers []int32
+	inside int
+	// spans are on how many hosts of the domain each of those inside has pods.
+	spans []int32
+	kinds []areaKind
+}
+
+// areaKind is the hosts of a domain as pods of one shape see them.
+type areaKind struct {
+	// base is how many pods fit on hosts that no replica leaves.
+	base  int
+	hosts []areaHost
+	// left of each request on each host, takes by host, and what each take gives back of each request.
+	left  []int64
+	takes []int32
+	gives []int64
+}
+
+// areaHost is a host with replicas that may leave it. Its takes are those from its from to its to.
+type areaHost struct {
+	fit      int
+	from, to int
+}
+
+// unlimited stands for what is left of a resource that does not count on a host.
+const unlimited = math.MaxInt64 / 4
+
+// least is a lower bound of the GPUs that restart for the gang to fit in a domain, without a look at its hosts.
+func (f *finder) least(d topology.DomainID) (gpus int64, possible bool) {
+	for i := range f.kinds {
+		k := &f.kinds[i]
+		if k.view.Suiting(d) == 0 {
+			return 0, false
+		}
+		if k.gpu < 0 || k.view.Fit(d) >= k.need {
+			continue
+		}
+		gpus = max(gpus, k.asks[k.gpu].Amount*int64(k.need)-k.view.Free(d, k.gpu))
+	}
+	return max(gpus, 0), true
+}
+
+// build reads a domain. In full it is for sets of replicas, else for a bound.
+func (f *finder) build(a *area, d topology.DomainID, full bool) {
+	a.movers, a.spans = a.movers[:0], a.spans[:0]
+	for len(a.kinds) < len(f.kinds) {
+		a.kinds = append(a.kinds, areaKind{})
+	}
+	f.tree.AllNodes(d, func(n topology.NodeID) bool {
+		last := int32(-1)
+		from, to := f.on(n)
+		for _, e := range f.entries[from:to] {
+			if e.mover != last {
+				f.addSpan(a, e.mover)
+			}
+			last = e.mover
+		}
+		return true
+	})
+	a.inside = len(a.movers)
+	if full {
+		f.sortAlike(a)
+	}
+	for i := range f.kinds {
+		f.buildKind(&a.kinds[i], &f.kinds[i], d)
+	}
+	for _, m := range a.movers {
+		f.local[m] = 0
+	}
+	if full && f.every {
+		f.addOutside(a)
+	}
+}
+
+// addSpan counts one more host of a mover. local has the place of a mover in the area, plus 1.
+func (f *finder) addSpan(a *area, mover int32) {
+	if at := f.local[mover]; at > 0 {
+		a.spans[at-1]++
+		return
+	}
+	a.movers, a.spans = append(a.movers, mover), append(a.spans, 1)
+	f.local[mover] = int32(len(a.movers))
+}
+
+// sortAlike has replicas that are alike follow each other.
+func (f *finder) sortAlike(a *area) {
+	spans := map[int32]int32{}
+	for i, m := range a.movers {
+		spans[m] = a.spans[i]
+	}
+	slices.SortFunc(a.movers, f.compare)
+	for i, m := range a.movers {
+		a.spans[i], f.local[m] = spans[m], int32(i+1)
+	}
+}
+
+// addOutside adds the replicas that have no pod in the domain. Their moves may free the places that those inside go to.
+func (f *finder) addOutside(a *area) {
+	for m := range f.movers {
+		if !slices.Contains(a.movers[:a.inside], int32(m)) {
+			a.movers = append(a.movers, int32(m))
+		}
+	}
+	slices.SortFunc(a.movers[a.inside:], f.compare)
+}
+
+func (f *finder) buildKind(to *areaKind, k *kind, d topology.DomainID) {
+	to.base, to.hosts, to.left, to.takes, to.gives = 0, to.hosts[:0], to.left[:0], to.takes[:0], to.gives[:0]
+	f.tree.AllNodes(d, func(n topology.NodeID) bool {
+		f.bounds.visits--
+		from, end := f.on(n)
+		fit := k.view.NodeFit(n)
+		if from == end || fit == 0 && !f.freeable(k, n) {
+			to.base += fit
+			return true
+		}
+		for i := range k.asks {
+			left, counts := k.view.Left(n, i)
+			if !counts {
+				left = unlimited
+			}
+			to.left = append(to.left, left)
+		}
+		host := areaHost{fit: fit, from: len(to.takes)}
+		for e := from; e < end; e++ {
+			l := f.local[f.entries[e].mover] - 1
+			gives := k.amounts[int(e)*len(k.asks) : (int(e)+1)*len(k.asks)]
+			if last := len(to.takes) - 1; last >= host.from && to.takes[last] == l {
+				for i, amount := range gives {
+					to.gives[last*len(k.asks)+i] += amount
+				}
+				continue
+			}
+			to.takes, to.gives = append(to.takes, l), append(to.gives, gives...)
+		}
+		host.to = len(to.takes)
+		to.hosts = append(to.hosts, host)
+		return true
+	})
+}
+
+// freeable reports whether a host that takes no pod of a kind may take some when others leave it.
+func (f *finder) freeable(k *kind, n topology.NodeID) bool {
+	why, _ := k.view.Why(n)
+	switch why.Kind {
+	case topology.KindResource, topology.KindHostPort, topology.KindOnePerHost, topology.KindRule:
+		return true
+	}
+	return false
+}

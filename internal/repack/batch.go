@@ -1,0 +1,35 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package repack
+
+import "fmt"
+
+// Batch is the moves for one gang, one after the other. They are planned again after each.
+type Batch struct {
+	// left is what the moves that are left cost by the last plan; nil before the first one, and after a restart.
+	left *Cost
+}
+
+// Done reports whether no move is left by the last plan: the gang takes its place by itself.
+func (b *Batch) Done() bool { return b.left != nil && b.left.Replicas == 0 }
+
+// Next decides by a new plan how a batch continues: with a move, or not at all, and why. Without either, the gang has a place, which it
+// takes by itself.
+func (b *Batch) Next(found *Result) (next *Move, ends string) {
+	switch {
+	case found.Plan == nil:
+		return nil, "no moves free a place any more"
+	case len(found.Plan.Moves) == 0:
+		return nil, ""
+	case b.left != nil && found.Plan.Cost.Compare(*b.left) > 0:
+		return nil, fmt.Sprintf("the moves that are left would restart %d GPUs, and %d as planned before", found.Plan.Cost.GPUs, b.left.GPUs)
+	}
+	rest := make([]*Replica, 0, len(found.Plan.Moves)-1)
+	for i := range found.Plan.Moves[1:] {
+		rest = append(rest, found.Plan.Moves[i+1].Replica)
+	}
+	left := CostOf(rest)
+	b.left = &left
+	return &found.Plan.Moves[0], ""
+}

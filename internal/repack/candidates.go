@@ -1,0 +1,51 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package repack
+
+import (
+	"github.com/trellis-k8s/trellis/internal/placement"
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// candidates are the domains of a level, or of the one that bounds the gang, that may be freed for the gang.
+func (f *finder) candidates(level int) []topology.DomainID {
+	within, found := f.tree.Find(f.gang.Within)
+	if !found {
+		return nil
+	}
+	level = max(level, f.tree.LevelOf(within))
+	if level == topology.NoLevel {
+		return f.narrow(nil, within)
+	}
+	var list []topology.DomainID
+	for _, d := range f.tree.Domains(level, within) {
+		list = f.narrow(list, d)
+	}
+	return list
+}
+
+// narrow adds a domain, or what is in it when it is too large for a search that is not exact.
+func (f *finder) narrow(list []topology.DomainID, d topology.DomainID) []topology.DomainID {
+	if f.exact || f.tree.Size(d) <= maxHosts {
+		return append(list, d)
+	}
+	children := f.tree.Children(d)
+	if len(children) == 0 {
+		f.result.Cut = true
+		return list
+	}
+	for _, child := range children {
+		list = f.narrow(list, child)
+	}
+	return list
+}
+
+// deepest is the narrowest level that a part of a group has to be in one domain of.
+func deepest(g *placement.Group) int {
+	level := g.Required
+	for _, sub := range g.Groups {
+		level = max(level, deepest(sub))
+	}
+	return level
+}

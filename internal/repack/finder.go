@@ -1,0 +1,251 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package repack
+
+import (
+	"container/heap"
+	"math"
+	"slices"
+
+	"github.com/trellis-k8s/trellis/internal/placement"
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// With at most ExactReplicas that may move, every set of them is in the search. On at most ExactHosts, each set is tried until there is a
+// plan, or a proof that there is none.
+const (
+	ExactReplicas = 10
+	ExactHosts    = 64
+)
+
+// bounds of a search.
+type bounds struct {
+	// visits of hosts for lower bounds, plans on the copy, and steps of packings.
+	visits, plans, steps int
+	// options of one plan.
+	options placement.Options
+}
+
+var (
+	// exactBounds keep one on few hosts within some tenths of a second.
+	exactBounds = bounds{visits: 2_000_000, plans: 1_000, steps: 2_000_000, options: placement.Options{Budget: 50_000}}
+	// largeBounds keep a search on a large cluster within some tens of milliseconds.
+	largeBounds = bounds{visits: 400_000, plans: 100, steps: 1, options: placement.Options{Budget: 500, PlanBudget: 1_000_000}}
+)
+
+const (
+	// maxHosts: a larger domain is replaced by those of the next level in it, unless the search is exact.
+	maxHosts = 256
+	// maxAlike is how often replicas of the same classes may find no place together, in different domains, before they are left out.
+	maxAlike = 4
+)
+
+// finder is one search.
+type finder struct {
+	Place
+	tree   *topology.Tree
+	gang   Gang
+	limits Limits
+	bounds bounds
+	// every set of the movers is in the search; exact: on a few hosts.
+	every, exact bool
+	result       Result
+
+	movers []*Replica
+	// gpus are those of each mover, largest the most of one.
+	gpus    []int64
+	largest int64
+	kinds   []kind
+	// entries of node n are those from first[n] to first[n+1], each mover's together.
+	entries []entry
+	first   []int32
+
+	queue queue
+	areas map[topology.DomainID]*area
+	// scratch is the area of domains that are bounded only; the lists after it are reused.
+	scratch area
+	local   []int32
+	lefts   []int64
+	fits    []int
+	offers  []offer
+	rests   []int32
+	shares  []float64
+	in      []bool
+
+	classes classes
+	failed  map[string]int
+}
+
+func newFinder(p Place, gang Gang, movers []*Replica, limits Limits) *finder {
+	f := &finder{
+		Place: p, tree: p.Cluster.Tree(p.Levels, p.NodeSelector), gang: gang, limits: limits, movers: movers, bounds: largeBounds,
+		areas: map[topology.DomainID]*area{}, classes: newClasses(len(movers)), failed: map[string]int{},
+	}
+	f.every = len(movers) <= ExactReplicas
+	if f.exact = f.every && f.tree.Size(topology.Root) <= ExactHosts; f.exact {
+		f.bounds = exactBounds
+	}
+	f.queue.deep = !f.exact
+	f.sortPods()
+	f.addKinds(gang.Group)
+	return f
+}
+
+// search looks for the cheapest set of moves. A search that is not exact looks first at the domains of the narrowest level that a part of
+// the gang has to be in: one such domain often holds all of it, and its hosts tell more about the cost.
+func (f *finder) search() {
+	if !f.roomy() {
+		return
+	}
+	if deepest := deepest(f.gang.Group); !f.exact && deepest > f.gang.Level {
+		if f.among(f.candidates(deepest)); f.result.Plan != nil {
+			return
+		}
+		f.queue.states = nil
+	}
+	f.among(f.candidates(f.gang.Level))
+}
+
+// among looks for the cheapest set of moves that frees one of some domains, best first.
+func (f *finder) among(domains []topology.DomainID) {
+	for _, d := range domains {
+		if least, possible := f.least(d); possible && f.allowed(least) {
+			f.push(&state{domain: d, cost: Cost{GPUs: least}})
+		}
+	}
+	for f.queue.Len() > 0 {
+		if f.result.Sets++; f.bounds.visits <= 0 || f.bounds.plans <= 0 || f.bounds.steps <= 0 {
+			f.result.Cut = true
+			return
+		}
+		if s := heap.Pop(&f.queue).(*state); f.step(s) {
+			return
+		}
+	}
+}
+
+// step looks at one state, and returns whether it is the answer.
+func (f *finder) step(s *state) bool {
+	if !s.bounded { // count its hosts, and have it wait for its turn
+		f.build(&f.scratch, s.domain, false)
+		if rest, possible := f.rest(&f.scratch, nil, 0); possible && f.allowed(rest) {
+			s.bounded, s.enough, s.cost = true, rest == 0, Cost{GPUs: rest}
+			if rest > 0 {
+				s.cost.Replicas, s.cost.Priority = f.replicas(rest), math.MinInt32
+			}
+			f.push(s)
+		}
+		return false
+	}
+	if s.enough && (f.exact || len(s.chosen) > 0) && f.try(s) { // without moves, the planner has refused the gang
+		return true
+	}
+	f.expand(s)
+	return false
+}
+
+// replicas are how many have so many GPUs at least.
+func (f *finder) replicas(gpus int64) int {
+	return int((gpus + max(f.largest, 1) - 1) / max(f.largest, 1))
+}
+
+// allowed notes a set that takes more GPUs than may restart.
+func (f *finder) allowed(gpus int64) bool {
+	if f.limits.MaxGPUs <= 0 || gpus <= f.limits.MaxGPUs {
+		return true
+	}
+	if f.result.OverLimit == 0 || gpus < f.result.OverLimit {
+		f.result.OverLimit = gpus
+	}
+	return false
+}
+
+// try plans a set on the copy.
+func (f *finder) try(s *state) bool {
+	moving := f.moving(s)
+	if f.exact && !f.mayPack(s.domain, moving) {
+		return false
+	}
+	signature := f.signature(s)
+	if !f.every && f.failed[signature] >= maxAlike {
+		f.result.Cut = true
+		return false
+	}
+	f.bounds.plans--
+	f.result.Plans++
+	path := f.tree.Path(s.domain)
+	found := f.together(f.gang.Group, path, moving, f.bounds.options)
+	if found == nil {
+		f.failed[signature]++
+		return false
+	}
+	plan := f.plan([]topology.Path{path}, moving, found, true)
+	if narrow := f.domainOf(plan.Nodes).Truncate(max(deepest(f.gang.Group), path.Level())); len(narrow) > len(path) {
+		plan.Domains[0] = narrow
+	}
+	if f.limits.InOrder && slices.ContainsFunc(plan.Moves, func(m Move) bool { return m.InPlace }) {
+		return false
+	}
+	f.result.Plan = plan
+	return true
+}
+
+// moving are the replicas of a set.
+func (f *finder) moving(s *state) []*Replica {
+	out := make([]*Replica, 0, len(s.chosen))
+	for _, l := range s.chosen {
+		out = append(out, f.movers[f.areas[s.domain].movers[l]])
+	}
+	return out
+}
+
+// expand queues the sets with one replica more.
+func (f *finder) expand(s *state) {
+	a := f.areas[s.domain]
+	if a == nil {
+		a = &area{}
+		f.build(a, s.domain, true)
+		f.areas[s.domain] = a
+	}
+	if cap(f.in) < len(a.movers) {
+		f.in = make([]bool, len(a.movers))
+	}
+	in := f.in[:len(a.movers)]
+	for _, l := range s.chosen {
+		in[l] = true
+	}
+	for l := s.next; int(l) < len(a.movers); l++ {
+		if l > s.next && f.alike(a.movers[l-1], a.movers[l]) || !f.every && !f.mayMove(a.movers[l]) {
+			continue
+		}
+		in[l] = true
+		f.extend(s, a, in, l)
+		in[l] = false
+	}
+	for _, l := range s.chosen {
+		in[l] = false
+	}
+}
+
+// extend queues a set with the replica l added.
+func (f *finder) extend(s *state, a *area, in []bool, l int32) {
+	rest, possible := f.rest(a, in, l+1)
+	if !possible {
+		return
+	}
+	r := f.movers[a.movers[l]]
+	next := &state{domain: s.domain, bounded: true, next: l + 1, enough: rest == 0, own: s.own}
+	next.own.GPUs += f.gpus[a.movers[l]]
+	if next.own.Replicas++; next.own.Replicas == 1 || r.Priority > next.own.Priority {
+		next.own.Priority = r.Priority
+	}
+	next.cost = next.own
+	next.cost.GPUs += rest
+	next.cost.Replicas += f.replicas(rest)
+	if !f.allowed(next.cost.GPUs) {
+		return
+	}
+	next.chosen = append(append(make([]int32, 0, len(s.chosen)+1), s.chosen...), l)
+	f.push(next)
+}

@@ -1,0 +1,168 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package repack
+
+import (
+	"math"
+	"slices"
+
+	"github.com/trellis-k8s/trellis/internal/placement"
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// maxFreed is how many domains are tried for one that is to be freed.
+const maxFreed = 256
+
+// Hosts are the nodes that count for whole domains.
+type Hosts struct {
+	// Offer are the nodes with GPUs. Domains without any do not count.
+	Offer map[string]bool
+	// Busy are the nodes with GPUs in use by pods that are of no replica that may move.
+	Busy map[string]bool
+}
+
+// Freed is the answer of [Free].
+type Freed struct {
+	Result
+	// Already are the domains whose GPUs are all free, at most as many as are asked for.
+	Already []topology.Path
+}
+
+// Free returns moves after which so many domains of a level have no pod that uses GPUs, with those that are free already. One domain after
+// the other is chosen, the one with the fewest GPUs in use first: for one domain the moves are the cheapest. The plan is nil when no moves
+// are needed, or when there are not so many domains.
+func Free(p Place, level, domains int, hosts Hosts, replicas []Replica, limits Limits) Freed {
+	list, rested := eligible(replicas, math.MaxInt32, limits)
+	out := Freed{Result: Result{Considered: len(list), Rested: rested}}
+	occupied, busy := p.occupied(level, hosts, replicas, list)
+	tree := p.Cluster.Tree(p.Levels, p.NodeSelector)
+	var candidates []vacating
+	for _, d := range tree.Domains(level, topology.Root) {
+		path := tree.Path(d)
+		offers := false
+		tree.AllNodes(d, func(n topology.NodeID) bool {
+			offers = hosts.Offer[p.Cluster.NodeName(n)]
+			return !offers
+		})
+		key := path.String()
+		switch {
+		case !offers || busy[key]:
+		case len(occupied[key]) > 0:
+			candidates = append(candidates, vacating{path, occupied[key], CostOf(occupied[key])})
+		case len(out.Already) < domains:
+			out.Already = append(out.Already, slices.Clone(path))
+		}
+	}
+	if wanted := domains - len(out.Already); wanted > 0 {
+		slices.SortStableFunc(candidates, func(a, b vacating) int { return a.cost.Compare(b.cost) })
+		p.vacate(&out, candidates, wanted, limits)
+	}
+	return out
+}
+
+// vacating is a domain with the replicas that use GPUs there.
+type vacating struct {
+	path     topology.Path
+	replicas []*Replica
+	cost     Cost
+}
+
+// occupied are the replicas that use GPUs in each domain of a level, and the domains in which others do, by their paths.
+func (p *Place) occupied(level int, hosts Hosts, all []Replica, movable []*Replica) (map[string][]*Replica, map[string]bool) {
+	occupied, busy := map[string][]*Replica{}, map[string]bool{}
+	domain := func(node string) string {
+		return p.Levels.PathOf(p.Cluster.NodeLabels(node)).Truncate(level).String()
+	}
+	for node := range hosts.Busy {
+		busy[domain(node)] = true
+	}
+	moves := map[*Replica]bool{}
+	for _, r := range movable {
+		moves[r] = true
+	}
+	for i := range all {
+		r := &all[i]
+		for k := range r.Pods {
+			if r.Pods[k].GPUs == 0 {
+				continue
+			}
+			at := domain(r.Pods[k].Node)
+			if !moves[r] {
+				busy[at] = true
+			} else if !slices.Contains(occupied[at], r) {
+				occupied[at] = append(occupied[at], r)
+			}
+		}
+	}
+	return occupied, busy
+}
+
+// vacate chooses domains until there are as many as wanted.
+func (p *Place) vacate(out *Freed, candidates []vacating, wanted int, limits Limits) {
+	var chosen []topology.Path
+	var moving []*Replica
+	var found *placement.GroupResult
+	p.Cluster.Begin()
+	defer func() {
+		p.Cluster.Rollback()
+		if len(chosen) == wanted {
+			slices.SortFunc(chosen, topology.Path.Compare)
+			out.Plan = p.plan(chosen, moving, found, false)
+		}
+	}()
+	for _, path := range out.Already {
+		p.close(path)
+	}
+	for i, c := range candidates {
+		if out.Sets++; i == maxFreed {
+			out.Cut = true
+			break
+		}
+		more := slices.Clone(moving)
+		for _, r := range c.replicas {
+			if !slices.Contains(more, r) {
+				more = append(more, r)
+			}
+		}
+		if gpus := CostOf(more).GPUs; limits.MaxGPUs > 0 && gpus > limits.MaxGPUs {
+			if out.OverLimit == 0 {
+				out.OverLimit = gpus
+			}
+			continue
+		}
+		p.Cluster.Begin()
+		p.close(c.path)
+		out.Plans++
+		answer := p.together(nil, nil, more, placement.Options{})
+		if answer == nil {
+			p.Cluster.Rollback()
+			continue
+		}
+		p.Cluster.Commit()
+		chosen, moving, found = append(chosen, slices.Clone(c.path)), more, answer
+		if len(chosen) == wanted {
+			return
+		}
+	}
+}
+
+// close takes the nodes of a domain away, so that nothing is placed there.
+func (p *Place) close(domain topology.Path) {
+	for _, name := range p.nodesIn(domain) {
+		p.Cluster.DeleteNode(name)
+	}
+}
+
+func (p *Place) nodesIn(domain topology.Path) (names []string) {
+	tree := p.Cluster.Tree(p.Levels, p.NodeSelector)
+	d, found := tree.Find(domain)
+	if !found {
+		return nil
+	}
+	tree.AllNodes(d, func(n topology.NodeID) bool {
+		names = append(names, p.Cluster.NodeName(n))
+		return true
+	})
+	return names
+}

@@ -1,0 +1,61 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package repack
+
+import (
+	"cmp"
+	"container/heap"
+
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// state is a set of replicas that move to free a domain.
+type state struct {
+	domain topology.DomainID
+	// bounded: the hosts of the domain were counted. enough: by the counts, the set suffices.
+	bounded, enough bool
+	// chosen are replicas by their place in the area; those from next on may be added.
+	chosen []int32
+	next   int32
+	// own is the cost of the set, cost a lower bound of what it costs with others added.
+	own, cost Cost
+	number    int
+}
+
+// queue has the states by their lower bounds. Where it is deep, of those with as many GPUs the larger sets come first: they are nearer to a
+// plan, and all sets of a few replicas are too many.
+type queue struct {
+	states []*state
+	deep   bool
+}
+
+func (q *queue) Len() int      { return len(q.states) }
+func (q *queue) Swap(i, j int) { q.states[i], q.states[j] = q.states[j], q.states[i] }
+
+// Less implements heap.Interface.
+func (q *queue) Less(i, j int) bool {
+	s, o := q.states[i], q.states[j]
+	larger := cmp.Compare(len(o.chosen), len(s.chosen))
+	if q.deep {
+		return cmp.Or(cmp.Compare(s.cost.GPUs, o.cost.GPUs), larger, s.cost.Compare(o.cost), cmp.Compare(s.number, o.number)) < 0
+	}
+	return cmp.Or(s.cost.Compare(o.cost), larger, cmp.Compare(s.number, o.number)) < 0
+}
+
+// Push implements heap.Interface.
+func (q *queue) Push(x any) { q.states = append(q.states, x.(*state)) }
+
+// Pop implements heap.Interface.
+func (q *queue) Pop() any {
+	last := len(q.states) - 1
+	s := q.states[last]
+	q.states = q.states[:last]
+	return s
+}
+
+func (f *finder) push(s *state) {
+	f.result.pushed++
+	s.number = f.result.pushed
+	heap.Push(&f.queue, s)
+}

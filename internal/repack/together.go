@@ -1,0 +1,143 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package repack
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/trellis-k8s/trellis/internal/placement"
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// together plans a gang, if any, in a domain and replicas elsewhere, all at once, with the replicas off the copy. It returns nil when there
+// is no place for all of them.
+func (p *Place) together(gang *placement.Group, domain topology.Path, moving []*Replica, o placement.Options) *placement.GroupResult {
+	p.Cluster.Begin()
+	defer p.Cluster.Rollback()
+	p.takeOff(moving)
+	root := &placement.Group{Required: topology.NoLevel, Preferred: topology.NoLevel}
+	if gang != nil {
+		bound := *gang
+		if len(bound.Within) <= len(domain) { // else it stays in a narrower one
+			bound.Within = domain
+		}
+		bound.Name = "gang"
+		root.Groups = append(root.Groups, &bound)
+	}
+	for _, r := range moving {
+		one := *r.Group
+		one.Name = r.Name()
+		root.Groups = append(root.Groups, &one)
+		p.count(&one)
+	}
+	return placement.PlanTogether(p.Cluster, p.Levels, p.NodeSelector, root, o)
+}
+
+// count counts the pods of a group on all nodes, unless they are counted, so that this is no part of the budget of a plan.
+func (p *Place) count(g *placement.Group) {
+	t := p.Cluster.Tree(p.Levels, p.NodeSelector)
+	for i := range g.Pods {
+		if i == 0 || g.Pods[i].Shape != g.Pods[i-1].Shape {
+			t.View(g.Pods[i].Shape).Fit(topology.Root)
+		}
+	}
+}
+
+// takeOff takes the pods of replicas off the copy.
+func (p *Place) takeOff(moving []*Replica) {
+	for _, r := range moving {
+		for i := range r.Pods {
+			p.Cluster.DeletePod(r.Pods[i].ID)
+		}
+	}
+}
+
+// plan describes what was planned together, with the gang first if there is one.
+func (p *Place) plan(domains []topology.Path, moving []*Replica, found *placement.GroupResult, gang bool) *Plan {
+	out := &Plan{Domains: domains, Cost: CostOf(moving)}
+	groups := found.Groups
+	if gang {
+		out.Nodes, groups = sortedNodes(groups[0]), groups[1:]
+	}
+	for i, r := range moving {
+		move := Move{Replica: r, Nodes: nodesOf(groups[i])}
+		move.To = p.domainOf(move.Nodes)
+		for k := range r.Pods {
+			move.From = p.widen(move.From, r.Pods[k].Node, k == 0)
+		}
+		out.Moves = append(out.Moves, move)
+	}
+	slices.SortStableFunc(out.Moves, func(a, b Move) int { return strings.Compare(a.Replica.Name(), b.Replica.Name()) })
+	out.Moves = p.inOrder(out.Moves)
+	return out
+}
+
+// domainOf is the narrowest domain that holds nodes.
+func (p *Place) domainOf(nodes []string) (domain topology.Path) {
+	for i, name := range nodes {
+		domain = p.widen(domain, name, i == 0)
+	}
+	return domain
+}
+
+// widen is the narrowest domain around another one and a node.
+func (p *Place) widen(domain topology.Path, node string, first bool) topology.Path {
+	path := p.Levels.PathOf(p.Cluster.NodeLabels(node))
+	if first {
+		return path
+	}
+	n := 0
+	for n < min(len(domain), len(path)) && domain[n] == path[n] {
+		n++
+	}
+	return domain[:n]
+}
+
+// inOrder orders moves so that the place of each is free when those before it are done, while the replica still runs. Moves for which there
+// is no such order are in place: first those whose own end suffices.
+func (p *Place) inOrder(moves []Move) []Move {
+	p.Cluster.Begin()
+	defer p.Cluster.Rollback()
+	t := p.Cluster.Tree(p.Levels, p.NodeSelector)
+	out, left := make([]Move, 0, len(moves)), slices.Clone(moves)
+	for len(left) > 0 {
+		at := slices.IndexFunc(left, func(m Move) bool { return p.fits(t, m, false) })
+		if at < 0 {
+			if at = slices.IndexFunc(left, func(m Move) bool { return p.fits(t, m, true) }); at < 0 {
+				at = 0
+			}
+			left[at].InPlace = true
+		}
+		m := left[at]
+		p.takeOff([]*Replica{m.Replica})
+		p.put(m)
+		out, left = append(out, m), slices.Delete(left, at, at+1)
+	}
+	return out
+}
+
+// fits reports whether the new place of a move is free now, or once the replica has left.
+func (p *Place) fits(t *topology.Tree, m Move, left bool) bool {
+	p.Cluster.Begin()
+	defer p.Cluster.Rollback()
+	if left {
+		p.takeOff([]*Replica{m.Replica})
+	}
+	for i, pod := range m.Replica.Group.Pods {
+		n, known := p.Cluster.Node(m.Nodes[i])
+		if !known || t.View(pod.Shape).NodeFit(n) == 0 {
+			return false
+		}
+		p.Cluster.Assume(pod.ID, m.Nodes[i], pod.Shape)
+	}
+	return true
+}
+
+// put reserves the new place of a move.
+func (p *Place) put(m Move) {
+	for i, pod := range m.Replica.Group.Pods {
+		p.Cluster.Assume(pod.ID, m.Nodes[i], pod.Shape)
+	}
+}

@@ -1,0 +1,250 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/leaving"
+	"github.com/trellis-k8s/trellis/internal/placement"
+	"github.com/trellis-k8s/trellis/internal/repack"
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// Running replicas move so that a gang which waits gets a place (package repack): one batch of moves at a time in the cluster, one replica
+// at a time. The hosts that the moves free are reserved for the gang. A move is requested by an annotation of the pods, which the
+// controller of scaling groups follows; who else writes it, as kubectl trellis repack does, begins a batch, too. So does a new leader with
+// the requests that it finds. A request that is not renewed ends by itself.
+
+// placeFreer is what the ledger knows of such moves.
+type placeFreer struct {
+	// after is how long a graph waits until moves are looked for, 0 for never; most is how many GPUs of one batch restart, 0: any number.
+	after time.Duration
+	most  int64
+	// rest is how long a replica that moved does not move again.
+	rest time.Duration
+	// refused are the graphs with a gang that has no capacity.
+	refused map[types.NamespacedName]*refusedGraph
+	// requests are the pods whose replicas were requested to move, by ID.
+	requests map[string]*moveRequest
+	// batch is the one under way; nil for none.
+	batch *moveBatch
+}
+
+// refusedGraph is a graph of which a gang had no capacity when it was last planned.
+type refusedGraph struct {
+	dgd *nvidiav1beta1.DynamoGraphDeployment
+	// since is when that was found first, and retry when moves are looked for again.
+	since, retry time.Time
+	demand       placement.Demand
+	planned      *placement.Result
+}
+
+// moveRequest is a pod whose replica is to move so that a deployment gets a place.
+type moveRequest struct {
+	pod   types.NamespacedName
+	uid   types.UID
+	graph types.NamespacedName
+	// at is when it was made or renewed, seen when this operator saw it first.
+	at, seen time.Time
+	// stored: the pod has the annotation in the cache. withdrawn: it is being removed.
+	stored, withdrawn bool
+}
+
+// moveBatch is the moves for one graph.
+type moveBatch struct {
+	graph types.NamespacedName
+	repack.Batch
+	// most is how many GPUs may restart; 0: any number.
+	most int64
+	// until is when the move that is under way has to be done.
+	until time.Time
+	moves int
+	// since is when the last move was done; zero before that.
+	since time.Time
+	// placed: the graph has its place.
+	placed bool
+}
+
+// placedWithin is how long a graph has to take the place that moves have freed.
+const placedWithin = time.Minute
+
+func newPlaceFreer(o Options) placeFreer {
+	return placeFreer{
+		after: max(o.RepackAfter, 0), most: o.RepackMaxGPUs, rest: o.RepackRest,
+		refused: map[types.NamespacedName]*refusedGraph{}, requests: map[string]*moveRequest{},
+	}
+}
+
+// note takes over whether a plan had capacity for all of a graph.
+func (f *placeFreer) note(dgd *nvidiav1beta1.DynamoGraphDeployment, request *gang.Request, planned *placement.Result, now time.Time) {
+	name := client.ObjectKeyFromObject(dgd)
+	if !refused(planned) {
+		f.forget(name, true)
+		return
+	}
+	one := f.refused[name]
+	if one == nil || one.dgd.UID != dgd.UID {
+		one = &refusedGraph{since: now}
+		f.refused[name] = one
+	}
+	one.dgd, one.demand, one.planned = dgd, request.Graph, planned
+}
+
+// forget drops a graph that does not wait for capacity.
+func (f *placeFreer) forget(name types.NamespacedName, placed bool) {
+	delete(f.refused, name)
+	if f.batch != nil && f.batch.graph == name {
+		f.batch.placed = f.batch.placed || placed
+	}
+}
+
+// follow reads the request in a pod's annotation.
+func (f *placeFreer) follow(pod *corev1.Pod, id string, now time.Time) {
+	request, requested := leaving.EvictionOf(pod)
+	one := f.requests[id]
+	if !requested || request.For == "" {
+		if one != nil && one.stored {
+			delete(f.requests, id)
+		}
+		return
+	}
+	if counts, _ := request.Counts(now, false); !counts {
+		delete(f.requests, id)
+		return
+	}
+	namespace, name, _ := strings.Cut(request.For, "/")
+	graph := types.NamespacedName{Namespace: namespace, Name: name}
+	if one == nil || one.graph != graph {
+		one = &moveRequest{pod: client.ObjectKeyFromObject(pod), uid: pod.UID, graph: graph, seen: now}
+		f.requests[id] = one
+	}
+	one.stored, one.at = true, request.At
+}
+
+// open are the requests that count, by pod.
+func (f *placeFreer) open(now time.Time) []*moveRequest {
+	var out []*moveRequest
+	for _, one := range f.requests {
+		if !one.withdrawn && now.Before(one.at.Add(leaving.EvictionCounts)) {
+			out = append(out, one)
+		}
+	}
+	slices.SortFunc(out, func(a, b *moveRequest) int { return cmp.Compare(a.pod.String(), b.pod.String()) })
+	return out
+}
+
+// renewAfter is the age from which on a request is renewed.
+const renewAfter = leaving.EvictionCounts / 4
+
+// due reports whether there is something to decide about moves now, and otherwise when.
+func (f *placeFreer) due(r *domainReserver, now time.Time) (is bool, again time.Duration) {
+	open := f.open(now)
+	if b := f.batch; b != nil {
+		if f.refused[b.graph] != nil && !b.since.IsZero() {
+			again = b.since.Add(placedWithin).Sub(now)
+			return again <= 0 || !r.has(b.graph), again
+		}
+		again = b.until.Sub(now)
+		for _, one := range open {
+			again = min(again, one.at.Add(renewAfter).Sub(now))
+		}
+		foreign := slices.ContainsFunc(open, func(one *moveRequest) bool { return one.graph != b.graph })
+		return again <= 0 || foreign || len(open) == 0 || f.refused[b.graph] == nil || !r.has(b.graph), again
+	}
+	if len(open) > 0 {
+		return true, 0
+	}
+	again = time.Hour
+	if f.after == 0 {
+		return false, again
+	}
+	for _, one := range f.refused {
+		again = min(again, f.turn(one).Sub(now))
+	}
+	return again <= 0, again
+}
+
+// turn is when moves are looked for, for a graph that waits.
+func (f *placeFreer) turn(one *refusedGraph) time.Time {
+	if at := one.since.Add(f.after); at.After(one.retry) {
+		return at
+	}
+	return one.retry
+}
+
+// next is the graph that moves are looked for now: the highest priority first, then the oldest; nil for none.
+func (f *placeFreer) next(now time.Time) *refusedGraph {
+	list := slices.DeleteFunc(slices.Collect(maps.Values(f.refused)), func(one *refusedGraph) bool { return now.Before(f.turn(one)) })
+	if f.after == 0 || len(list) == 0 {
+		return nil
+	}
+	return slices.MinFunc(list, func(a, b *refusedGraph) int {
+		return cmp.Or(cmp.Compare(b.demand.Priority, a.demand.Priority), a.dgd.CreationTimestamp.Compare(b.dgd.CreationTimestamp.Time),
+			cmp.Compare(a.dgd.Namespace, b.dgd.Namespace), cmp.Compare(a.dgd.Name, b.dgd.Name))
+	})
+}
+
+// described says which moves a plan has: 2 replicas with 8 GPUs move.
+func described(cost repack.Cost) string {
+	replicas, gpus, verb := "replicas", "GPUs", "move"
+	if cost.Replicas == 1 {
+		replicas, verb = "replica", "moves"
+	}
+	if cost.GPUs == 1 {
+		gpus = "GPU"
+	}
+	return fmt.Sprintf("%d %s with %d %s %s", cost.Replicas, replicas, cost.GPUs, gpus, verb)
+}
+
+// moversOf are the deployments whose replicas move.
+func moversOf(plan *repack.Plan) map[types.NamespacedName]bool {
+	out := map[types.NamespacedName]bool{}
+	for i := range plan.Moves {
+		out[types.NamespacedName{Namespace: plan.Moves[i].Replica.Namespace, Name: plan.Moves[i].Replica.Graph}] = true
+	}
+	return out
+}
+
+// reserveFreed reserves the hosts that moves free for the graph that they are for.
+func (r *domainReserver) reserveFreed(one *refusedGraph, plan *repack.Plan, now time.Time) {
+	r.lift()
+	r.current = &domainReservation{
+		graph: client.ObjectKeyFromObject(one.dgd), priority: one.demand.Priority, created: one.dgd.CreationTimestamp.Time,
+		levels: one.demand.Levels, domain: slices.Clone(plan.Domains[0]), nodes: plan.Nodes, until: now.Add(r.lasts),
+		freed: described(plan.Cost), movers: moversOf(plan),
+	}
+	r.restore()
+	domainReserved.Set(1)
+}
+
+// isTaken reports whether hosts are reserved for a graph that moves for another one may not push aside.
+func (r *domainReserver) isTaken(one *refusedGraph) bool {
+	return r.current != nil && r.current.graph != client.ObjectKeyFromObject(one.dgd) && r.current.priority >= one.demand.Priority
+}
+
+// podsOf are the pods of a replica, of the deployments that it was read with.
+func podsOf(replica *repack.Replica, of []gang.Observation) []*corev1.Pod {
+	ids := map[string]bool{}
+	for i := range replica.Pods {
+		ids[replica.Pods[i].ID] = true
+	}
+	for i := range of {
+		if of[i].DGD.Namespace == replica.Namespace && of[i].DGD.Name == replica.Graph {
+			return slices.DeleteFunc(slices.Clone(of[i].Pods), func(pod *corev1.Pod) bool { return !ids[topology.PodID(pod)] })
+		}
+	}
+	return nil
+}

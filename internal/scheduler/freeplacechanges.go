@@ -1,0 +1,49 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/trellis-k8s/trellis/internal/gang"
+)
+
+// movesDue reports whether there is something to decide about moves now, and otherwise when.
+func (l *ledger) movesDue() (is bool, again time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.freer.due(&l.reserver, l.clock.Now())
+}
+
+// decideMoves decides which replica moves now. movable are the deployments whose replicas may.
+func (l *ledger) decideMoves(movable []gang.Observation) moveStep {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now, step := l.clock.Now(), moveStep{again: time.Second}
+	open := l.freer.open(now)
+	if l.freer.batch == nil && len(open) > 0 {
+		l.adoptBatch(open[0], movable, &step, now)
+	} else if l.freer.batch == nil {
+		l.beginBatch(movable, &step, now)
+	} else {
+		l.continueBatch(open, movable, &step, now)
+	}
+	return step
+}
+
+// notRequested ends the batch whose request could not be written.
+func (l *ledger) notRequested(graph types.NamespacedName) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for id, request := range l.freer.requests {
+		if request.graph == graph && !request.stored {
+			delete(l.freer.requests, id)
+		}
+	}
+	if b := l.freer.batch; b != nil && b.graph == graph {
+		b.until = l.clock.Now()
+	}
+}

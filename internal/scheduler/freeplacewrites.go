@@ -1,0 +1,91 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/leaving"
+	"github.com/trellis-k8s/trellis/internal/render"
+)
+
+// freePlaces has replicas move so that a gang which waits gets a place, and returns when it is to look again.
+func (s *Scheduler) freePlaces(ctx context.Context) time.Duration {
+	due, again := s.ledger.movesDue()
+	if !due || s.options.Moves == nil {
+		return again
+	}
+	movable, err := s.objects.movable(ctx)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "reading from the cache which replicas may move")
+		return time.Second
+	}
+	step := s.ledger.decideMoves(movable)
+	now := s.options.Clock.Now()
+	for _, request := range append(step.request, step.renew...) {
+		value := leaving.Eviction{At: now, For: request.graph.String()}.String()
+		if err := s.annotate(ctx, request, &value); err != nil {
+			log.FromContext(ctx).Error(err, "requesting a move", "pod", request.pod, "for", request.graph)
+			s.ledger.notRequested(request.graph)
+		}
+	}
+	for _, request := range step.withdraw {
+		if err := s.annotate(ctx, request, nil); err != nil {
+			log.FromContext(ctx).Error(err, "withdrawing a move, which ends by itself", "pod", request.pod, "for", request.graph)
+		}
+	}
+	if step.about != nil {
+		s.report(step.about, step.events)
+		for _, e := range step.events {
+			logger(ctx, step.about).Info("moving replicas to free a place", "event", e.reason, "note", e.note)
+		}
+	}
+	s.queue.wakeUp(step.wake)
+	return step.again
+}
+
+// annotate writes the request into a pod, or removes it. A pod that is gone needs neither.
+func (s *Scheduler) annotate(ctx context.Context, request *moveRequest, value *string) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": request.uid, "annotations": map[string]*string{leaving.AnnotationEviction: value},
+	}})
+	if err != nil {
+		return err
+	}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: request.pod.Namespace, Name: request.pod.Name}}
+	if err := s.options.Moves.Patch(ctx, pod, client.RawPatch(types.MergePatchType, patch)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("writing the annotation %s of pod %s: %w", leaving.AnnotationEviction, request.pod, err)
+	}
+	return nil
+}
+
+// movable are the deployments whose replicas may move, with all that there is of them.
+func (c *objects) movable(ctx context.Context) (out []gang.Observation, err error) {
+	list := &nvidiav1beta1.DynamoGraphDeploymentList{}
+	if err := c.reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, err
+	}
+	for i := range list.Items {
+		if !render.MayMove(&list.Items[i]) {
+			continue
+		}
+		o, err := c.observe(ctx, &list.Items[i])
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, o)
+	}
+	return out, nil
+}
