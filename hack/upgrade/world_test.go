@@ -37,11 +37,11 @@ const (
 	rackKey   = "topology.trellis.dev/rack"
 )
 
-// world is a sandbox with an operator, and deployments.
+// world is a sandbox with an operator, and its deployments.
 type world struct {
 	cluster *sandbox.Sandbox
 	c       client.WithWatch
-	// wants are the pods that each deployment has when it is Ready; 0 for one that finds no capacity.
+	// wants are the numbers of pods of Ready deployments; 0 for a deployment without capacity.
 	wants map[string]int
 
 	mu      sync.Mutex
@@ -80,7 +80,7 @@ func newWorld(ctx context.Context, name string, version sandbox.Release, shape s
 	return w
 }
 
-// watchDeletes notes which pods are deleted, until the spec ends.
+// watchDeletes records deleted pods until the spec ends.
 func (w *world) watchDeletes() {
 	GinkgoHelper()
 	watching, end := context.WithCancel(context.Background())
@@ -101,7 +101,7 @@ func (w *world) watchDeletes() {
 	DeferCleanup(func() { end(); <-ended })
 }
 
-// lost are the names of pods of a list that were deleted.
+// lost returns the names of the pods in before that were deleted.
 func (w *world) lost(before map[types.UID]string) (names []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -157,7 +157,7 @@ func (w *world) pods(ctx context.Context) []corev1.Pod {
 	return list.Items
 }
 
-// bound are the pods with a node, by UID, of deployments other than some.
+// bound returns the pods with a node, by UID, except those of some deployments.
 func (w *world) bound(ctx context.Context, but ...string) map[types.UID]string {
 	out := map[types.UID]string{}
 	for _, pod := range w.pods(ctx) {
@@ -181,7 +181,7 @@ func (w *world) settled(ctx context.Context) {
 			}
 			ready[graph]++
 			domains := map[string]string{"deployment " + graph: zones[node]}
-			if graph != "waits" { // which is packed in a zone alone
+			if graph != "waits" { // that graph is packed only in a zone
 				domains["replica "+pod.Labels[render.LabelScalingGroup]+"/"+pod.Labels[render.LabelReplica]] = racks[node]
 			}
 			for what, domain := range domains {
@@ -218,7 +218,7 @@ func (w *world) becomes(ctx context.Context, version sandbox.Release) {
 	Expect(w.cluster.ReplaceOperator(ctx, version)).To(Succeed())
 }
 
-// dgd is a deployment by its name alone.
+// dgd returns a deployment with only its name.
 func (w *world) dgd(name string) *nvidiav1alpha1.DynamoGraphDeployment {
 	return &nvidiav1alpha1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 }

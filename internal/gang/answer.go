@@ -24,8 +24,6 @@ type Answer struct {
 	Unmade []placement.ReplicaResult
 	// Waiting replicas, those of Unmade included, and Surplus ones, as in a [Result].
 	Waiting, Surplus []Waiting
-	// Following are those of Unmade that follow a gang which is to be created first. Their capacity is held for them.
-	Following []placement.ReplicaResult
 	// Unmet is what the refused gangs ask for; nil when a change of any node may matter.
 	Unmet *placement.Unmet
 }
@@ -33,13 +31,9 @@ type Answer struct {
 // Answer sorts a plan into what is released and what waits.
 func (r *Request) Answer(planned *placement.Result) Answer {
 	var a Answer
-	heads, base, followers := r.headsInCreation(planned), r.baseInCreation(planned), r.followers(planned)
-	follows := func(replica placement.ReplicaResult) bool {
-		return base && !replica.Base && replica.Refusal == nil || followers[Key{Component: replica.Component, Ordinal: replica.Ordinal}]
-	}
+	heads := r.headsInCreation(planned)
 	notReady := func(replica placement.ReplicaResult) bool {
-		return r.incomplete[Key{Component: replica.Component, Ordinal: replica.Ordinal}] || heads[replica.Component] ||
-			r.NotNow(planned, replica) || follows(replica)
+		return r.incomplete[Key{Component: replica.Component, Ordinal: replica.Ordinal}] || heads[replica.Component] || r.notNow(planned, replica)
 	}
 	alone := r.withoutPartner(planned, notReady)
 	for _, replica := range planned.Replicas {
@@ -47,15 +41,10 @@ func (r *Request) Answer(planned *placement.Result) Answer {
 		_, waits := alone[key]
 		switch {
 		case notReady(replica) || waits:
-			if follows(replica) && replica.Preempts == nil {
-				a.Following = append(a.Following, replica)
-			}
-			message := BeingCreated
-			if followers[key] {
-				message = FollowsFirst
-			}
 			a.Unmade = append(a.Unmade, replica)
-			a.Waiting = append(a.Waiting, Waiting{Component: replica.Component, Ordinal: replica.Ordinal, Code: CodeCreating, Message: message})
+			a.Waiting = append(a.Waiting, Waiting{
+				Component: replica.Component, Ordinal: replica.Ordinal, Code: CodeCreating, Message: BeingCreated,
+			})
 		case replica.Refusal == nil:
 			a.Placed = append(a.Placed, replica)
 		default:
@@ -165,7 +154,8 @@ func (r *Request) Planned(a *Answer) map[string]*corev1.Pod {
 	return out
 }
 
-// WaitsForCreation reports whether nothing is released yet: a base gang goes together, and a member of it is still to be created.
+// WaitsForCreation reports whether nothing is released yet: a base gang goes together, and a member of it is still to be created, or is
+// to be created gated.
 func (r *Request) WaitsForCreation(planned *placement.Result) bool {
 	if r.Graph.Required == topology.NoLevel || r.Graph.Anchor != nil {
 		return false
@@ -174,7 +164,7 @@ func (r *Request) WaitsForCreation(planned *placement.Result) bool {
 		return true
 	}
 	return slices.ContainsFunc(planned.Replicas, func(one placement.ReplicaResult) bool {
-		return one.Base && r.incomplete[Key{Component: one.Component, Ordinal: one.Ordinal}]
+		return one.Base && (r.incomplete[Key{Component: one.Component, Ordinal: one.Ordinal}] || r.notNow(planned, one))
 	})
 }
 
@@ -188,38 +178,9 @@ func (r *Request) headsInCreation(planned *placement.Result) map[string]bool {
 			continue
 		}
 		key := Key{Component: one.Component, Ordinal: one.Ordinal}
-		if r.replacing[one.Component] || r.incomplete[key] || one.Refusal == nil && r.Creation(*one) != nil {
+		if r.replacing[one.Component] || r.incomplete[key] || one.Refusal == nil && created(*one) {
 			out[one.Component] = true
 		}
-	}
-	return out
-}
-
-// baseInCreation reports whether members of a base gang are to be created. Nothing else of the graph is released before all of them are:
-// it would keep the graph in a domain in which the rest may never be.
-func (r *Request) baseInCreation(planned *placement.Result) bool {
-	return slices.ContainsFunc(planned.Replicas, func(one placement.ReplicaResult) bool {
-		return one.Base && one.Refusal == nil && r.Creation(one) != nil
-	})
-}
-
-// followers are the replicas of single-node components that wait for the first one, which decides the domain of the others: it is still to
-// be created, or they are created in place. Two leaders that see different pods begin with the same replica then. Nothing waits for a
-// replica that may not be created for long.
-func (r *Request) followers(planned *placement.Result) map[Key]bool {
-	out, first := map[Key]bool{}, map[string]Key{}
-	for i := range planned.Replicas {
-		one := &planned.Replicas[i]
-		key := Key{Component: one.Component, Ordinal: one.Ordinal}
-		if one.Refusal != nil || r.hindered[key] || !undecidedComponent(r.component(one.Component)) {
-			continue
-		}
-		before, follows := first[one.Component]
-		if !follows {
-			first[one.Component] = key
-			continue
-		}
-		out[key] = !one.Base && (r.incomplete[before] || r.creations[before] != nil || r.creations[key] != nil)
 	}
 	return out
 }

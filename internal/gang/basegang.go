@@ -32,7 +32,7 @@ func (r *Request) findRests(o *Observation, states map[string][]replicaState) {
 		return
 	}
 	g := o.Record.Gangs[name]
-	if g.State != trellisv1alpha1.GangAssigned || o.Uncreatable[name] {
+	if g.State != trellisv1alpha1.GangAssigned {
 		return
 	}
 	rest := baseRest{gang: name, since: g.Since}
@@ -43,7 +43,7 @@ func (r *Request) findRests(o *Observation, states map[string][]replicaState) {
 			if _, member := g.Places[key]; !member {
 				continue
 			}
-			if !state.sits() {
+			if len(state.open) == 0 {
 				missing = append(missing, key)
 			}
 			rest.open = append(rest.open, slices.DeleteFunc(slices.Clone(state.open), func(pod *corev1.Pod) bool {

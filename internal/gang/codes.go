@@ -44,11 +44,5 @@ const BeingCreated = "its pods are being created"
 // it is now.
 const ConstraintRefreshed = "its constraint is resolved anew, because the ClusterTopology has changed and no pod is placed yet"
 
-// FollowsFirst is the message of [CodeCreating] of a replica that follows the first one of its component.
-const FollowsFirst = "it waits for the first replica of its component, which decides the domain of all"
-
 // FollowsRecorded is the message of [CodeCreating] of replicas that wait while the recorded gangs of their graph are released.
 const FollowsRecorded = "it waits for gangs of its deployment that are released to their recorded places, which decide the domain of all"
-
-// AfterDeletion is the message of [CodeCreating] while pods of a base gang are to be deleted.
-const AfterDeletion = "it waits until the pods of a gang that could not be created completely are deleted"

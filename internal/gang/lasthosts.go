@@ -46,7 +46,7 @@ func (r *Request) avoid(g *groupView, component string, ordinal int) (hosts []st
 			last[0])}
 	}
 	hosts = slices.Clone(last)
-	for _, host := range r.stayed[replicaName(g.sg, ordinal)] {
+	for _, host := range r.o.Avoid[replicaName(g.sg, ordinal)] {
 		if !slices.Contains(hosts, host) {
 			hosts = append(hosts, host)
 		}

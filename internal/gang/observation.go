@@ -20,7 +20,7 @@ import (
 // leaves out what is about those.
 type Observation struct {
 	DGD *nvidiav1beta1.DynamoGraphDeployment
-	// Groups are the graph's scaling groups, Pods their pods, owned by UID.
+	// Groups are the graph's scaling groups, Pods their pods, owned by UID. [Planned] ones among them do not exist yet.
 	Groups []*trellisv1alpha1.ScalingGroup
 	Pods   []*corev1.Pod
 	// Profile is the ClusterTopology the graph names, as it is now; nil when there is none.
@@ -29,13 +29,10 @@ type Observation struct {
 	Record *assignment.Record
 	// Admission is what the API server's admission looks at for pods that are still to be made: RuntimeClasses, LimitRanges.
 	Admission newpod.Objects
-	// Creations are the replicas that are to be made in their places.
-	Creations Creations
-	// Unfinished is why nothing of the graph is planned yet: not all of a base gang is created, or what exists of one that could not be
-	// completed is still to be deleted; "" for nothing.
+	// Spent are the recorded attempts that were carried out: replicas without pods are not created at these again.
+	Spent map[Key]int32
+	// Unfinished is why nothing of the graph is planned yet: its constraint is resolved anew, or recorded gangs are released; "" for nothing.
 	Unfinished string
-	// Uncreatable lists the gangs, by name, with pods that could not be created.
-	Uncreatable map[string]bool
 	// Releasing are the domains of pods that are being released but may still look gated, by pod ID.
 	Releasing map[string]topology.Path
 	// Idle are released pods that nothing tries to bind, by pod ID, and why.

@@ -35,6 +35,9 @@ func aheadOf(sg *trellisv1alpha1.ScalingGroup) int {
 func ordinalsOf(sg *trellisv1alpha1.ScalingGroup, byOrdinal map[int][]*corev1.Pod, most int) (ordinals []int, beyond int) {
 	var replicas []rollout.Replica
 	for _, ordinal := range slices.Sorted(maps.Keys(byOrdinal)) {
+		if len(byOrdinal[ordinal]) > 0 && !slices.ContainsFunc(byOrdinal[ordinal], func(pod *corev1.Pod) bool { return !Planned(pod) }) {
+			continue // nothing of it exists
+		}
 		r := rollout.Replica{Ordinal: ordinal, State: rollout.Leaving}
 		for _, pod := range withoutSuperseded(sg, byOrdinal[ordinal], nil) {
 			if !Leaving(pod) {
@@ -60,7 +63,7 @@ func (r *Request) markSurplus(sg *trellisv1alpha1.ScalingGroup, states []replica
 	r.Wanted += beyond - min(beyond, max(0, surplus))
 	surplus -= beyond
 	for _, state := range slices.Backward(states) {
-		if surplus > 0 && !state.sits() && len(state.leaving) == 0 {
+		if surplus > 0 && len(state.open) == 0 && len(state.leaving) == 0 {
 			r.surplus[Key{Component: sg.Spec.Service, Ordinal: state.ordinal}] = true
 			surplus--
 		}

@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/render"
@@ -22,6 +21,15 @@ func Of(pod *corev1.Pod) string {
 		return ""
 	}
 	return pod.Namespace + "/" + group + "-" + pod.Labels[render.LabelReplica]
+}
+
+// ReplicaName is what [Of] calls a replica of its pods; "" for one of no scaling group of the graph.
+func (o *Observation) ReplicaName(key Key) string {
+	sg := componentGroup(o.Groups, key.Component)
+	if sg == nil {
+		return ""
+	}
+	return replicaName(sg, key.Ordinal)
 }
 
 // replicaName is what [Of] calls the replica of its pods.
@@ -109,23 +117,6 @@ func PinnedHost(pod *corev1.Pod) string {
 		return hosts[0]
 	}
 	return ""
-}
-
-// takenNames are the replicas, by the name of their group and ordinal, whose names pods of earlier groups have.
-func takenNames(groups []*trellisv1alpha1.ScalingGroup, pods []*corev1.Pod) map[Key]bool {
-	current, taken := map[types.UID]bool{}, map[Key]bool{}
-	for _, sg := range groups {
-		current[sg.UID] = true
-	}
-	for _, pod := range pods {
-		if _, uid, _ := render.GroupOf(pod); current[uid] {
-			continue
-		}
-		if ordinal, _, ok := render.ReplicaOf(pod); ok {
-			taken[Key{Component: pod.Labels[render.LabelScalingGroup], Ordinal: int(ordinal)}] = true
-		}
-	}
-	return taken
 }
 
 func podsByGroup(pods []*corev1.Pod) map[string][]*corev1.Pod {

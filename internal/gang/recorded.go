@@ -50,7 +50,7 @@ func RecordedPods(o Observation) (out []RecordedPod) {
 				continue
 			}
 			for index, host := range place.Hosts {
-				one, waits := recordedPod(o, sg, key, int32(index), byName)
+				one, waits := recordedPod(&o, sg, key, int32(index), byName)
 				if one.Domain, one.Host = place.Domain, host; waits && host != "" {
 					out = append(out, one)
 				}
@@ -61,28 +61,26 @@ func RecordedPods(o Observation) (out []RecordedPod) {
 }
 
 // recordedPod describes one pod of a replica; false for a released or ending pod.
-func recordedPod(o Observation, sg *trellisv1alpha1.ScalingGroup, key Key, index int32, byName map[types.NamespacedName]*corev1.Pod) (
+func recordedPod(o *Observation, sg *trellisv1alpha1.ScalingGroup, key Key, index int32, byName map[types.NamespacedName]*corev1.Pod) (
 	RecordedPod, bool) {
 	one := RecordedPod{
 		Group: sg, Replica: key, Name: types.NamespacedName{Namespace: sg.Namespace, Name: render.PodName(sg, int32(key.Ordinal), index)},
 	}
 	pod := byName[one.Name]
 	if pod == nil {
-		template := render.BuildPod(sg, int32(key.Ordinal), index)
-		if template == nil { // the replica has fewer pods by now
+		if pod = plannedPod(o, sg, int32(key.Ordinal), index); pod == nil { // the replica has fewer pods by now
 			return one, false
 		}
-		stored, _ := o.Admission.Admit(template)
-		one.Shape = topology.ShapeOf(stored)
+		one.Shape = topology.ShapeOf(pod)
 		return one, true
 	}
 	one.UID, one.Shape = pod.UID, topology.ShapeOf(pod)
 	return one, render.GateClosed(pod) && !Leaving(pod) && render.Member(pod, sg)
 }
 
-// RecordedReleases returns, for each assigned gang with gated pods, the releases of these pods to their recorded hosts. The base gang comes
-// first, then the gang of the lowest replica. A gang is left out if a pod of it is missing, ends, is outdated, has a gate of another
-// controller, or was released with another gang. Without the base gang there are none.
+// RecordedReleases returns, for each assigned gang with gated or planned pods, the releases of these pods to their recorded hosts. The base
+// gang comes first, then the gang of the lowest replica. A gang is left out if a pod of it is missing, ends, is outdated, has a gate of
+// another controller, or was released with another gang, or if planned pods are of a spent attempt. Without the base gang there are none.
 func RecordedReleases(o Observation) (out [][]Release) {
 	if o.Record == nil {
 		return nil
@@ -102,7 +100,8 @@ func RecordedReleases(o Observation) (out [][]Release) {
 		whole := true
 		for key, place := range g.Places {
 			sg := componentGroup(o.Groups, key.Component)
-			of, all := recordedReleases(o, name, sg, byReplica[key], place)
+			of, all := recordedReleases(&o, name, sg, byReplica[key], place)
+			all = all && (len(of) == 0 || !Planned(of[0].Pod) || o.Spent[key] < place.Attempt)
 			releases, whole = append(releases, of...), whole && all
 		}
 		if !whole && g.Base {
@@ -138,16 +137,17 @@ func componentGroup(groups []*trellisv1alpha1.ScalingGroup, component string) *t
 }
 
 // recordedReleases returns the releases of one replica in a gang; false for a replica that cannot be released as recorded.
-func recordedReleases(o Observation, gang string, sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod, place assignment.Place) (
+func recordedReleases(o *Observation, gang string, sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod, place assignment.Place) (
 	out []Release, whole bool,
 ) {
 	if sg == nil || len(pods) == 0 || len(pods) != render.ReplicaSize(sg, pods[0]) {
 		return nil, false
 	}
-	at := placeOf(sg)
 	for _, pod := range pods {
 		_, onItsWay := o.Releasing[topology.PodID(pod)]
-		switch _, index, _ := render.ReplicaOf(pod); {
+		_, index, _ := render.ReplicaOf(pod)
+		pin, hasHost := RecordedPin(sg, gang, place, index)
+		switch {
 		case Leaving(pod):
 			return nil, false
 		case onItsWay:
@@ -155,13 +155,22 @@ func recordedReleases(o Observation, gang string, sg *trellisv1alpha1.ScalingGro
 			if of := pod.Annotations[render.AnnotationGang]; of != "" && of != gang {
 				return nil, false
 			}
-		case len(render.ForeignGates(pod)) > 0 || render.Outdated(sg, pod) || int(index) >= len(place.Hosts) || place.Hosts[index] == "":
+		case len(render.ForeignGates(pod)) > 0 || render.Outdated(sg, pod) || !hasHost:
 			return nil, false
 		default:
-			out = append(out, Release{Pod: pod, Group: sg, Domain: place.Domain, Pin: Pin{
-				Gang: gang, Graph: o.DGD.Name, Labels: at.Labels(place.Domain), Node: place.Hosts[index], Apart: render.DistinctHosts(sg),
-			}})
+			out = append(out, Release{Pod: pod, Group: sg, Domain: place.Domain, Pin: pin})
 		}
 	}
 	return out, true
+}
+
+// RecordedPin returns the pin of a pod of a recorded replica; false for a pod without a recorded host.
+func RecordedPin(sg *trellisv1alpha1.ScalingGroup, gang string, place assignment.Place, index int32) (Pin, bool) {
+	if int(index) >= len(place.Hosts) || place.Hosts[index] == "" {
+		return Pin{}, false
+	}
+	return Pin{
+		Gang: gang, Attempt: place.Attempt, Graph: sg.Spec.Graph, Labels: placeOf(sg).Labels(place.Domain), Node: place.Hosts[index],
+		Apart: render.DistinctHosts(sg),
+	}, true
 }

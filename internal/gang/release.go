@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,14 +17,12 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Release is where one pod goes, and how: a gated pod is patched, and one that does not exist yet is created.
+// Release is where one pod goes: a gated pod is patched, and a [Planned] one is created.
 type Release struct {
 	Pod *corev1.Pod
 	Pin Pin
 	// Group of the pod, set for releases to recorded places.
 	Group *trellisv1alpha1.ScalingGroup
-	// New: the pod does not exist. It is created with its pins and without Trellis' gate. Pod is what stands for it in plans; see [Creation].
-	New bool
 	// Domain that the pod is pinned to.
 	Domain topology.Path
 	// Base: of the gang that a graph in one domain begins with. Rest: of a base gang of which other replicas are released.
@@ -41,19 +40,21 @@ func (r *Request) BaseName(planned *placement.Result) string {
 			members = append(members, replica)
 		}
 	}
-	return name(r.Graph.Name, members...)
+	return r.name(members...)
 }
 
-// name is the same for the same pods and differs for their successors.
-func name(dgd string, members ...placement.ReplicaResult) string {
+// name is the same for the same pods and differs for their successors. Planned pods have the ID of their predecessors, and another attempt.
+func (r *Request) name(members ...placement.ReplicaResult) string {
 	var lines []string
 	for _, replica := range members {
 		for _, pod := range replica.Pods {
-			lines = append(lines, pod.ID+"\n")
+			if lines = append(lines, pod.ID+"\n"); isPlanned(pod.ID) && r.o.Record != nil {
+				lines = append(lines, fmt.Sprintln(r.o.Record.AttemptOf(Key{Component: replica.Component, Ordinal: replica.Ordinal})))
+			}
 		}
 	}
 	hash := sha256.Sum256([]byte(strings.Join(lines, "")))
-	return dgd + "-" + hex.EncodeToString(hash[:5])
+	return r.Graph.Name + "-" + hex.EncodeToString(hash[:5])
 }
 
 // Releases pins one replica's pods to their planned hosts, and to the path labels of the domain around them (docs/providers.md#gates).
@@ -65,13 +66,13 @@ func (r *Request) Releases(c *topology.Cluster, replica placement.ReplicaResult,
 		gang = base
 	}
 	if gang == "" {
-		gang = name(r.Graph.Name, replica)
+		gang = r.name(replica)
 	}
 	place := r.Graph.PlaceOf(replica.Component)
 	domain := PinnedDomain(c, place.Levels, replica)
 	labels := place.Labels(domain)
 	of := r.component(replica.Component)
-	begins, created := replica.Base && gang == base, r.Creation(replica) != nil
+	begins := replica.Base && gang == base
 	out := make([]Release, 0, len(replica.Pods))
 	for _, planned := range replica.Pods {
 		pin := Pin{Graph: r.Graph.Name, Gang: gang, Labels: labels, Node: planned.Node, Apart: of.Apart}
@@ -79,7 +80,7 @@ func (r *Request) Releases(c *topology.Cluster, replica placement.ReplicaResult,
 			pin.Preempts, pin.Wide = true, place.Labels(r.widest(of, replica))
 		}
 		out = append(out, Release{
-			Pod: r.Gated[planned.ID], Pin: pin, New: created, Domain: domain, Base: begins, Rest: r.rests[key].gang != "",
+			Pod: r.Gated[planned.ID], Pin: pin, Domain: domain, Base: begins, Rest: r.rests[key].gang != "",
 			Undecided: r.undecided(of),
 		})
 	}

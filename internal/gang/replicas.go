@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/placement"
@@ -25,7 +24,7 @@ type replicaState struct {
 	absent       int
 	path         topology.Path // where its open pods are pinned
 	releasing    bool          // the release of some of the open pods is under way
-	creation     *Creation     // how it is made in its place; nil when it is not
+	creating     bool          // it is being created in place
 }
 
 // replicaStates sorts a group's pods into replicas. A pod whose release is under way counts as released.
@@ -34,7 +33,7 @@ func (r *Request) replicaStates(sg *trellisv1alpha1.ScalingGroup, pods []*corev1
 	ordinals, beyond := ordinalsOf(sg, byOrdinal, aheadOf(sg))
 	states, levels := make([]replicaState, 0, len(ordinals)), LevelsOf(sg.Spec.Topology)
 	for _, ordinal := range ordinals {
-		state := replicaState{ordinal: ordinal, absent: int(render.PodsPerReplica(sg)), creation: o.Creations.of(sg, ordinal)}
+		state := replicaState{ordinal: ordinal, absent: int(render.PodsPerReplica(sg))}
 		current := withoutSuperseded(sg, byOrdinal[ordinal], o.Releasing)
 		for _, pod := range current {
 			if !Leaving(pod) {
@@ -44,8 +43,8 @@ func (r *Request) replicaStates(sg *trellisv1alpha1.ScalingGroup, pods []*corev1
 		for _, pod := range current {
 			r.sortPod(&state, sg, levels, pod, o)
 		}
-		if state.beingCreated() {
-			state.absent, state.path, state.leaving = 0, state.creation.Domain, nil
+		if state.creating { // pods of earlier attempts may be leaving
+			state.leaving = nil
 		}
 		states = append(states, state)
 	}
@@ -64,7 +63,7 @@ func (r *Request) sortPod(
 	state.absent--
 	switch {
 	case onItsWay:
-		state.path, state.releasing = path, true
+		state.path, state.releasing, state.creating = path, true, state.creating || Planned(pod)
 	case !render.GateClosed(pod):
 		state.path = levels.PathOf(pod.Spec.NodeSelector)
 		if gang := pod.Annotations[render.AnnotationGang]; gang != "" {
@@ -129,20 +128,20 @@ func (state replicaState) neverWhole() bool {
 
 // noteFailing notes that a replica is being released whose release has failed before.
 func (r *Request) noteFailing(component string, state replicaState) bool {
-	if r.failing == "" || !state.releasing {
+	if r.o.Failing == "" || !state.releasing {
 		return false
 	}
-	r.Refused = append(r.Refused, Waiting{Component: component, Ordinal: state.ordinal, Code: CodeReleaseRefused, Message: r.failing})
+	r.Refused = append(r.Refused, Waiting{Component: component, Ordinal: state.ordinal, Code: CodeReleaseRefused, Message: r.o.Failing})
 	return true
 }
 
 // noteObjection notes that a replica which is placed is not bound there by the scheduler that is to do it.
 func (r *Request) noteObjection(component string, state replicaState) bool {
 	for _, pod := range state.open {
-		if why := r.objections[pod.UID]; why.Message != "" && !why.Passing {
+		if why := r.o.Objections[pod.UID]; why.Message != "" && !why.Passing {
 			r.Refused = append(r.Refused, Waiting{
 				Component: component, Ordinal: state.ordinal, Code: CodeSchedulerRefuses,
-				Message: "by Trellis' count it has capacity in " + OrCluster(state.path) + "; " + cmp.Or(r.idle[topology.PodID(pod)], why.Message),
+				Message: "by Trellis' count it has capacity in " + OrCluster(state.path) + "; " + cmp.Or(r.o.Idle[topology.PodID(pod)], why.Message),
 			})
 			return true
 		}
@@ -152,18 +151,18 @@ func (r *Request) noteObjection(component string, state replicaState) bool {
 
 // noteIdle notes that nothing tries to bind a replica which is released.
 func (r *Request) noteIdle(component string, state replicaState) bool {
-	return r.notePods(component, state, state.open, r.idle, CodeSchedulingBlocked)
+	return r.notePods(component, state, state.open, r.o.Idle, CodeSchedulingBlocked)
 }
 
 // notePreempting notes that pods of lower priority have to leave before a replica can be bound.
 func (r *Request) notePreempting(component string, state replicaState) bool {
-	return r.notePods(component, state, state.open, r.preempting, CodePreempting)
+	return r.notePods(component, state, state.open, r.o.Preempting, CodePreempting)
 }
 
 // noteUnschedulable notes that the scheduler refuses a pod of a replica which is released.
 func (r *Request) noteUnschedulable(component string, state replicaState) bool {
 	for _, pod := range state.open {
-		if said := r.unschedulable[topology.PodID(pod)]; said != "" {
+		if said := r.o.Unschedulable[topology.PodID(pod)]; said != "" {
 			r.Refused = append(r.Refused, Waiting{
 				Component: component, Ordinal: state.ordinal, Code: CodeUnschedulable,
 				Message: fmt.Sprintf("the scheduler refuses pod %s, which is released to %s: %s", pod.Name, OrCluster(state.path), said),
@@ -176,7 +175,7 @@ func (r *Request) noteUnschedulable(component string, state replicaState) bool {
 
 // noteNotEnding notes that a replica cannot be recreated yet, because a pod of it does not end.
 func (r *Request) noteNotEnding(component string, state replicaState) {
-	r.notePods(component, state, state.leaving, r.notEnding, CodePodsNotEnding)
+	r.notePods(component, state, state.leaving, r.o.NotEnding, CodePodsNotEnding)
 }
 
 // notePods notes what a replica waits for, by what is said of the first of some of its pods of which something is.
@@ -197,7 +196,7 @@ func (r *Request) noteUnbound(component string, state replicaState) bool {
 
 func (r *Request) addReplica(g *groupView, component *placement.Component, state replicaState) {
 	unbound := func(pod *corev1.Pod) bool { return pod.Spec.NodeName == "" }
-	r.unbound = r.unbound || state.replaced() || state.beingCreated() || slices.ContainsFunc(state.open, unbound)
+	r.unbound = r.unbound || state.replaced() || slices.ContainsFunc(state.open, unbound)
 	if state.replaced() {
 		r.noteNotEnding(component.Name, state)
 		return
@@ -231,7 +230,7 @@ func (r *Request) unplaced(g *groupView, component string, state replicaState) p
 	if _, leaves := r.left[Key{Component: component, Ordinal: state.ordinal}]; !leaves {
 		replica.Hint = g.hints[int32(state.ordinal)]
 	}
-	if state.sits() {
+	if len(state.open) > 0 {
 		replica.Anchor = state.path
 		for _, pod := range state.open {
 			replica.On = append(replica.On, topology.PodID(pod))
@@ -249,13 +248,8 @@ func (r *Request) addPods(g *groupView, component string, replica *placement.Rep
 		r.Gated[id] = pod
 		replica.Pods = append(replica.Pods, placement.Pod{ID: id, Name: pod.Name, Shape: topology.ShapeOf(pod)})
 	}
-	if creation := state.asked(); creation != nil && r.inPlace {
-		r.addCreation(Key{Component: component, Ordinal: state.ordinal}, replica, creation)
-	} else if state.absent > 0 {
+	if state.absent > 0 {
 		r.incomplete[Key{Component: component, Ordinal: state.ordinal}] = true
-		r.hindered[Key{Component: component, Ordinal: state.ordinal}] = r.taken[Key{Component: g.sg.Name, Ordinal: state.ordinal}] ||
-			meta.IsStatusConditionFalse(g.sg.Status.Conditions, trellisv1alpha1.ConditionPodsInSync) ||
-			meta.IsStatusConditionFalse(g.sg.Status.Conditions, trellisv1alpha1.ConditionPodsHealthy)
 		g.addWanted(replica, state)
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
@@ -44,23 +43,13 @@ type Request struct {
 
 	// incomplete replicas have pods that are wanted but not made yet. They count in looking ahead and are not released.
 	incomplete map[Key]bool
-	// hindered are those of them whose pods may not be made for long: creates are refused, or replicas fail or do not end, or pods of an
-	// earlier group have their names.
-	hindered map[Key]bool
-	// taken are the replicas whose names those have; see [takenNames].
-	taken map[Key]bool
 	// replacing are the components of which so much is recreated that a base gang would go without what belongs to it
 	// (docs/placement.md#how-much-begins-together).
 	replacing map[string]bool
 	// gangs of released pods by replica, so that the rest of a release cut short joins the same gang.
 	gangs map[Key]string
-	// failing, objections, idle, preempting, unschedulable and stayed (Observation.Avoid) are as observed.
-	failing          string
-	objections       map[types.UID]Objection
-	idle, preempting map[string]string
-	unschedulable    map[string]string
-	notEnding        map[string]string
-	stayed           map[string][]string
+	// o is what the request is made from.
+	o *Observation
 	// left are replicas that do not return to their former domain first, and why.
 	left map[Key]left
 	// surplus replicas are more than the component wants permanently: they wait for capacity alongside an update and no one is notified.
@@ -72,9 +61,6 @@ type Request struct {
 	// awaiting is what replicas wait for whose pods have scheduling gates of other controllers; held are the gated pods of Unadmitted, by ID.
 	awaiting map[Key]string
 	held     map[string]*corev1.Pod
-	// creations are the replicas that are planned to be made in their places; inPlace: that may be done.
-	creations map[Key]*Creation
-	inPlace   bool
 	// unbound says that some replica is being replaced, or has a released pod without a node.
 	unbound bool
 	// ranked says that the graph's priority is that of some pod by now.
@@ -84,16 +70,12 @@ type Request struct {
 // NewRequest translates an observation for the planner. Only gated groups are planned; the pods of others are the kube-scheduler's alone.
 func NewRequest(o Observation) *Request {
 	r := &Request{
-		Gated: map[string]*corev1.Pod{}, incomplete: map[Key]bool{}, hindered: map[Key]bool{}, gangs: map[Key]string{},
-		replacing: map[string]bool{}, surplus: map[Key]bool{},
-		halves: map[Key]replicaState{}, rests: map[Key]baseRest{}, left: map[Key]left{}, awaiting: map[Key]string{},
-		held:       map[string]*corev1.Pod{},
-		objections: o.Objections, idle: o.Idle, failing: o.Failing, preempting: o.Preempting,
-		unschedulable: o.Unschedulable, notEnding: o.NotEnding, stayed: o.Avoid,
+		Gated: map[string]*corev1.Pod{}, incomplete: map[Key]bool{}, gangs: map[Key]string{}, replacing: map[string]bool{},
+		surplus: map[Key]bool{}, halves: map[Key]replicaState{}, rests: map[Key]baseRest{}, left: map[Key]left{},
+		awaiting: map[Key]string{}, held: map[string]*corev1.Pod{}, o: &o,
 		Graph: placement.Demand{Name: o.DGD.Name, Required: topology.NoLevel, Preferred: topology.NoLevel, Refused: o.Refused},
 	}
 	r.Creating = MissingGroups(o.DGD, o.Groups)
-	r.taken = takenNames(o.Groups, o.Pods)
 	groups := slices.Clone(o.Groups)
 	slices.SortFunc(groups, func(a, b *trellisv1alpha1.ScalingGroup) int { return cmp.Compare(a.Spec.Service, b.Spec.Service) })
 	r.setConstraint(groups)
@@ -107,7 +89,7 @@ func NewRequest(o Observation) *Request {
 	}
 	r.anchorGraph(states)
 	r.findRests(&o, states)
-	r.allowCreations(states)
+	r.gateBaseGang(states)
 	for _, sg := range groups {
 		if render.Gated(sg) {
 			r.addComponent(sg, states[sg.Spec.Service], &o)
@@ -188,7 +170,7 @@ func (r *Request) anchorGraph(states map[string][]replicaState) {
 	}
 	for _, component := range slices.Sorted(maps.Keys(states)) {
 		for _, state := range states[component] {
-			if state.sits() && !state.replaced() && len(state.path) > r.Graph.Required {
+			if len(state.open) > 0 && !state.replaced() && len(state.path) > r.Graph.Required {
 				r.Graph.Anchor = state.path.Truncate(r.Graph.Required)
 				return
 			}
@@ -210,7 +192,7 @@ func (r *Request) addComponent(sg *trellisv1alpha1.ScalingGroup, states []replic
 	component.Spread = r.spreadOf(sg.Spec.Topology, states)
 	r.pair(sg, &component, states)
 	for _, state := range states {
-		if !state.sits() {
+		if len(state.open) == 0 {
 			continue
 		}
 		component.InUse = append(component.InUse, state.path)

@@ -24,11 +24,6 @@ func Shown(o Observation) map[Key]assignment.Shown {
 		for ordinal, pods := range podsByOrdinal(byGroup[string(sg.UID)]) {
 			out[Key{Component: sg.Spec.Service, Ordinal: ordinal}] = shownBy(&o, sg, levels, pods)
 		}
-		for ordinal, creation := range o.Creations[sg.UID] {
-			if creation.Placed {
-				out[Key{Component: sg.Spec.Service, Ordinal: int(ordinal)}] = assignment.Shown{State: assignment.Underway}
-			}
-		}
 	}
 	return out
 }
@@ -50,6 +45,9 @@ func shownBy(o *Observation, sg *trellisv1alpha1.ScalingGroup, levels topology.L
 	var n shownPods
 	for _, pod := range pods {
 		_, onItsWay := o.Releasing[topology.PodID(pod)]
+		if Planned(pod) && onItsWay { // pods of earlier attempts may be leaving
+			return assignment.Shown{State: assignment.Underway}
+		}
 		leaves := Leaving(pod) || o.superseded(sg, pod)
 		if n.add(sg, pod, leaves, onItsWay); leaves || onItsWay || render.GateClosed(pod) {
 			continue

@@ -40,7 +40,7 @@ func (r *Request) spreadOf(t *trellisv1alpha1.ResolvedTopology, states []replica
 	}
 	spread := &placement.Spread{Required: LevelsOf(t).Index(t.SpreadDomain), Preferred: LevelsOf(t).Index(t.PreferredSpreadDomain)}
 	for _, state := range states {
-		if state.sits() && len(state.closed) == 0 && state.absent == 0 && !state.replaced() {
+		if len(state.open) > 0 && len(state.closed) == 0 && state.absent == 0 && !state.replaced() {
 			spread.At = append(spread.At, state.path)
 		}
 	}

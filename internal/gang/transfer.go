@@ -51,7 +51,7 @@ func (r *Request) pair(sg *trellisv1alpha1.ScalingGroup, component *placement.Co
 		p.Decode += int(sg.Spec.Replicas)
 	}
 	for _, state := range states {
-		if state.sits() && len(state.closed) == 0 && state.absent == 0 && !state.replaced() {
+		if len(state.open) > 0 && len(state.closed) == 0 && state.absent == 0 && !state.replaced() {
 			p.At = append(p.At, placement.Paired{Role: role, Generation: generationOf(sg, state), Domain: state.path})
 		}
 	}

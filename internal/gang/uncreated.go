@@ -4,8 +4,6 @@
 package gang
 
 import (
-	"slices"
-
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/trellis-k8s/trellis/internal/placement"
@@ -30,11 +28,6 @@ func (g *groupView) waitingLike(role string, template func() *corev1.Pod) *corev
 		for _, pod := range state.closed {
 			if pod.Labels[render.LabelRole] == role && !render.Outdated(g.sg, pod) {
 				return pod
-			}
-		}
-		if creation := state.asked(); creation != nil {
-			if i := slices.IndexFunc(creation.Pods, func(pod *corev1.Pod) bool { return pod.Labels[render.LabelRole] == role }); i >= 0 {
-				return creation.Pods[i]
 			}
 		}
 	}

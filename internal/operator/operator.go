@@ -91,10 +91,10 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 		return fmt.Errorf("connecting to the cluster: %w", err)
 	}
 	providers, topologies := newProviders(mgr, writer, served, o)
-	creations, placed := newCreations(o)
+	asks, placed := newAsks(o)
 	asker := newAsker(mgr, writer, o, results, checks.Promises)
 	loop := scheduler.New(mgr.GetCache(), providers, record.Bounded(mgr.GetEventRecorder("trellis-scheduler")), results,
-		schedulerOptions(mgr, o, writer, served, asker, checks.Promises, creations))
+		schedulerOptions(mgr, o, writer, served, asker, checks.Promises, asks))
 	for _, add := range []func() error{
 		func() error { return errors.Join(mgr.Add(loop), mgr.Add(providers)) },
 		withOwnWrites(mgr, o, func(own client.Client) error {
@@ -110,7 +110,7 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 				Clock: clock.RealClock{}, MaxPods: o.MaxPodsPerGraph}).SetupWithManager(mgr)
 		}),
 		withOwnWrites(mgr, o, func(own client.Client) error {
-			return newScalingGroups(mgr, own, writer, providers, loop, creations, placed, o).SetupWithManager(ctx, mgr)
+			return newScalingGroups(mgr, own, writer, providers, loop, asks, placed, o).SetupWithManager(ctx, mgr)
 		}),
 		withOwnWrites(mgr, o, func(own client.Client) error {
 			return (&clustertopology.Reconciler{Client: own, Recorder: record.Bounded(mgr.GetEventRecorder("trellis")), Providers: providers,
@@ -167,24 +167,24 @@ func newFenced(restConfig *rest.Config, o Options, options ctrl.Options, fence *
 }
 
 func schedulerOptions(mgr ctrl.Manager, o Options, writer client.Client, server discovery.ServerVersionInterfaceWithContext, asker *asker,
-	promises *quotas.Promises, creations *scheduler.Creations) scheduler.Options {
+	promises *quotas.Promises, asks *scheduler.Asks) scheduler.Options {
 	return scheduler.Options{
 		RequeueAfter: o.RequeueAfter, HoldFor: o.HoldFor, ReserveDomainAfter: o.ReserveDomainAfter, ReserveDomainFor: o.ReserveDomainFor,
 		ReserveShare:    o.ReserveShare,
 		MetricResources: o.MetricResources, MetricGraphs: o.GraphMetrics, IgnoredResources: o.IgnoredResources, Mapper: mgr.GetRESTMapper(),
 		Server: server, Namespace: o.Namespace, Records: writer, Live: mgr.GetAPIReader(),
-		Leaving: o.Leaving, Clear: asker.clear(), Promises: promises, Creations: creations,
+		Leaving: o.Leaving, Clear: asker.clear(), Promises: promises, Asks: asks,
 		RepackAfter: o.RepackAfter, RepackRest: o.RepackRest, RepackMaxGPUs: o.RepackMaxGPUs, Moves: writer,
 	}
 }
 
-// newCreations are the replicas that are created in place, and whose groups have an answer; nil where all are created gated.
-func newCreations(o Options) (*scheduler.Creations, chan event.GenericEvent) {
+// newAsks are the replicas that are to be created in place, and the groups that have an answer; nil where all are created gated.
+func newAsks(o Options) (*scheduler.Asks, chan event.GenericEvent) {
 	if o.GateAllPods {
 		return nil, nil
 	}
 	placed := make(chan event.GenericEvent, 4096)
-	return scheduler.NewCreations(func(group types.NamespacedName) {
+	return scheduler.NewAsks(func(group types.NamespacedName) {
 		about := &trellisv1alpha1.ScalingGroup{ObjectMeta: metav1.ObjectMeta{Namespace: group.Namespace, Name: group.Name}}
 		placed <- event.GenericEvent{Object: about}
 	}), placed
@@ -234,10 +234,10 @@ func withOwnWrites(mgr ctrl.Manager, o Options, setUp func(client.Client) error)
 
 // newScalingGroups returns the scalinggroup controller. Reads of own wait for its own writes.
 func newScalingGroups(mgr ctrl.Manager, own client.Client, writer client.Writer, providers *provider.Registry,
-	loop *scheduler.Scheduler, creations *scheduler.Creations, placed <-chan event.GenericEvent, o Options) *scalinggroup.Reconciler {
+	loop *scheduler.Scheduler, asks *scheduler.Asks, placed <-chan event.GenericEvent, o Options) *scalinggroup.Reconciler {
 	return &scalinggroup.Reconciler{
 		Client: own, Live: mgr.GetAPIReader(), Domains: writer, Providers: providers, MaxPods: o.MaxPodsPerGraph, HoldFor: o.HoldFor,
-		Retries: o.retries, Creations: creations, Placed: placed, AttemptsOf: loop.AttemptsOf,
+		Retries: o.retries, Asks: asks, Placed: placed, AttemptsOf: loop.AttemptsOf,
 		Leaving: o.Leaving, MoveTimeout: o.MoveTimeout,
 	}
 }

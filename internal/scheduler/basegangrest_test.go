@@ -319,33 +319,41 @@ func TestABaseGangThatWasCreatedInPart(t *testing.T) {
 	}
 }
 
-// The rest of a base gang that another operator has begun in place is created in place, too, in its domain and at another attempt.
+// The rest of a base gang that another operator has begun in place is created as recorded, or in its domain and at another attempt.
 func TestTheRestOfABaseGangIsCreatedWithIt(t *testing.T) {
-	w, o := newCreating(t), ofTwoComponents()
-	o.Groups[0].Spec.Replicas, o.Record = 1, &assignment.Record{}
-	w.s.objects.reader = withGroup{graphs{"g2": o}, o.Groups[0]}
-	o.Pods = nil
-	w.ask(o.Groups...)
-	d := w.look(o)
-	o.Record = d.record
-	base := o.Record.BaseGang()
-	if len(o.Record.Gangs[base].Places) != 2 {
-		t.Fatalf("recorded: %v", recordedAs(o.Record))
-	}
-	o.Pods = w.create(o.Groups[0], w.offerOf(o.Groups[0]))
-	next := newCreating(t)
-	next.pass(othersCreate) // the former operator may create it until then
-	next.host("c0", "c", 1)
-	next.host("c1", "c", 1)
-	next.s.objects.reader = withGroup{graphs{"g2": o}, o.Groups[1]}
-	next.s.podSet(nil, o.Pods[0])
-	next.ask(o.Groups[1])
-	d = next.look(o)
-	if diff := cmp.Diff(map[string]string{"omega-0": "1 pods in a"}, next.ask(o.Groups[1])); diff != "" {
-		t.Errorf("answer (-want +got):\n%s", diff)
-	}
-	offer := next.creations.Ask(o.Groups[1], wantsOf(o.Groups[1], 1, 0))[0].Offer
-	if offer == nil || offer.Gang != base || offer.Attempt != 2 || d.record.AttemptOf(gang.Key{Component: "omega"}) != 2 {
-		t.Errorf("offer %+v of base gang %s, record %v", offer, base, recordedAs(d.record))
+	for name, tc := range map[string]struct {
+		taken []string
+		want  string
+	}{"as recorded": {nil, "1 pods in a"}, "its host is taken": {[]string{"a1"}, "1 pods in a (2.)"}} {
+		t.Run(name, func(t *testing.T) {
+			w, o := newCreating(t), ofTwoComponents()
+			o.Groups[0].Spec.Replicas = 1
+			o.Pods = nil
+			w.ask(o.Groups...)
+			w.look(o)
+			base := w.records["g2"].BaseGang()
+			if len(w.records["g2"].Gangs[base].Places) != 2 {
+				t.Fatalf("recorded: %v", recordedAs(w.records["g2"]))
+			}
+			o.Pods = w.create(o.Groups[0])
+			next := newCreating(t)
+			next.records = w.records
+			next.look(o)
+			next.pass(createWithin) // the former operator may create it until then
+			for _, host := range []string{"a2", "c0", "c1"} {
+				next.host(host, host[:1], 1)
+			}
+			next.taken(tc.taken...)
+			next.s.objects.reader = withGroup{graphs{"g2": o}, o.Groups[1]}
+			next.s.podSet(nil, o.Pods[0])
+			next.ask(o.Groups[1])
+			next.look(o)
+			if diff := cmp.Diff(map[string]string{"omega-0": tc.want}, next.ask(o.Groups[1])); diff != "" {
+				t.Errorf("answer (-want +got):\n%s", diff)
+			}
+			if of := next.records["g2"].GangOf(gang.Key{Component: "omega"}); of != base {
+				t.Errorf("it is of gang %s, recorded are %v", of, recordedAs(next.records["g2"]))
+			}
+		})
 	}
 }

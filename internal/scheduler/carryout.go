@@ -16,13 +16,12 @@ import (
 // recordRetry is the delay after a failed write of a record without new places.
 const recordRetry = 10 * time.Second
 
-// carryOut records a decision, and then releases and offers the placed gangs. Until the record is written, the graph is not evaluated. A
-// decision without a change of the record is carried out immediately, except for recorded gangs.
-func (w *writers) carryOut(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, gangs []*gangRelease, creations *Creations,
-	d *decision) {
+// carryOut records a decision, and then releases the placed gangs and answers the groups that asked for places. Until the record is
+// written, the graph is not evaluated. A decision without a change of the record is carried out immediately, except for recorded gangs.
+func (w *writers) carryOut(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, gangs []*gangRelease, d *decision) {
 	decided := *d
 	if decided.record == nil && !decided.byRecord {
-		w.start(ctx, dgd, gangs, creations, &decided)
+		w.start(ctx, dgd, gangs, &decided)
 		return
 	}
 	w.ledger.decides(decided.graph, 1)
@@ -33,9 +32,9 @@ func (w *writers) carryOut(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDe
 		err := w.record(ctx, dgd, &decided)
 		<-w.slots
 		if err != nil {
-			w.notRecorded(ctx, dgd, gangs, creations, &decided, err)
+			w.notRecorded(ctx, dgd, &decided, err)
 		} else {
-			w.start(ctx, dgd, gangs, creations, &decided)
+			w.start(ctx, dgd, gangs, &decided)
 		}
 		w.queue.wakeUp(w.ledger.decided(decided.graph, 1))
 	}()
@@ -44,50 +43,39 @@ func (w *writers) carryOut(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDe
 // record writes the record of a decision. Recorded gangs are released only by the newest record.
 func (w *writers) record(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, d *decision) error {
 	if d.record == nil {
-		return w.placements.isNewest(ctx, dgd, d.recorded)
+		err := w.placements.isNewest(ctx, dgd, d.recorded)
+		if err == nil {
+			w.ledger.carriedOut(d, d.recorded.record)
+		}
+		return err
 	}
 	if err := w.placements.noneReleased(ctx, dgd, d.again); err != nil {
 		return err
 	}
 	err := w.placements.write(ctx, dgd, d.recorded, d.record)
 	if err == nil {
-		w.ledger.recordWritten(d)
+		w.ledger.carriedOut(d, d.record)
 	}
 	return err
 }
 
 // start releases the gangs of a decision, and answers the groups that asked for places.
-func (w *writers) start(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, gangs []*gangRelease, creations *Creations,
-	d *decision) {
+func (w *writers) start(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, gangs []*gangRelease, d *decision) {
 	w.release(ctx, gangs)
-	w.answer(ctx, dgd, creations, d)
-}
-
-// answer answers the groups that asked for places.
-func (w *writers) answer(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, creations *Creations, d *decision) {
-	if creations != nil {
-		w.offer(ctx, dgd, creations, d.creations)
-		creations.tellAll(d.answered)
-	}
+	w.answer(ctx, dgd, d)
 }
 
 // notRecorded gives back the capacity of an unrecorded decision, and has the graph evaluated again.
-func (w *writers) notRecorded(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, gangs []*gangRelease, creations *Creations,
-	d *decision, err error) {
+func (w *writers) notRecorded(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, d *decision, err error) {
 	logNotRecorded(ctx, dgd, err)
-	for _, g := range gangs {
-		for _, release := range g.pods {
-			w.ledger.notReleased(release, w.ledger.isBegun(topology.PodID(release.Pod)), err)
-		}
+	for _, release := range d.releases {
+		w.ledger.notReleased(release, w.ledger.isBegun(topology.PodID(release.Pod)), err)
 	}
-	if creations != nil {
-		creations.withdraw(d.creations)
-		creations.tellAll(d.answered)
-	}
+	w.asks.answer(d.graph, nil, d.gated)
 	switch {
 	case changedMeanwhile(err):
 		w.queue.retry(d.graph, w.clock.Now())
-	case len(gangs)+len(d.creations) > 0:
+	case len(d.releases) > 0:
 		w.queue.wakeUp(w.ledger.releaseFailed(d.graph, err))
 	default:
 		w.queue.addAt(d.graph, w.clock.Now().Add(recordRetry))

@@ -18,21 +18,21 @@ import (
 	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/quota"
 	"github.com/trellis-k8s/trellis/internal/render"
-	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
 // decide plans and reserves what it decides.
-func (l *ledger) decide(ctx context.Context, o gang.Observation) decision {
+func (l *ledger) decide(ctx context.Context, o gang.Observation, asks []asked) decision {
 	d := decision{graph: client.ObjectKeyFromObject(o.DGD)}
-	l.takeCreations(&o, &d)
-	l.takeOthersCreations(&o, &d)
+	l.addPlanned(&o, asks, &d)
 	l.takeRecordedRefusals(d.graph, o.Record)
 	l.endOutdatedReleases(o)
 	l.awaitConstraint(&o, d.graph)
 	l.releaseRecorded(&o, &d)
+	l.awaitOthers(&o, &d, true)
 	l.decideAbout(ctx, &o, &d)
 	l.giveBackRecorded(&d)
-	l.settleCreations(&o, &d)
+	l.settleAsks(&d)
+	l.findUncreated(o, &d)
 	l.record(o, &d)
 	return d
 }
@@ -43,7 +43,6 @@ func (l *ledger) decideAbout(ctx context.Context, of *gang.Observation, d *decis
 	r, failed := l.request(&o, d)
 	l.findOverdue(r, d)
 	gang.Reserve(l.cluster, o)
-	l.holds.endFollowing(l.cluster, d.graph, r.Graph.Components)
 	d.result = gang.Result{
 		UID: o.DGD.UID, Creating: r.Creating, Wanted: r.Wanted, Placed: r.Placed, Domain: r.Graph.Anchor, Waiting: slices.Concat(r.Blocked,
 			r.Refused), Checked: d.promised.withoutPlaces(),
@@ -119,11 +118,8 @@ func (l *ledger) pauses(o gang.Observation, failed backoff, d *decision) (code, 
 
 // plan runs the planner and turns its answer into releases. A base gang that is not fully created yet is only waited for.
 func (l *ledger) plan(ctx context.Context, o gang.Observation, r *gang.Request, d *decision) {
-	if o.Unfinished == gang.AfterDeletion { // what was to follow is planned with the gang again
-		l.holds.endFollowing(l.cluster, d.graph, nil)
-	}
 	if o.Unfinished != "" {
-		l.awaitCreation(r, d, o.Unfinished)
+		l.awaitCreation(r, nil, d, o.Unfinished)
 		return
 	}
 	l.binders.refresh()
@@ -140,22 +136,21 @@ func (l *ledger) plan(ctx context.Context, o gang.Observation, r *gang.Request, 
 	if r.WaitsForCreation(&planned) {
 		l.cluster.Rollback()
 		l.holds.restore(l.cluster)
-		l.holds.endFollowing(l.cluster, d.graph, nil)
-		l.awaitCreation(r, d, gang.BeingCreated)
-		d.asksMore = true
+		l.awaitCreation(r, &planned, d, gang.BeingCreated)
 		return
 	}
 	l.cluster.Commit()
 	answer := r.Answer(&planned)
 	l.keepRecordable(o, r, &answer)
+	asked := r.Asked(&planned)
+	d.undecided = map[gang.Key]bool{}
 	for _, replica := range answer.Unmade {
+		key := gang.Key{Component: replica.Component, Ordinal: replica.Ordinal}
+		d.undecided[key] = asked[key] && replica.Refusal == nil
 		for _, pod := range replica.Pods {
 			l.cluster.Forget(pod.ID)
 		}
 	}
-	l.holds.endFollowing(l.cluster, d.graph, nil)
-	l.holdFollowing(r, answer.Following, d)
-	d.undecided = undecided(r, &planned, answer.Unmade)
 	maps.Copy(d.parted, r.Parted(answer))
 	l.place(ctx, o, r, &planned, d.promised.split(answer.Placed), d)
 	l.noteRefusals(r, trial, answer.Waiting, d)
@@ -168,10 +163,10 @@ func (l *ledger) plan(ctx context.Context, o gang.Observation, r *gang.Request, 
 	if d.result.Domain == nil && o.Failing == "" {
 		d.result.Domain = planned.Domain
 	}
-	if len(d.releases)+len(d.creations) > 0 {
+	if len(d.releases) > 0 {
 		placementScore.Observe(planned.Score)
-		logger(ctx, o.DGD).Info("placed", "domain", d.result.Domain.String(), "pods", len(d.releases), "inPlace", len(d.creations),
-			"replicas", d.result.Placed, "waiting", len(d.result.Waiting))
+		logger(ctx, o.DGD).Info("placed", "domain", d.result.Domain.String(), "pods", len(d.releases), "replicas", d.result.Placed,
+			"waiting", len(d.result.Waiting))
 	}
 	slices.SortStableFunc(d.result.Waiting, func(a, b gang.Waiting) int {
 		return cmp.Or(cmp.Compare(a.Component, b.Component), cmp.Compare(a.Ordinal, b.Ordinal))
@@ -191,32 +186,10 @@ func (l *ledger) queueForDomain(ctx context.Context, dgd *nvidiav1beta1.DynamoGr
 	l.reserver.reserveDomain(ctx, dgd, r, planned, d, l.clock.Now())
 }
 
-// holdFollowing holds the capacity of replicas that follow a gang while that is created. Other graphs would take it otherwise, and the
-// graph does not leave the domain of its base gang.
-func (l *ledger) holdFollowing(r *gang.Request, following []placement.ReplicaResult, d *decision) {
-	until := l.clock.Now().Add(l.options.HoldFor)
-	for _, replica := range following {
-		for _, planned := range replica.Pods {
-			pod := r.Gated[planned.ID]
-			if pod == nil {
-				continue
-			}
-			name, one := client.ObjectKeyFromObject(pod), hold{graph: d.graph, until: until, follows: true}
-			if before, held := l.holds.byPod[name]; held && !before.follows {
-				one = before // it lasts as long as it would without the gang
-			}
-			one.node, one.shape = planned.Node, topology.ShapeOf(pod)
-			l.holds.add(l.cluster, name, one)
-			l.wakeLoop() // it sets its timer by the holds
-		}
-	}
-}
-
-// awaitCreation has all that waits of a graph wait for pods that are being created, or deleted because not all of a gang could be. Whether
-// there is capacity is not known.
-func (l *ledger) awaitCreation(r *gang.Request, d *decision, why string) {
+// awaitCreation has all that waits of a graph wait for pods that are being created. Whether there is capacity is not known.
+func (l *ledger) awaitCreation(r *gang.Request, planned *placement.Result, d *decision, why string) {
 	l.reserver.pause(d.graph)
-	d.undecided = allOf(r.PlannedReplicas())
+	d.undecided = r.Asked(planned)
 	d.result.Waiting = append(d.result.Waiting, r.AllWaiting(gang.CodeCreating, why)...)
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -19,23 +20,22 @@ import (
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/provider"
-	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
 // decision is what a look at a graph comes to.
 type decision struct {
 	graph    types.NamespacedName
 	releases []gang.Release
-	// creations are the replicas to create in place, undecided those for which that is still open, and answered the groups that have an
-	// answer.
-	creations []plannedCreation
+	// asked are the replicas that groups want to create in place and that had no place, undecided those for which that is still open. gated
+	// are the first planned pods of those that are created gated.
+	asked     []asked
 	undecided map[gang.Key]bool
-	answered  []types.NamespacedName
-	// asksMore: what is undecided waits for replicas that their groups have not asked for yet.
-	asksMore bool
-	result   gang.Result
+	gated     []*corev1.Pod
+	result    gang.Result
 	// waits is what the graph waits for.
 	waits waiting
+	// overdue are gangs with planned pods that are not created in time, by name. They are refused.
+	overdue map[string]bool
 	// evicted are gangs that are evicted and requeued, by name; nothing else is decided then.
 	evicted map[string]eviction
 	// parted are released pods the rest of whose replica is refused, and why.
@@ -82,14 +82,30 @@ func (d *decision) report(reason, format string, args ...any) {
 // eviction is why a gang is evicted, for the metrics and in words.
 type eviction struct {
 	reason, why string
-	// follows: nothing stands against the gang itself.
-	follows bool
+	// follows: nothing stands against the gang itself. recorded: it is continued, and known.
+	follows, recorded bool
+	// uncreated: not all of its pods could be created. They are created again, with the capacity that was held for them.
+	uncreated bool
 }
 
 // keptGang is a gang whose recorded eviction has ended before a pod was deleted. since is the time of its assignment.
 type keptGang struct {
 	graph types.NamespacedName
 	since time.Time
+}
+
+// plannedPod is a planned pod that is being created.
+type plannedPod struct {
+	pod   *corev1.Pod
+	graph types.NamespacedName
+	// others: another operator may be creating it.
+	others bool
+}
+
+// knownPlace is since when this operator knows the place of a replica at an attempt.
+type knownPlace struct {
+	attempt int32
+	since   time.Time
 }
 
 // wake is the graphs that an event or a decision concerns: they are evaluated again.
@@ -143,14 +159,6 @@ type gangRelease struct {
 	left  atomic.Int32
 	// hosts are the planned hosts of the pods.
 	hosts []string
-}
-
-// plannedCreation is one replica that is to be created in place, as planned.
-type plannedCreation struct {
-	key      gang.Key
-	gang     string
-	domain   topology.Path
-	releases []gang.Release
 }
 
 // promised is what of a graph is planned before Kueue admits it: its place is reserved, and nothing of it is released

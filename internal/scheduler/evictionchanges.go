@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/trellis-k8s/trellis/internal/assignment"
@@ -28,7 +29,7 @@ func (l *ledger) requeued(o gang.Observation, gangs map[string]eviction) (announ
 	for _, pod := range o.Pods {
 		of, before := pod.Annotations[render.AnnotationGang], l.pods.of(topology.PodID(pod))
 		why, again := gangs[of], before.evicted || before.requeued && (!before.follows || gangs[of].follows)
-		if why.why != "" && pod.DeletionTimestamp == nil && !again && !o.Record.Evicting(of) {
+		if why.why != "" && pod.DeletionTimestamp == nil && !again && !why.recorded && !o.Record.Evicting(of) {
 			fresh[of] = true
 		}
 	}
@@ -59,21 +60,22 @@ func (l *ledger) notEvicted(pod *corev1.Pod) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if id := topology.PodID(pod); l.pods.byID[id] != nil {
-		l.pods.change(id, func(r *released) { r.requeued, r.follows = false, false })
+		l.pods.change(id, func(r *released) { r.requeued, r.follows, r.uncreated = false, false, false })
 	}
 }
 
 // keepUnbegun ends the eviction of gangs of which no pod was deleted: they are judged again by what they are then. In the record that is
-// corrected with the next write. Gangs that follow a base gang go with it.
+// corrected with the next write. Gangs that follow a base gang go with it, also with a refused one of which nothing exists.
 func (l *ledger) keepUnbegun(o gang.Observation, gangs map[string]eviction, begun map[string]bool) {
 	if o.Record == nil {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	base := begun[gang.BaseGang(o)]
+	name := gang.BaseGang(o)
+	base := begun[name] || slices.Contains(l.options.Asks.refusedOf(client.ObjectKeyFromObject(o.DGD), o.Record), name)
 	for of, why := range gangs {
-		if goes := begun[of] || why.follows && base; !goes && !o.Record.Evicting(of) {
+		if goes := begun[of] || why.follows && base || why.recorded; !goes && !o.Record.Evicting(of) {
 			l.kept[of] = keptGang{graph: client.ObjectKeyFromObject(o.DGD), since: o.Record.Gangs[of].Since}
 		}
 	}
@@ -105,13 +107,21 @@ func (l *ledger) objected(o gang.Observation) {
 	}
 }
 
-// evictedRecord returns the record of a graph with evicted gangs; nil if it has them already.
-func (l *ledger) evictedRecord(o gang.Observation, gangs map[string]eviction) *assignment.Record {
+// evictedRecord reads a graph, and returns its record with evicted gangs; nil if it has them already.
+func (l *ledger) evictedRecord(
+	graph types.NamespacedName, gangs map[string]eviction, observe func() (gang.Observation, error),
+) (*assignment.Record, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	asks := l.options.Asks.ofGraph(graph)
+	o, err := observe()
+	if err != nil || o.Record == nil {
+		return nil, err
+	}
 	now, members := l.clock.Now(), map[string][]gang.Key{}
-	next, shown := l.followRecord(o, client.ObjectKeyFromObject(o.DGD), func(string) bool { return false }, now)
-	changed := false
+	l.addAllPlanned(&o, asks)
+	next, shown := l.followRecord(o, graph, func(string) bool { return false }, now)
+	changed := evictsMore(o.Record, next)
 	for key, one := range shown {
 		members[one.Gang] = append(members[one.Gang], key)
 	}
@@ -119,7 +129,17 @@ func (l *ledger) evictedRecord(o gang.Observation, gangs map[string]eviction) *a
 		changed = next.Evict(of, members[of], why.why, now) || changed
 	}
 	if !changed {
-		return nil
+		return nil, nil
 	}
-	return next
+	return next, nil
+}
+
+// evictsMore reports whether a record has evictions that another one has not.
+func evictsMore(was, next *assignment.Record) bool {
+	for of := range next.Gangs {
+		if next.Evicting(of) && !was.Evicting(of) {
+			return true
+		}
+	}
+	return false
 }

@@ -27,9 +27,8 @@ type hold struct {
 	shape *topology.Shape
 	graph types.NamespacedName
 	until time.Time
-	// promised: nothing was lost; it is the place of a pod that Kueue has given quota and not admitted yet. follows: it is that of a replica
-	// which follows a gang that is being created.
-	promised, follows bool
+	// promised: nothing was lost; it is the place of a pod that Kueue has given quota and not admitted yet.
+	promised bool
 }
 
 // holds are the capacity held for successors of lost pods. Those who call see to it that the cluster cache does not change meanwhile.
@@ -102,24 +101,6 @@ func (h *holds) restore(c *topology.Cluster) {
 	}
 }
 
-// endFollowing ends the holds of replicas of a graph that follow a gang, but for those of pods that wait.
-func (h *holds) endFollowing(c *topology.Cluster, graph types.NamespacedName, waiting []placement.Component) {
-	wanted := map[string]bool{}
-	for _, component := range waiting {
-		for _, replica := range component.Waiting {
-			for _, pod := range replica.Pods {
-				wanted[pod.Name] = true
-			}
-		}
-	}
-	for name, one := range h.byPod {
-		if one.follows && one.graph == graph && !wanted[name.Name] {
-			c.Forget(holdID(name))
-			delete(h.byPod, name)
-		}
-	}
-}
-
 // end ends the holds of pods that have been planned; whether placed or not, they have had their turn. The first pods of a replica that is
 // still being made have not. A hold ends once, so that a graph's plan wakes the graph itself once at most.
 func (h *holds) end(c *topology.Cluster, pods map[string]*corev1.Pod) {
@@ -138,7 +119,7 @@ func (h *holds) end(c *topology.Cluster, pods map[string]*corev1.Pod) {
 // reports whether there is any.
 func (h *holds) resume(c *topology.Cluster, pod types.NamespacedName, node string, now time.Time) bool {
 	one, was := h.used[pod]
-	if !was || node == "" || one.follows || one.promised || !now.Before(one.until) {
+	if !was || node == "" || one.promised || !now.Before(one.until) {
 		return false
 	}
 	one.node = node

@@ -92,23 +92,6 @@ func TestHeldCapacity(t *testing.T) {
 	}
 }
 
-// The capacity of a lost pod whose successor follows another gang is held where the successor is planned, for as long as without that gang.
-func TestHeldCapacityOfAReplicaThatFollows(t *testing.T) {
-	b := newBench(t, Options{HoldFor: time.Hour})
-	l := b.s.ledger
-	pod, graph := heldPod(b, &l.holds)
-	name := client.ObjectKeyFromObject(pod)
-	before := l.holds.byPod[name]
-	l.holds.lift(l.cluster, "ns", []placement.Component{{Waiting: []placement.Replica{{Pods: []placement.Pod{{Name: pod.Name}}}}}})
-	planned := []placement.ReplicaResult{{Pods: []placement.PodResult{{ID: "id", Node: "a1"}}}}
-	l.holdFollowing(&gang.Request{Gated: map[string]*corev1.Pod{"id": pod}}, planned, &decision{graph: graph})
-	l.holds.endFollowing(l.cluster, graph, nil)
-	held, is := l.holds.byPod[name]
-	if node, _ := l.cluster.Reserved(holdID(name)); !is || held.follows || held.node != "a1" || node != "a1" || !held.until.Equal(before.until) {
-		t.Errorf("held: %v, %+v on %q, want a hold on a1 until %s", is, held, node, before.until)
-	}
-}
-
 // withGroup is a cache of graphs in which one scaling group is found by its name.
 type withGroup struct {
 	graphs

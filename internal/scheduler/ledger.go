@@ -73,8 +73,13 @@ type ledger struct {
 	unrecorded map[types.NamespacedName]time.Time
 	// kept are gangs by name whose recorded eviction has ended.
 	kept map[string]keptGang
-	// assigned are the attempts of replicas in gangs that this operator has recorded.
-	assigned map[types.NamespacedName]map[gang.Key]int32
+	// planned are the planned pods that are being created, by ID.
+	planned map[string]plannedPod
+	// spent are the attempts of replicas in gangs that this operator has carried out, or has seen pods of.
+	spent map[types.NamespacedName]map[gang.Key]int32
+	// theirs are the places of replicas without pods that other operators have recorded, by graph, and since when they are known. The time is
+	// of this clock: that of another operator may differ.
+	theirs map[types.NamespacedName]map[gang.Key]knownPlace
 }
 
 func newLedger(o Options, wakeLoop func(), followed func(*corev1.Pod) (types.NamespacedName, bool)) *ledger {
@@ -85,7 +90,8 @@ func newLedger(o Options, wakeLoop func(), followed func(*corev1.Pod) (types.Nam
 		own: map[types.NamespacedName]*corev1.Pod{}, past: map[string]bool{}, avoided: avoided{},
 		backoffs: backoffs{}, failures: failures{}, waits: waits{}, refusals: refusals{}, known: knownRefusals{},
 		refusalsEnded: map[types.NamespacedName]bool{},
-		deciding:      map[types.NamespacedName]*deciding{}, kept: map[string]keptGang{}, assigned: map[types.NamespacedName]map[gang.Key]int32{},
+		deciding:      map[types.NamespacedName]*deciding{}, kept: map[string]keptGang{}, planned: map[string]plannedPod{},
+		spent: map[types.NamespacedName]map[gang.Key]int32{}, theirs: map[types.NamespacedName]map[gang.Key]knownPlace{},
 		refreshing: map[types.NamespacedName]*trellisv1alpha1.ResolvedTopology{}, unrecorded: map[types.NamespacedName]time.Time{},
 	}
 	l.reserver, l.freer = newDomainReserver(o, l.cluster), newPlaceFreer(o)

@@ -22,10 +22,16 @@ func (l *ledger) graphGone(name types.NamespacedName) wake {
 	delete(l.known, name)
 	delete(l.refreshing, name)
 	delete(l.unrecorded, name)
-	delete(l.assigned, name)
+	delete(l.spent, name)
+	delete(l.theirs, name)
 	maps.DeleteFunc(l.kept, func(_ string, kept keptGang) bool { return kept.graph == name })
-	l.forgetEnded(name, true)
 	l.freer.forget(name, false)
+	l.options.Asks.forgetGraph(name)
+	for _, p := range l.planned {
+		if p.graph == name {
+			l.notCreated(p.pod)
+		}
+	}
 	l.holds.drop(l.cluster, name)
 	return wake{waiting: l.reserver.leave(name, false, l.clock.Now())}
 }

@@ -64,8 +64,8 @@ type Options struct {
 	// Clear deletes the placeholders of a deployment, by UID, and those on hosts, before a gang of the deployment is released to them; nil:
 	// there are none.
 	Clear func(ctx context.Context, graph types.UID, hosts []string)
-	// Creations are the replicas that are to be created in place; nil: all are created gated.
-	Creations *Creations
+	// Asks are the replicas that are to be created in place; nil: all are created gated.
+	Asks *Asks
 	// Records writes the GraphPlacements; nil: where replicas are is not recorded.
 	Records client.Client
 	// Live reads past the cache what Records may have to know. It is there with Records.

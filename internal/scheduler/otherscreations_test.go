@@ -61,7 +61,7 @@ func TestAComponentThatAnotherOperatorPlacedAgain(t *testing.T) {
 			if diff := cmp.Diff(tc.want, recordedAs(d.record)); diff != "" || len(d.releases) != len(tc.want) {
 				t.Errorf("%d releases, record (-want +got):\n%s", len(d.releases), diff)
 			}
-			b.clock.Step(othersCreate)
+			b.clock.Step(createWithin)
 			if d = b.decide(o); tc.want == nil && len(d.releases) != 1 {
 				t.Errorf("%d releases after a while, of the other operator nothing came", len(d.releases))
 			}
@@ -112,6 +112,40 @@ func TestAPlaceThatAnotherOperatorReleasedIsKept(t *testing.T) {
 	}
 }
 
+// A recorded place without pods is given up only when a read past the cache shows none either.
+func TestAPlaceIsGivenUpByAReadPastTheCache(t *testing.T) {
+	for title, tc := range map[string]struct {
+		exists bool
+		want   string
+	}{"pods exist": {true, "Assigned work-0: 1. in z/a a0+a1"}, "no pod exists": {false, "former work-0: 1. in z/a"}} {
+		t.Run(title, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b, o := newBench(t, Options{}), theirs("a")
+				r, pods := newRecordStore(t, b), o.Pods
+				o.Pods = nil
+				if err := b.s.placements.write(t.Context(), o.DGD, recorded{}, o.Record); err != nil {
+					t.Fatal(err)
+				}
+				if tc.exists {
+					opened(pods[0], "theirs", map[string]string{"z": "z", "r": "a"})
+					if err := r.Create(t.Context(), pods[0]); err != nil {
+						t.Fatal(err)
+					}
+				}
+				b.s.objects.reader = graphs{"g2": o}
+				b.s.queue.add(clientKey(o))
+				for _, after := range []time.Duration{0, createWithin, recordAfter} {
+					b.pass(after)
+					b.settle()
+				}
+				if diff := cmp.Diff([]string{tc.want}, recordedAs(recordIn(t, r, o))); diff != "" {
+					t.Errorf("record (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
 // theirs returns a graph of two pods. Another operator has recorded their hosts in a rack.
 func theirs(rack string) gang.Observation {
 	o := asking(2, 2, 0)
@@ -134,13 +168,13 @@ func TestHostsOfAGangThatAnotherOperatorCreates(t *testing.T) {
 		want string
 	}{
 		"at once":                {func(*bench) {}, "rack b"},
-		"its pods do not appear": {func(b *bench) { b.pass(othersCreate) }, "rack a"},
+		"its pods do not appear": {func(b *bench) { b.pass(createWithin) }, "rack a"},
 		"a pod appears and is gone": {func(b *bench) {
 			pod := theirs("a").Pods[0]
 			opened(pod, "theirs", map[string]string{"z": "z", "r": "a"})
 			b.s.podSet(nil, pod)
 			b.s.podGone(pod)
-			b.pass(othersCreate)
+			b.pass(createWithin)
 		}, "rack a"},
 		"its pods appear": {func(b *bench) {
 			for i, pod := range theirs("a").Pods {
@@ -148,7 +182,7 @@ func TestHostsOfAGangThatAnotherOperatorCreates(t *testing.T) {
 				pod.Spec.Affinity = onlyOn([]string{"a0", "a1"}[i])
 				b.s.podSet(nil, pod)
 			}
-			b.pass(othersCreate)
+			b.pass(createWithin)
 		}, "rack b"},
 	} {
 		t.Run(title, func(t *testing.T) {

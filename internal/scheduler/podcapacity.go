@@ -104,7 +104,9 @@ func (l *ledger) uncount(pod *corev1.Pod, id string) {
 // Others of its name follow, which get the capacity that was held for them.
 func (l *ledger) isUnfinished(pod *corev1.Pod, id string) bool {
 	_, held := l.holds.byPod[client.ObjectKeyFromObject(pod)]
-	if held || pod.Annotations[render.AnnotationGang] == "" || render.GateClosed(pod) || pod.Spec.NodeName != "" || l.pods.of(id).requeued {
+	record := l.pods.of(id)
+	if held || pod.Annotations[render.AnnotationGang] == "" || render.GateClosed(pod) || pod.Spec.NodeName != "" ||
+		record.requeued && !record.uncreated {
 		return false
 	}
 	_, followed := l.followed(pod)

@@ -28,7 +28,7 @@ func replacing(t *testing.T) (*creating, gang.Observation, *trellisv1alpha1.Scal
 	w.taken("b0", "b1")
 	w.ask(sg)
 	w.look(o)
-	pods := w.create(sg, w.offerOf(sg))
+	pods := w.create(sg)
 	for i, pod := range pods {
 		pod.Spec.NodeName = []string{"a0", "a1"}[i]
 		w.s.ledger.podChanged(pod)
@@ -45,7 +45,7 @@ func replacing(t *testing.T) (*creating, gang.Observation, *trellisv1alpha1.Scal
 // is told then changes nothing.
 func TestSuccessorsTakeTheCapacityOfTheirPredecessors(t *testing.T) {
 	w, o, sg, pods := replacing(t)
-	if diff := cmp.Diff(map[string]string{"work-0": "2 pods in a"}, w.ask(sg)); diff != "" {
+	if diff := cmp.Diff(map[string]string{"work-0": "2 pods in a (2.)"}, w.ask(sg)); diff != "" {
 		t.Errorf("answer (-want +got):\n%s", diff)
 	}
 	for _, pod := range pods {
@@ -84,12 +84,11 @@ func TestTheCapacityOfPredecessorsIsHeldAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w, o, sg, _ := replacing(t)
 			w.clock.Step(tc.after)
-			offer := w.offerOf(sg)
 			var pods []*corev1.Pod
 			if tc.seen {
-				pods = w.create(sg, offer)
+				pods = w.create(sg)
 			}
-			if !w.creations.underWay(client.ObjectKeyFromObject(o.DGD)) {
+			if !w.s.ledger.creates(client.ObjectKeyFromObject(o.DGD)) {
 				t.Error("no creation is under way before its pods are seen")
 			}
 			for _, pod := range pods {
@@ -98,12 +97,12 @@ func TestTheCapacityOfPredecessorsIsHeldAgain(t *testing.T) {
 					w.s.ledger.holds.preempted[gang.Of(pod)] = w.clock.Now()
 				}
 			}
-			if w.creations.underWay(client.ObjectKeyFromObject(o.DGD)) && tc.seen {
+			if w.s.ledger.creates(client.ObjectKeyFromObject(o.DGD)) && tc.seen {
 				t.Error("a creation is under way whose pods were seen")
 			}
-			w.creations.Fail(offer)
+			w.refuse(sg)
 			for _, pod := range pods {
-				w.s.ledger.pods.change(topology.PodID(pod), func(r *released) { r.requeued = tc.requeued })
+				w.s.ledger.pods.change(topology.PodID(pod), func(r *released) { r.requeued, r.uncreated = true, !tc.requeued })
 				w.s.ledger.podGone(pod)
 			}
 			w.look(o)

@@ -4,6 +4,7 @@
 package scheduler
 
 import (
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -27,9 +28,9 @@ func (l *ledger) record(o gang.Observation, d *decision) {
 	if o.Record == nil {
 		return
 	}
-	now := l.clock.Now()
+	now, refused := l.clock.Now(), l.options.Asks.refusedOf(d.graph, o.Record)
 	next, _ := l.followRecord(o, d.graph, func(gang string) bool { return d.stands[gang] }, now)
-	d.again = unassigned(o, next)
+	d.again = unassigned(o, next, refused)
 	assign(next, o, d, now)
 	for i := range d.releases {
 		l.pods.change(topology.PodID(d.releases[i].Pod), func(r *released) { r.attempt = d.releases[i].Pin.Attempt })
@@ -41,7 +42,7 @@ func (l *ledger) record(o gang.Observation, d *decision) {
 		delete(l.unrecorded, d.graph)
 		return
 	}
-	if len(d.releases)+len(d.creations) == 0 && (next.Unbound() || len(d.result.Waiting) > 0 || d.result.Creating) {
+	if len(d.releases)+len(refused) == 0 && (next.Unbound() || len(d.result.Waiting) > 0 || d.result.Creating) {
 		since, known := l.unrecorded[d.graph]
 		if !known {
 			since = now
@@ -60,8 +61,6 @@ func (l *ledger) record(o gang.Observation, d *decision) {
 func (l *ledger) followRecord(o gang.Observation, graph types.NamespacedName, stands func(gang string) bool, now time.Time,
 ) (*assignment.Record, map[gang.Key]assignment.Shown) {
 	o.Releasing, _ = l.pods.observed(o.Pods)
-	o.Creations = l.options.Creations.ofGraph(graph)
-	l.takeOthersCreations(&o, &decision{graph: graph})
 	next := o.Record.Clone()
 	for of, kept := range l.kept {
 		switch {
@@ -72,7 +71,7 @@ func (l *ledger) followRecord(o gang.Observation, graph types.NamespacedName, st
 			delete(l.kept, of)
 		}
 	}
-	for of := range l.options.Creations.uncreatable(graph, next) {
+	for _, of := range l.options.Asks.refusedOf(graph, next) {
 		next.Evict(of, nil, uncreatable, now)
 	}
 	shown := gang.Shown(o)
@@ -81,16 +80,18 @@ func (l *ledger) followRecord(o gang.Observation, graph types.NamespacedName, st
 	return next, shown
 }
 
-// unassigned returns the replicas with gated pods, by [gang.Of], that lose the place of an assigned gang.
-func unassigned(o gang.Observation, next *assignment.Record) map[string]bool {
-	lost := map[string]bool{}
-	for _, pod := range o.Pods {
-		key, of := o.KeyOf(pod), ""
-		if render.GateClosed(pod) {
-			of = o.Record.GangOf(key)
+// unassigned returns the replicas without released pods, by [gang.Of], that lose the place of an assigned gang. Those of refused gangs are
+// left out: their pods are deleted, also those that are not visible yet.
+func unassigned(o gang.Observation, next *assignment.Record, refused []string) map[string]bool {
+	lost, released := map[string]bool{}, gang.ReleasedReplicas(o)
+	for of, g := range o.Record.Gangs {
+		if g.State != trellisv1alpha1.GangAssigned || slices.Contains(refused, of) {
+			continue
 		}
-		if of != "" && next.GangOf(key) != of && o.Record.Gangs[of].State == trellisv1alpha1.GangAssigned {
-			lost[gang.Of(pod)] = true
+		for key := range g.Places {
+			if name := o.ReplicaName(key); name != "" && next.GangOf(key) != of && !released[name] {
+				lost[name] = true
+			}
 		}
 	}
 	return lost
@@ -98,7 +99,7 @@ func unassigned(o gang.Observation, next *assignment.Record) map[string]bool {
 
 // assign adds the new places of a decision, and their attempts to the pins. In the same gang, a replica of which no pod is released has
 // another attempt, unless it is released as recorded. The attempt is at least that of the host names of its pods: pods that are created
-// later have other ones.
+// later have other ones. The host names of planned pods are not chosen yet.
 func assign(next *assignment.Record, o gang.Observation, d *decision, now time.Time) {
 	d.assigned = map[gang.Key]int32{}
 	begun := gang.ReleasedReplicas(o)
@@ -108,11 +109,6 @@ func assign(next *assignment.Record, o gang.Observation, d *decision, now time.T
 		key := o.KeyOf(release.Pod)
 		byReplica[key] = append(byReplica[key], release)
 	}
-	for i := range d.creations {
-		for j := range d.creations[i].releases {
-			byReplica[d.creations[i].key] = append(byReplica[d.creations[i].key], &d.creations[i].releases[j])
-		}
-	}
 	for key, releases := range byReplica {
 		of := releases[0].Pin.Gang
 		if was := o.Record.GangOf(key); was != "" && was != of {
@@ -120,10 +116,12 @@ func assign(next *assignment.Record, o gang.Observation, d *decision, now time.T
 		}
 		if next.GangOf(key) == of && !d.stands[of] && !begun[gang.Of(releases[0].Pod)] {
 			d.again[gang.Of(releases[0].Pod)] = true
-			next.Restart(key, now)
+			next.Restart(key)
 		}
 		next.Assign(of, key, releases[0].Domain, hostsByIndex(releases), now)
-		next.Raise(key, render.HostAttempt(releases[0].Pod))
+		if !gang.Planned(releases[0].Pod) {
+			next.Raise(key, render.HostAttempt(releases[0].Pod))
+		}
 		if releases[0].Base {
 			next.Begins(of)
 		}

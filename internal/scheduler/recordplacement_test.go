@@ -63,8 +63,8 @@ func TestDecisionsAreRecorded(t *testing.T) {
 		w, o := newCreating(t), planned(2, 2)
 		o.Record = &assignment.Record{}
 		w.ask(o.Groups...)
-		if d := w.decide(o); !slices.Equal(recordedAs(d.record), want) || len(d.creations) != 1 {
-			t.Errorf("%d creations, record %q", len(d.creations), recordedAs(d.record))
+		if d := w.decide(o); !slices.Equal(recordedAs(d.record), want) || len(d.releases) != 2 {
+			t.Errorf("%d releases, record %q", len(d.releases), recordedAs(d.record))
 		}
 	})
 	t.Run("nothing placed", func(t *testing.T) {
@@ -183,6 +183,7 @@ func TestNothingIsReleasedUnrecorded(t *testing.T) {
 func TestEvictionsAreRecorded(t *testing.T) {
 	b, o := newBench(t, Options{}), asking(2, 2, 0)
 	r := newRecordStore(t, b)
+	o.Record, b.s.objects.reader = &assignment.Record{}, graphs{"g2": o}
 	for _, pod := range o.Pods {
 		opened(pod, "g2-1", map[string]string{"z": "z", "r": "a"})
 		b.s.ledger.podChanged(pod)

@@ -22,11 +22,14 @@ import (
 // maxWrites is how many patches are under way at once.
 const maxWrites = 32
 
-// gangsOf sorts releases by gang.
+// gangsOf sorts releases of pods that exist by gang.
 func gangsOf(o gang.Observation, releases []gang.Release, placer provider.Placer) []*gangRelease {
 	var out []*gangRelease
 	byName := map[string]*gangRelease{}
 	for _, r := range releases {
+		if gang.Planned(r.Pod) {
+			continue
+		}
 		g := byName[r.Pin.Gang]
 		if g == nil {
 			g = &gangRelease{placer: placer, gang: gang.Members{Name: r.Pin.Gang, Graph: o.DGD, Groups: o.Groups}}
@@ -75,10 +78,15 @@ type writers struct {
 	suspect func()
 	// clear, if any, deletes placeholders; see [Options.Clear].
 	clear func(ctx context.Context, graph types.UID, hosts []string)
+	// asks are answered when their places are recorded.
+	asks *Asks
 }
 
-func newWriters(l *ledger, q *queue, p *graphPlacements, c clock.Clock, suspect func()) *writers {
-	return &writers{slots: make(chan struct{}, maxWrites), ledger: l, queue: q, placements: p, clock: c, suspect: suspect}
+func newWriters(l *ledger, q *queue, p *graphPlacements, o Options, suspect func()) *writers {
+	return &writers{
+		slots: make(chan struct{}, maxWrites), ledger: l, queue: q, placements: p, clock: o.Clock, suspect: suspect,
+		clear: o.Clear, asks: o.Asks,
+	}
 }
 
 // finish waits for the writes under way, so that no write outlives the loop.
@@ -211,32 +219,31 @@ func (w *writers) evictStale(ctx context.Context, g *gangRelease) {
 	}
 }
 
-// offer publishes the places of gangs that are to be created in place, after the placeholders on their hosts are deleted.
-func (w *writers) offer(
-	ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, creations *Creations, placed []plannedCreation,
-) {
-	graph := client.ObjectKeyFromObject(dgd)
-	byGang := map[string][]plannedCreation{}
-	for _, one := range placed {
-		byGang[one.gang] = append(byGang[one.gang], one)
+// answer answers the groups that have asked for the places of planned pods, after the placeholders on their hosts are deleted.
+func (w *writers) answer(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, d *decision) {
+	attempts, created := map[*corev1.Pod]int32{}, []gang.Release{}
+	for _, r := range d.releases {
+		if gang.Planned(r.Pod) {
+			attempts[r.Pod] = r.Pin.Attempt
+			created = append(created, r)
+		}
 	}
-	for _, of := range byGang {
-		if w.clear == nil {
-			creations.offer(graph, of)
-			continue
+	answer := func() {
+		if w.asks.answer(d.graph, attempts, d.gated); len(created) > 0 {
+			w.queue.wakeUp(w.ledger.gangReleased(d.graph))
 		}
-		var releases []gang.Release
-		for _, one := range of {
-			releases = append(releases, one.releases...)
-		}
-		hosts := w.ledger.hostsOf(releases)
-		if !w.slot(ctx) {
-			return
-		}
-		go func() {
-			defer func() { <-w.slots }()
-			w.clear(ctx, dgd.UID, hosts)
-			creations.offer(graph, of)
-		}()
 	}
+	if w.clear == nil || len(created) == 0 {
+		answer()
+		return
+	}
+	hosts := w.ledger.hostsOf(created)
+	if !w.slot(ctx) {
+		return
+	}
+	go func() {
+		defer func() { <-w.slots }()
+		w.clear(ctx, dgd.UID, hosts)
+		answer()
+	}()
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/assignment"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/provider"
 	"github.com/trellis-k8s/trellis/internal/render"
@@ -96,7 +97,7 @@ func (l *ledger) notReleased(release gang.Release, begun bool, err error) {
 		return
 	}
 	if !begun || overtaken(err) {
-		l.giveBack(id)
+		l.giveBackRelease(release)
 	} else if l.pods.of(id).begun { // else its release is visible, or it is gone
 		l.pods.change(id, func(r *released) { r.failed = true })
 	}
@@ -129,17 +130,12 @@ func (l *ledger) gangReleased(name types.NamespacedName) (w wake) {
 	return w
 }
 
-// recordWritten notes the attempts that this operator has recorded, and forgets those of replicas in no gang.
-func (l *ledger) recordWritten(d *decision) {
+// carriedOut notes the attempts that this operator has recorded, and forgets those of replicas in no gang.
+func (l *ledger) carriedOut(d *decision, now *assignment.Record) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	of := l.assigned[d.graph]
-	if of == nil {
-		of = map[gang.Key]int32{}
-		l.assigned[d.graph] = of
-	}
-	maps.Copy(of, d.assigned)
-	maps.DeleteFunc(of, func(key gang.Key, _ int32) bool { return d.record.GangOf(key) == "" })
+	l.spend(d.graph, d.assigned)
+	maps.DeleteFunc(l.spent[d.graph], func(key gang.Key, _ int32) bool { return now.GangOf(key) == "" })
 }
 
 // recovered reserves what a graph has of an earlier leader, which is read under the lock.
@@ -164,7 +160,7 @@ func (l *ledger) mayRefresh(name types.NamespacedName, to *trellisv1alpha1.Resol
 		return false, nil
 	}
 	o, err := observe()
-	if err != nil || l.deciding[name] != nil || l.options.Creations.underWay(name) {
+	if err != nil || l.deciding[name] != nil || l.creates(name) {
 		return false, err
 	}
 	releasing, _ := l.pods.observed(o.Pods)

@@ -43,8 +43,9 @@ type released struct {
 	// unreserved is why its reservation has ended; "" while it has one. withoutPlace is the pod, while it has none.
 	unreserved   string
 	withoutPlace *corev1.Pod
-	// requeued: its gang is requeued; follows: because the base gang of its graph is. evicted: the pod is evicted for that.
-	requeued, follows, evicted bool
+	// requeued: its gang is requeued; follows: because the base gang of its graph is; uncreated: because not all of it could be created.
+	// evicted: the pod is evicted for that.
+	requeued, follows, uncreated, evicted bool
 }
 
 // against is what stands against binding a pod; the zero value is nothing.

@@ -28,16 +28,8 @@ func (l *ledger) place(ctx context.Context, o gang.Observation, r *gang.Request,
 			}
 			d.reportMove(ctx, o.DGD, replica, r.Moved(l.cluster, replica))
 		}
-		releases := r.Releases(l.cluster, replica, base)
-		if r.Creation(replica) != nil {
-			d.creations = append(d.creations, plannedCreation{
-				key: gang.Key{Component: replica.Component, Ordinal: replica.Ordinal}, gang: releases[0].Pin.Gang, domain: releases[0].Domain,
-				releases: releases,
-			})
-			continue
-		}
-		for _, release := range releases {
-			l.pods.begin(release, l.clock.Now())
+		for _, release := range r.Releases(l.cluster, replica, base) {
+			l.beginRelease(release, d.graph)
 			d.releases = append(d.releases, release)
 		}
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// releaseRecorded releases the gated pods of assigned gangs to their recorded hosts, if these have capacity for the entire gang: an earlier
-// leader assigned them, or their release failed. Other gangs are planned again.
+// releaseRecorded releases the gated and planned pods of assigned gangs to their recorded hosts, if these have capacity for the entire
+// gang: an earlier leader assigned them, or their release failed. Other gangs are planned again.
 func (l *ledger) releaseRecorded(o *gang.Observation, d *decision) {
 	if o.Record == nil || o.Unfinished == gang.ConstraintRefreshed {
 		return
@@ -40,7 +40,7 @@ func (l *ledger) releaseRecorded(o *gang.Observation, d *decision) {
 		}
 		d.stands[name], d.byRecord = true, true
 		for _, release := range releases {
-			l.pods.begin(release, now)
+			l.beginRelease(release, d.graph)
 			if len(release.Undecided) > 0 { // a plan would take these domains for decided
 				o.Unfinished = gang.FollowsRecorded
 			}
@@ -78,7 +78,7 @@ func (l *ledger) giveBackRecorded(d *decision) {
 		return
 	}
 	for _, release := range d.releases {
-		l.giveBack(topology.PodID(release.Pod))
+		l.giveBackRelease(release)
 	}
 	d.releases = nil
 }

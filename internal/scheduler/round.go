@@ -51,7 +51,7 @@ func (s *Scheduler) lineUp(ctx context.Context, due []types.NamespacedName) {
 	var priorities map[types.UID]int32
 	if len(found)+s.line.Len() > 1 {
 		priorities = s.objects.priorities(ctx, found)
-		s.options.Creations.addPriorities(priorities, found)
+		s.options.Asks.addPriorities(priorities, found)
 	}
 	for _, dgd := range found {
 		s.line.Add(turns.Turn{Namespace: dgd.Namespace, Name: dgd.Name, Priority: priorities[dgd.UID], Created: dgd.CreationTimestamp.Time})

@@ -100,7 +100,7 @@ func TestPriorityOfPodsThatAreNotMade(t *testing.T) {
 	older, other := asking(1, 1, 0), planned(2, 1)
 	w.s.objects.reader = graphs{older.DGD.Name: older, other.DGD.Name: other}
 	w.taken("a0", "a1", "b0", "b1")
-	w.creations.Ask(other.Groups[0], wantsOf(other.Groups[0], 1, 5))
+	w.asks.Ask(other.Groups[0], wantsOf(other.Groups[0], 1, 5), nil)
 	w.s.queue.add(client.ObjectKeyFromObject(older.DGD))
 	w.s.queue.add(client.ObjectKeyFromObject(other.DGD))
 	if got := w.plansBefore(other.DGD.Name, w.oneRound); got != 0 {

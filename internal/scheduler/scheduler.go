@@ -82,16 +82,15 @@ func New(c cache.Cache, providers *provider.Registry, recorder events.EventRecor
 	}
 	s.ledger = newLedger(o, s.queue.wake, s.objects.followed)
 	s.placements = newGraphPlacements(c, o.Records, o.Live)
-	s.writers = newWriters(s.ledger, s.queue, s.placements, o.Clock, func() { s.providers.Suspect() })
-	s.writers.clear = o.Clear
+	s.writers = newWriters(s.ledger, s.queue, s.placements, o, func() { s.providers.Suspect() })
 	// A graph is evaluated again when its provider may work now, or when something of the provider's own that concerns the graph has changed.
 	providers.OnState(func(string) { s.queue.wakeWaiting() })
 	providers.OnChange(s.queue.add)
 	if o.Promises != nil {
 		o.Promises.OnChange(s.queue.add)
 	}
-	if o.Creations != nil {
-		o.Creations.look = s.queue.add
+	if o.Asks != nil {
+		o.Asks.look = s.queue.add
 	}
 	return s
 }

@@ -120,7 +120,9 @@ func (l *ledger) toEvict(o gang.Observation, gangs map[string]eviction) (evict [
 			continue
 		}
 		if l.pods.byID[id] != nil || len(gang.NodesOf(l.cluster, id)) > 0 {
-			l.pods.change(id, func(r *released) { r.requeued, r.follows = true, gangs[of].follows && (!r.requeued || r.follows) })
+			l.pods.change(id, func(r *released) {
+				r.requeued, r.uncreated, r.follows = true, gangs[of].uncreated, gangs[of].follows && (!r.requeued || r.follows)
+			})
 		}
 		evict = append(evict, pod)
 		turn[pod] = 2*bools.Int(of == base) + bools.Int(record.refused())

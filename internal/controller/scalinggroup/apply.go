@@ -24,9 +24,11 @@ import (
 const parallel = 16
 
 // apply writes the pods, several at a time, and returns all errors. Creates stop at the first round in which one was refused.
-func (r *Reconciler) apply(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, s steps) error {
+func (r *Reconciler) apply(ctx context.Context, o observed, s steps) error {
+	sg := o.sg
 	var todo []func() error
 	for _, d := range s.delete {
+		r.Asks.End(sg, d.pod)
 		todo = append(todo, func() error { return r.deletePod(ctx, d) })
 	}
 	for _, gone := range s.unmake {
@@ -36,7 +38,7 @@ func (r *Reconciler) apply(ctx context.Context, sg *trellisv1alpha1.ScalingGroup
 	if len(s.make)+len(s.create)+len(s.inPlace) == 0 && s.taken == nil {
 		return down
 	}
-	up := errors.Join(r.createInPlace(ctx, sg, s.inPlace), r.makeAll(ctx, sg, s))
+	up := errors.Join(r.createInPlace(ctx, o, s.inPlace), r.makeAll(ctx, sg, s))
 	if up != nil || len(s.make) == 0 || !s.inTurn { // the pods of sets are created by another controller, which may be refused
 		r.refusals.note(sg, up)
 	}
@@ -135,7 +137,7 @@ func (r *Reconciler) mayMake(ctx context.Context, sg *trellisv1alpha1.ScalingGro
 		return allowance{}, nil
 	}
 	if a := r.refusals.wait(sg); a.again > 0 {
-		s.create, s.make = nil, nil
+		s.create, s.make, s.rests = nil, nil, true
 		return a, nil
 	}
 	switch within, err := r.withinLimit(ctx, sg); {

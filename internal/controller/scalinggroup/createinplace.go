@@ -4,6 +4,7 @@
 package scalinggroup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,106 +21,95 @@ import (
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/provider"
 	"github.com/trellis-k8s/trellis/internal/render"
-	"github.com/trellis-k8s/trellis/internal/scheduler"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
 // createInPlace creates replicas in place. When one create of a gang fails, or the API server stores something else than was planned, all
-// of the gang is deleted, and it is created gated.
-func (r *Reconciler) createInPlace(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, all []*planned) error {
+// of the gang is evicted, and it is created gated.
+func (r *Reconciler) createInPlace(ctx context.Context, o observed, all []*planned) error {
 	var todo []func() error
-	var begun []*planned
 	for _, one := range all {
-		if !r.Creations.Begin(one.offer) {
-			continue
-		}
-		begun = append(begun, one)
 		for _, index := range slices.Sorted(maps.Keys(one.pods)) {
-			todo = append(todo, func() error { return r.createReplicaInPlace(ctx, sg, one, index) })
+			todo = append(todo, func() error {
+				if !r.Asks.Begin(o.sg, one.ordinal, one.place.Attempt) { // its gang has been refused
+					return nil
+				}
+				created, err := r.createPodInPlace(ctx, o.sg, one, index)
+				if !created {
+					members, base := o.attempts.recorded.Members(one.gang)
+					r.Asks.Refuse(o.sg, one.gang, members, base)
+				}
+				return err
+			})
 		}
 	}
-	refused := inParallel(todo)
-	for _, one := range begun {
-		r.Creations.Made(one.offer)
-	}
-	return refused
-}
-
-// createReplicaInPlace creates one pod in place, unless its gang has ended meanwhile. When that fails, the gang ends.
-func (r *Reconciler) createReplicaInPlace(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, one *planned, index int32) error {
-	if !r.Creations.Stands(one.offer) {
-		return nil
-	}
-	if err := r.createPodInPlace(ctx, sg, one, index); err != nil {
-		return errors.Join(err, r.endGang(ctx, one.offer))
-	}
-	return nil
+	return inParallel(todo)
 }
 
 // errTaken means that another pod has the name of one that is to be created.
 var errTaken = errors.New("another pod has its name")
 
-func (r *Reconciler) createPodInPlace(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, one *planned, index int32) error {
-	release, pod := one.offer.Releases[index], one.pods[index]
+// errEarlier means that a pod of the name was created at an earlier attempt. It is deleted, and the create is retried.
+var errEarlier = errors.New("a pod of an earlier attempt has its name, and is deleted")
+
+// createPodInPlace creates one pod in place, and reports whether its gang can be created as planned.
+func (r *Reconciler) createPodInPlace(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, one *planned, index int32) (bool, error) {
+	pod := one.pods[index]
+	pin, recorded := gang.RecordedPin(sg, one.gang, one.place, index)
 	pinner, can := r.Providers.Placer(sg.Spec.Provider).(provider.Pinner)
-	if !can || release.Pod == nil {
-		return fmt.Errorf("creating pod %s in place: provider %s cannot", pod.Name, sg.Spec.Provider)
+	if !can || !recorded {
+		return false, fmt.Errorf("creating pod %s in place: provider %s cannot, or its host is not recorded", pod.Name, sg.Spec.Provider)
 	}
 	pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(sg, trellisv1alpha1.GroupVersion.WithKind("ScalingGroup"))}
-	release.Pin.Attempt = one.offer.Attempt
-	pinner.Pin(pod, release.Pin)
-	expected := expectedOf(pinner, release)
+	pinner.Pin(pod, pin)
+	expected := expectedOf(pinner, one.asked[index], pin)
 	err := r.Client.Create(ctx, pod)
 	if apierrors.IsAlreadyExists(err) {
-		err = r.takeOwn(ctx, pod)
+		if err = r.takeOwn(ctx, pod); pod.Spec.NodeName == pin.Node { // it is bound by now
+			expected.Spec.NodeName = pin.Node
+		}
 	}
 	if errors.Is(err, errTaken) {
-		log.FromContext(ctx).Info("a pod of the name of one that is to be created in place exists; its gang is left alone",
-			"pod", pod.Name, "gang", one.offer.Gang)
-		return r.endGang(ctx, one.offer)
+		log.FromContext(ctx).Info("a pod of the name of one that is to be created in place exists; its gang is created gated",
+			"pod", pod.Name, "gang", one.gang)
+		return false, nil
 	}
 	if err != nil {
-		return wrapped(err, "creating pod %s in place", pod.Name)
-	}
-	if !r.Creations.Created(one.offer, pod) {
-		return r.deletePod(ctx, deletion{pod: pod, why: withoutRest})
+		return errors.Is(err, errEarlier), wrapped(err, "creating pod %s in place", pod.Name)
 	}
 	if why := differs(expected, pod); why != "" {
 		log.FromContext(ctx).Info("the API server stored another pod than was planned; its gang is created gated",
-			"pod", pod.Name, "gang", one.offer.Gang, "why", why)
+			"pod", pod.Name, "gang", one.gang, "why", why)
 		r.kinds.differ(one.kinds[index])
-		return r.endGang(ctx, one.offer)
+		return false, nil
 	}
-	return nil
+	return true, nil
 }
 
 // takeOwn reads the pod that has the name of one that was to be created. It is the same pod when the answer to an earlier create was lost.
+// A pod of an earlier attempt, which does not count any more, is deleted.
 func (r *Reconciler) takeOwn(ctx context.Context, pod *corev1.Pod) error {
 	live := &corev1.Pod{}
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(pod), live); err != nil {
 		return wrapped(err, "reading pod %s", pod.Name)
 	}
-	if live.DeletionTimestamp != nil || live.Annotations[render.AnnotationGang] != pod.Annotations[render.AnnotationGang] ||
-		metav1.GetControllerOfNoCopy(live) == nil || metav1.GetControllerOfNoCopy(live).UID != metav1.GetControllerOfNoCopy(pod).UID {
+	owner, was, attempt := metav1.GetControllerOfNoCopy(live), render.AttemptOf(live), render.AttemptOf(pod)
+	switch {
+	case live.DeletionTimestamp != nil || owner == nil || owner.UID != metav1.GetControllerOfNoCopy(pod).UID:
+		return errTaken
+	case was > 0 && was < attempt:
+		return cmp.Or(r.deletePod(ctx, deletion{pod: live, why: superseded}), errEarlier)
+	case was != attempt || live.Annotations[render.AnnotationGang] != pod.Annotations[render.AnnotationGang]:
 		return errTaken
 	}
 	*pod = *live
 	return nil
 }
 
-// endGang deletes what was created of a gang, and has it created gated from now on.
-func (r *Reconciler) endGang(ctx context.Context, offer *scheduler.Offer) error {
-	failures := []error{}
-	for _, pod := range r.Creations.Fail(offer) {
-		failures = append(failures, r.deletePod(ctx, deletion{pod: pod, why: withoutRest}))
-	}
-	return errors.Join(failures...)
-}
-
-// expectedOf is what the API server is expected to store of a pod that is created in place.
-func expectedOf(pinner provider.Pinner, release gang.Release) *corev1.Pod {
-	expected := release.Pod.DeepCopy()
-	pinner.Pin(expected, release.Pin)
+// expectedOf is what the API server is expected to store of a planned pod.
+func expectedOf(pinner provider.Pinner, pod *corev1.Pod, pin gang.Pin) *corev1.Pod {
+	expected := pod.DeepCopy()
+	pinner.Pin(expected, pin)
 	return expected
 }
 
@@ -128,7 +118,7 @@ func differs(expected, stored *corev1.Pod) string {
 	switch {
 	case len(stored.Spec.SchedulingGates) > 0:
 		return fmt.Sprintf("it has the scheduling gate %q", stored.Spec.SchedulingGates[0].Name)
-	case stored.Spec.NodeName != "":
+	case stored.Spec.NodeName != expected.Spec.NodeName:
 		return "it names its node"
 	case stored.Spec.SchedulerName != expected.Spec.SchedulerName:
 		return fmt.Sprintf("its scheduler is %q instead of %q", stored.Spec.SchedulerName, expected.Spec.SchedulerName)

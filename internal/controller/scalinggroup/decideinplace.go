@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/assignment"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/quota"
 	"github.com/trellis-k8s/trellis/internal/render"
@@ -20,20 +21,29 @@ import (
 )
 
 // This file decides which new replicas are created in place: their pods are created pinned and without Trellis' gate. A replica is
-// asked for when nothing of it exists and what the API server will store of its pods is known; the scheduler answers with a place, or
-// that it is to be created gated. createinplace.go creates the pods.
+// asked for when nothing of it exists and what the API server will store of its pods is known; the scheduler answers that its place is
+// recorded, or that it is to be created gated. createinplace.go creates the pods.
 
 // planned is a replica that is created in place.
 type planned struct {
 	ordinal int32
-	offer   *scheduler.Offer
 	// pods by index, as they are sent, and the kinds that they are of.
 	pods  map[int32]*corev1.Pod
 	kinds map[int32]string
+	// gang and place are recorded. asked are the pods by index as they were placed.
+	gang  string
+	place assignment.Place
+	asked []*corev1.Pod
 }
 
-// namedFor reports whether the host names of the pods are those of an attempt. They are not when the offer has come after they were built;
-// then the group is reconciled again.
+// recordedAt notes the place that is recorded at an attempt, and reports whether there is one and the host names of the pods are of that
+// attempt. Otherwise the answer has come after the record was read; then the group is reconciled again.
+func (p *planned) recordedAt(attempt int32, recorded assignment.Attempts) (assigned bool) {
+	p.gang, p.place, assigned = recorded.Assigned(p.ordinal)
+	return assigned && attempt > 0 && p.place.Attempt == attempt && p.namedFor(attempt)
+}
+
+// namedFor reports whether the host names of the pods are those of an attempt.
 func (p *planned) namedFor(attempt int32) bool {
 	for _, pod := range p.pods {
 		if pod.Spec.Hostname != "" && render.HostAttempt(pod) != attempt {
@@ -45,20 +55,14 @@ func (p *planned) namedFor(attempt int32) bool {
 
 // place takes the pods out of what is created gated whose replicas are created in place, or wait for the answer.
 func (r *Reconciler) place(ctx context.Context, o observed, s *steps) error {
-	if r.Creations == nil || s.overLimit {
+	if r.Asks == nil || s.overLimit || s.rests {
 		return nil
 	}
 	if !gang.InPlace(o.sg) {
-		r.forgetCreations(client.ObjectKeyFromObject(o.sg))
+		r.Asks.Forget(client.ObjectKeyFromObject(o.sg))
 		return nil
 	}
-	unseen, err := r.unseenCreations(ctx, o.sg, o.replicas)
-	if err != nil {
-		return err
-	}
-	wants := make([]scheduler.Want, 0, len(unseen))
-	for _, ordinal := range unseen {
-		wants = append(wants, scheduler.Want{Ordinal: ordinal, Unseen: true})
+	for _, ordinal := range o.unseen {
 		s.leaveOut(ordinal)
 		s.unseen = true
 	}
@@ -66,29 +70,27 @@ func (r *Reconciler) place(ctx context.Context, o observed, s *steps) error {
 	if err != nil {
 		return err
 	}
-	more := s.more && len(o.replicas)+len(fresh) < int(render.MinAvailable(o.sg))
+	if s.more && len(o.replicas)+len(fresh) < int(render.MinAvailable(o.sg)) {
+		clear(fresh) // it cannot ask at once for all that begin together
+	}
+	wants := make([]scheduler.Want, 0, len(fresh))
 	for _, ordinal := range slices.Sorted(maps.Keys(fresh)) {
 		one := fresh[ordinal]
-		wants = append(wants, scheduler.Want{Ordinal: ordinal, More: more, Pods: func() []*corev1.Pod { return r.asStored(one) }})
+		wants = append(wants, scheduler.Want{Ordinal: ordinal, Pods: func() []*corev1.Pod { return r.asStored(o.sg, one) }})
 	}
-	takeAnswers(r.Creations.Ask(o.sg, wants), fresh, s)
-	return nil
-}
-
-// takeAnswers sorts the replicas that were asked for into what is created in place now, and what waits for an answer.
-func takeAnswers(answers map[int32]scheduler.Answer, fresh map[int32]*planned, s *steps) {
-	for ordinal, answer := range answers {
+	for ordinal, answer := range r.Asks.Ask(o.sg, wants, o.unseen) {
 		if answer.Gated {
 			continue
 		}
 		one := fresh[ordinal]
 		s.leaveOut(ordinal)
 		s.asked = s.asked || answer.New
-		if one.offer = answer.Offer; one.offer != nil && one.namedFor(one.offer.Attempt) {
+		if one.asked = answer.Pods; one.recordedAt(answer.Attempt, o.attempts.recorded) {
 			s.inPlace = append(s.inPlace, one)
 		}
 	}
 	slices.SortFunc(s.inPlace, func(a, b *planned) int { return int(a.ordinal - b.ordinal) })
+	return nil
 }
 
 // placeable are the replicas that may be created in place, of those of which pods are to be created.
@@ -133,8 +135,8 @@ func (r *Reconciler) foreseen(ctx context.Context, sg *trellisv1alpha1.ScalingGr
 	return true
 }
 
-// asStored are the pods of a replica, by index, as the API server will store them, without Trellis' gate.
-func (r *Reconciler) asStored(one *planned) []*corev1.Pod {
+// asStored are the planned pods of a replica, by index, as the API server will store them.
+func (r *Reconciler) asStored(sg *trellisv1alpha1.ScalingGroup, one *planned) []*corev1.Pod {
 	pods := make([]*corev1.Pod, 0, len(one.pods))
 	for _, index := range slices.Sorted(maps.Keys(one.pods)) {
 		sent := one.pods[index]
@@ -146,7 +148,7 @@ func (r *Reconciler) asStored(one *planned) []*corev1.Pod {
 		} else { // another replica has shown meanwhile that the API server changes them: the answers will say so
 			pod.Spec = sent.Spec
 		}
-		pod.Spec.SchedulingGates = nil // of the copy
+		gang.AsPlanned(pod, sg)
 		pods = append(pods, pod)
 	}
 	return pods

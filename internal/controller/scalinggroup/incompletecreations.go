@@ -21,56 +21,49 @@ import (
 
 // Why a replica is recreated although its pods run, or may run.
 const (
-	superseded  = "it has a place of a later attempt in its GraphPlacement"
-	withoutRest = "the rest of its gang could not be created"
-	mixedHosts  = "the host names of its pods are of different attempts"
+	superseded = "it has a place of a later attempt in its GraphPlacement"
+	mixedHosts = "the host names of its pods are of different attempts"
 )
 
 // attempts are those of the replicas of a group.
 type attempts struct {
 	recorded assignment.Attempts
-	// offered are the attempts of replicas that are to be created in place.
-	offered map[int32]int32
+	// answered are the attempts of replicas that are to be created in place, begun those that are being created.
+	answered map[int32]int32
+	begun    []int32
 }
 
 func (r *Reconciler) attemptsOf(ctx context.Context, sg *trellisv1alpha1.ScalingGroup) (a attempts, err error) {
-	a.offered = r.Creations.Attempts(sg)
+	a.answered, a.begun = r.Asks.Answered(sg)
 	a.recorded, err = r.AttemptsOf(ctx, sg)
 	return a, err
 }
 
 // next is the attempt of a replica without pods that is to be created.
 func (a attempts) next(ordinal int32) int32 {
-	return cmp.Or(a.offered[ordinal], a.recorded.Last(ordinal)+1)
+	return cmp.Or(a.answered[ordinal], a.recorded.Last(ordinal)+1)
 }
 
 // lookForCreations finds replicas that cannot stay: those with pods of an attempt that does not count any more, which another operator
-// released or created, and those of gangs that could not be completed. It also finds those whose pods are being created.
-func (r *Reconciler) lookForCreations(ctx context.Context, o observed) error {
-	sg, replicas := o.sg, o.replicas
-	begun := r.Creations.Begun(sg)
-	for _, ordinal := range sortedOrdinals(replicas) {
-		one := replicas[ordinal]
+// released or created. It returns those with pods that the cache does not show yet.
+func (r *Reconciler) lookForCreations(ctx context.Context, o observed) (unseen []int32, err error) {
+	if unseen, err = r.unseenCreations(ctx, o); err != nil {
+		return nil, err
+	}
+	for _, ordinal := range sortedOrdinals(o.replicas) {
+		one := o.replicas[ordinal]
 		switch {
 		case one.earlierThan(o.attempts.recorded.Lowest(ordinal)):
 			one.misplaced = superseded
 		case one.mixesHosts():
 			one.misplaced = mixedHosts
-		case slices.ContainsFunc(one.active(), func(pod *corev1.Pod) bool {
-			return r.Creations.Failed(sg, pod.Annotations[render.AnnotationGang])
-		}):
-			one.misplaced = withoutRest
 		case one.whole() && !one.released():
-			r.Creations.Ungate(sg, ordinal)
-		case slices.Contains(begun, ordinal) && len(one.pods) < one.size && len(one.leaving)+len(one.lost) == 0:
-			live, err := r.livePods(ctx, sg)
-			if err != nil {
-				return err
-			}
-			one.beingMade = showsMore(live[ordinal], one)
+			r.Asks.Ungate(o.sg, ordinal)
+		default:
+			one.beingMade = slices.Contains(unseen, ordinal) && len(one.leaving)+len(one.lost) == 0
 		}
 	}
-	return nil
+	return unseen, nil
 }
 
 // earlierThan reports whether a released pod of the replica is of an earlier attempt.
@@ -103,22 +96,20 @@ func (r *replica) mixesHosts() bool {
 
 // unseenCreations are the replicas that this operator has begun to create in place and of which the API server has pods that the cache does
 // not show, in order: the cache is further behind than reads wait for it.
-func (r *Reconciler) unseenCreations(
-	ctx context.Context, sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica,
-) (unseen []int32, err error) {
-	for _, ordinal := range r.Creations.Begun(sg) {
-		if one := replicas[ordinal]; one == nil || len(one.uids()) < one.size {
+func (r *Reconciler) unseenCreations(ctx context.Context, o observed) (unseen []int32, err error) {
+	for _, ordinal := range o.attempts.begun {
+		if one := o.replicas[ordinal]; one == nil || len(one.uids()) < one.size {
 			unseen = append(unseen, ordinal)
 		}
 	}
 	if len(unseen) == 0 {
 		return nil, nil
 	}
-	live, err := r.livePods(ctx, sg)
+	live, err := r.livePods(ctx, o.sg)
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(unseen, func(ordinal int32) bool { return !showsOthers(live[ordinal], replicas[ordinal]) }), nil
+	return slices.DeleteFunc(unseen, func(ordinal int32) bool { return !showsOthers(live[ordinal], o.replicas[ordinal]) }), nil
 }
 
 // showsOthers reports whether a read past the cache shows pods of a replica that the cache does not. The cache shows no pod of a replica
@@ -156,20 +147,4 @@ func (r *Reconciler) livePods(ctx context.Context, sg *trellisv1alpha1.ScalingGr
 		out[ordinal][index] = pod.UID
 	}
 	return out, nil
-}
-
-// showsMore reports whether a read past the cache shows all that the cache has of a replica, and more.
-func showsMore(live map[int32]types.UID, one *replica) bool {
-	for index, pod := range one.pods {
-		if live[index] != pod.UID {
-			return false
-		}
-	}
-	return len(live) > len(one.pods)
-}
-
-func (r *Reconciler) forgetCreations(group types.NamespacedName) {
-	if r.Creations != nil {
-		r.Creations.Forget(group)
-	}
 }

@@ -5,6 +5,7 @@ package scalinggroup
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -50,7 +51,7 @@ func TestEarlierAttempts(t *testing.T) {
 			sg := group(1, 2)
 			replicas := map[int32]*replica{0: {size: 2, pods: map[int32]*corev1.Pod{0: tc.pods[0], 1: tc.pods[1]}}}
 			o := observed{sg: sg, replicas: replicas, attempts: attempts{recorded: recordedAttempt(tc.recorded)}}
-			if err := (&Reconciler{}).lookForCreations(t.Context(), o); err != nil {
+			if _, err := (&Reconciler{}).lookForCreations(t.Context(), o); err != nil {
 				t.Fatal(err)
 			}
 			if state, why := replicas[0].state(); state != tc.want || state == rollout.Broken && why != superseded {
@@ -78,9 +79,9 @@ func TestHostNamesOfAReplica(t *testing.T) {
 	first := stepsOf(sg, none, attempts{}, plan(sg, none)).create
 	two := attempts{recorded: recordedAttempt(2)}
 	third := stepsOf(sg, none, two, plan(sg, none)).create
-	two.offered = map[int32]int32{0: 2}
+	two.answered = map[int32]int32{0: 2}
 	if second := stepsOf(sg, none, two, plan(sg, none)).create; render.HostAttempt(second[1]) != 2 {
-		t.Errorf("the pods of an offer have the host names %v", second)
+		t.Errorf("the pods of a recorded place have the host names %v", second)
 	}
 	for index, pod := range first {
 		if pod.Spec.Hostname != pod.Name || render.HostAttempt(third[index]) != 3 {
@@ -93,11 +94,43 @@ func TestHostNamesOfAReplica(t *testing.T) {
 		t.Errorf("the rest of a replica has the host names %v", created)
 	}
 	mixed := map[int32]*replica{0: {size: 2, pods: map[int32]*corev1.Pod{0: build.Pod(0, 0), 1: build.PodOfAttempt(0, 1, 2)}}}
-	if err := (&Reconciler{}).lookForCreations(t.Context(), observed{sg: sg, replicas: mixed}); err != nil {
+	if _, err := (&Reconciler{}).lookForCreations(t.Context(), observed{sg: sg, replicas: mixed}); err != nil {
 		t.Fatal(err)
 	}
 	if state, why := mixed[0].state(); state != rollout.Broken || why != mixedHosts {
 		t.Errorf("state %v (%s)", state, why)
+	}
+}
+
+// A replica is created at the recorded attempt of its answer, while its gang is assigned, and by pods with the host names of that attempt.
+func TestReplicasAreCreatedAsRecorded(t *testing.T) {
+	sg := group(1, 2)
+	key := assignment.Key{Component: sg.Spec.Service}
+	for name, tc := range map[string]struct {
+		attempt, hosts int32
+		change         func(*assignment.Record)
+		want           bool
+	}{
+		"as recorded":                  {2, 2, func(*assignment.Record) {}, true},
+		"it has no answer":             {0, 2, func(*assignment.Record) {}, false},
+		"its answer is of another one": {1, 2, func(*assignment.Record) {}, false},
+		"its host names are":           {2, 1, func(*assignment.Record) {}, false},
+		"it is evicted":                {2, 2, func(r *assignment.Record) { r.Evict("gang", nil, "no", time.Now()) }, false},
+		"it is not recorded":           {2, 2, func(r *assignment.Record) { *r = *(&assignment.Record{}).Clone() }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := (&assignment.Record{}).Clone()
+			r.Assign("gang", key, nil, []string{"a", "b"}, time.Now())
+			r.Raise(key, 2)
+			tc.change(r)
+			one := &planned{pods: map[int32]*corev1.Pod{}}
+			for index := range int32(2) {
+				one.pods[index] = render.NewBuilder(sg).PodOfAttempt(0, index, tc.hosts)
+			}
+			if got := one.recordedAt(tc.attempt, r.Attempts(sg.Spec.Service)); got != tc.want || got && (one.gang != "gang" || len(one.place.Hosts) != 2) {
+				t.Errorf("%v in gang %q at %+v, want %v", got, one.gang, one.place, tc.want)
+			}
+		})
 	}
 }
 
@@ -201,9 +234,9 @@ func TestLearnt(t *testing.T) {
 
 // An answer that differs from the plan in what decides about the place, or about when the pod is scheduled, ends the gang.
 func TestAnswersAreCompared(t *testing.T) {
-	release := gang.Release{New: true, Pin: gang.Pin{Gang: "g", Labels: map[string]string{"rack": "r"}}, Pod: &corev1.Pod{
-		Spec: corev1.PodSpec{SchedulerName: "default-scheduler", Priority: ptr.To[int32](3)},
-	}}
+	pin := gang.Pin{Gang: "g", Labels: map[string]string{"rack": "r"}}
+	pod := &corev1.Pod{Spec: corev1.PodSpec{SchedulerName: "default-scheduler", Priority: ptr.To[int32](3)}}
+	gang.AsPlanned(pod, group(1, 1))
 	for name, tc := range map[string]struct {
 		change func(*corev1.Pod)
 		want   string
@@ -221,7 +254,7 @@ func TestAnswersAreCompared(t *testing.T) {
 		}, "it asks for something else, or for other nodes"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			expected := expectedOf(gates.Placer{}, release)
+			expected := expectedOf(gates.Placer{}, pod, pin)
 			stored := expected.DeepCopy()
 			tc.change(stored)
 			if got := differs(expected, stored); got != tc.want {

@@ -167,7 +167,7 @@ func (r *Reconciler) tryOut(ctx context.Context, sg *trellisv1alpha1.ScalingGrou
 
 // learn remembers what the API server has stored of a pod that was created gated.
 func (r *Reconciler) learn(sg *trellisv1alpha1.ScalingGroup, stored *corev1.Pod) {
-	if r.Creations != nil && gang.InPlace(sg) {
+	if r.Asks != nil && gang.InPlace(sg) {
 		r.kinds.learn(r.kinds.of(sg, stored), stored)
 	}
 }

@@ -52,9 +52,9 @@ type Reconciler struct {
 	MaxPods int64
 	// HoldFor is how long the capacity of a lost replica is held for its successor (scheduler.Options).
 	HoldFor time.Duration
-	// Creations are the replicas that are created in place, and Placed has groups reconciled that have an answer; nil: all are gated.
-	Creations *scheduler.Creations
-	Placed    <-chan event.GenericEvent
+	// Asks are the replicas that are to be created in place, and Placed has groups reconciled that have an answer; nil: all are gated.
+	Asks   *scheduler.Asks
+	Placed <-chan event.GenericEvent
 	// AttemptsOf is [scheduler.Scheduler.AttemptsOf].
 	AttemptsOf func(context.Context, *trellisv1alpha1.ScalingGroup) (assignment.Attempts, error)
 	// Retries after failures.
@@ -118,7 +118,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	if workload := r.Providers.Workload(sg.Spec.Provider); workload != nil {
-		r.forgetCreations(req.NamespacedName)
+		r.Asks.Forget(req.NamespacedName)
 		again, err := r.countWorkload(ctx, sg, workload)
 		return ctrl.Result{RequeueAfter: again}, errors.Join(err, r.keepBudget(ctx, observed{sg: sg}, 0))
 	}
@@ -148,7 +148,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	noDomain := r.prepareDomains(ctx, sg, o.replicas, &d.steps)
-	failure := errors.Join(refused, noDomain, r.apply(ctx, sg, d.steps))
+	failure := errors.Join(refused, noDomain, r.apply(ctx, o, d.steps))
 	result, err := r.finish(ctx, o, d, allowed, failure)
 	return result, errors.Join(err, r.keepBudget(ctx, o, podsThatStay(o.sg, o.replicas)))
 }
@@ -166,7 +166,7 @@ func (r *Reconciler) find(ctx context.Context, name types.NamespacedName) (*trel
 		r.refusals.forget(name)
 		r.causes.keep(name, nil)
 		r.turns.Forget(name)
-		r.forgetCreations(name)
+		r.Asks.Forget(name)
 		r.written.Forget(name)
 		r.domains.forget(name)
 		r.moving.note(name, nil)
@@ -174,7 +174,7 @@ func (r *Reconciler) find(ctx context.Context, name types.NamespacedName) (*trel
 	}
 	if sg.DeletionTimestamp != nil {
 		r.turns.Forget(name)
-		r.forgetCreations(name)
+		r.Asks.Forget(name)
 		return nil, found{}, nil // the garbage collector deletes the pods
 	}
 	pods, err := r.podsOf(ctx, name, sg)
@@ -194,10 +194,11 @@ type observed struct {
 	replicas map[int32]*replica
 	queue    queue
 	attempts attempts
-	// ends is the time until another pod that was deleted has not ended in time, reads the time until events are due to be read, moves the
-	// time until a move is overdue or ends; 0 for never.
+	// unseen are replicas with pods that the cache does not show yet.
+	unseen []int32
+	// The times until a deleted pod is overdue, until events are due to be read, and until a move is overdue or ends; 0 for never.
 	ends, reads, moves time.Duration
-	// moved: the moves in the status differ from the stored ones.
+	// moved reports whether the moves in the status differ from the stored ones.
 	moved bool
 }
 
@@ -223,7 +224,10 @@ func (r *Reconciler) observe(ctx context.Context, sg *trellisv1alpha1.ScalingGro
 	if o.attempts, err = r.attemptsOf(ctx, sg); err != nil {
 		return o, err
 	}
-	return o, errors.Join(r.lookForExcess(ctx, o), r.lookForNeighbours(ctx, o), r.lookForCreations(ctx, o))
+	if o.unseen, err = r.lookForCreations(ctx, o); err != nil {
+		return o, err
+	}
+	return o, errors.Join(r.lookForExcess(ctx, o), r.lookForNeighbours(ctx, o))
 }
 
 // decision is what one reconcile does.

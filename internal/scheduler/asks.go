@@ -1,0 +1,277 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/render"
+)
+
+// Asks are the replicas that scaling groups want to create in place. The scaling group controller asks with planned pods, and the loop
+// answers with the attempt of the recorded place, or that the replica is created gated. Neither waits for the other: an ask has the graph
+// evaluated, and an answer has the group reconciled. An ask may be lost at any time, and is then asked again.
+type Asks struct {
+	// tell requeues a scaling group, and look requeues a graph. They are called without the lock.
+	tell, look func(types.NamespacedName)
+
+	mu     sync.Mutex
+	groups map[types.NamespacedName]*asksOfGroup
+	// refused are the gangs, by graph and name, with pods that could not be created, and whether that was announced. gated are their
+	// replicas: they are created gated.
+	refused map[types.NamespacedName]map[string]bool
+	gated   map[types.NamespacedName]map[gang.Key]bool
+	// ended are attempts of replicas that the controller has deleted, by graph, until the loop knows them.
+	ended map[types.NamespacedName]map[gang.Key]int32
+}
+
+// asksOfGroup are those of one scaling group.
+type asksOfGroup struct {
+	uid       types.UID
+	graph     types.NamespacedName
+	component string
+	byOrdinal map[int32]*ask
+}
+
+// ask is one replica without pods.
+type ask struct {
+	// version is what the replica is created from.
+	version string
+	pods    []*corev1.Pod
+	// gated and attempt are the answer; neither is set before it. begun: pods are created at the attempt.
+	gated, begun bool
+	attempt      int32
+}
+
+// Want is one replica of which nothing exists and that is to be created.
+type Want struct {
+	Ordinal int32
+	// Pods returns the planned pods of the replica by index, as the API server will store them ([gang.AsPlanned]).
+	Pods func() []*corev1.Pod
+}
+
+// Answer is how a replica is created. Without Gated and Attempt it waits: its group is reconciled when there is an answer.
+type Answer struct {
+	// New: it was asked for just now.
+	New bool
+	// Gated: its pods are created with Trellis' gate.
+	Gated bool
+	// Attempt is that of the recorded place in which the replica is created; 0 for none. Pods are the planned pods, by index.
+	Attempt int32
+	Pods    []*corev1.Pod
+}
+
+// NewAsks returns an empty store. tell has a scaling group reconciled; it must not wait for the loop.
+func NewAsks(tell func(group types.NamespacedName)) *Asks {
+	return &Asks{
+		tell: tell, look: func(types.NamespacedName) {}, groups: map[types.NamespacedName]*asksOfGroup{},
+		refused: map[types.NamespacedName]map[string]bool{}, gated: map[types.NamespacedName]map[gang.Key]bool{},
+		ended: map[types.NamespacedName]map[gang.Key]int32{},
+	}
+}
+
+// Ask reports which replicas of a group are to be created in place, and returns how each is created, by ordinal. What the group asked for
+// before and does not any more is dropped, except for unseen replicas: these have pods by a read past the cache. A replica whose creation
+// has begun, and of which nothing exists, is asked for anew.
+func (a *Asks) Ask(sg *trellisv1alpha1.ScalingGroup, wants []Want, unseen []int32) map[int32]Answer {
+	answers, wanted, changed := map[int32]Answer{}, map[int32]bool{}, false
+	for _, want := range wants {
+		wanted[want.Ordinal] = true
+	}
+	a.mu.Lock()
+	of := a.of(sg, len(wants) > 0)
+	if of == nil {
+		a.mu.Unlock()
+		return answers
+	}
+	for ordinal, one := range of.byOrdinal {
+		keeps := one.begun && slices.Contains(unseen, ordinal) || !one.begun && wanted[ordinal] && one.version == versionOf(sg)
+		if !keeps {
+			delete(of.byOrdinal, ordinal)
+			changed = true
+		}
+	}
+	for _, want := range wants {
+		if a.gated[of.graph][of.key(want.Ordinal)] {
+			answers[want.Ordinal] = Answer{Gated: true}
+			continue
+		}
+		one, known := of.byOrdinal[want.Ordinal]
+		if !known {
+			one = &ask{version: versionOf(sg), pods: want.Pods()}
+			of.byOrdinal[want.Ordinal], changed = one, true
+		}
+		answers[want.Ordinal] = Answer{New: !known, Gated: one.gated, Attempt: one.attempt, Pods: one.pods}
+	}
+	if len(of.byOrdinal) == 0 {
+		delete(a.groups, client.ObjectKeyFromObject(sg))
+	}
+	a.mu.Unlock()
+	if changed {
+		a.look(of.graph)
+	}
+	return answers
+}
+
+func (of *asksOfGroup) key(ordinal int32) gang.Key {
+	return gang.Key{Component: of.component, Ordinal: int(ordinal)}
+}
+
+// of returns the asks of a group; nil for none. Those of an earlier group of its name are dropped. Called with the lock held.
+func (a *Asks) of(sg *trellisv1alpha1.ScalingGroup, create bool) *asksOfGroup {
+	name := client.ObjectKeyFromObject(sg)
+	of := a.groups[name]
+	if of != nil && of.uid == sg.UID {
+		return of
+	}
+	if delete(a.groups, name); !create {
+		return nil
+	}
+	of = &asksOfGroup{
+		uid: sg.UID, graph: types.NamespacedName{Namespace: sg.Namespace, Name: sg.Spec.Graph}, component: sg.Spec.Service,
+		byOrdinal: map[int32]*ask{},
+	}
+	a.groups[name] = of
+	return of
+}
+
+// versionOf is what replicas of a group are created from now.
+func versionOf(sg *trellisv1alpha1.ScalingGroup) string {
+	restart := ""
+	if sg.Spec.Restart != nil {
+		restart = sg.Spec.Restart.ID
+	}
+	return fmt.Sprintf("%s/%s/%d/%s", sg.Spec.Revision, restart, render.PodsPerReplica(sg), render.LevelKeys(sg.Spec.Topology))
+}
+
+// Begin reports whether a replica may still be created at an attempt, and notes that it is.
+func (a *Asks) Begin(sg *trellisv1alpha1.ScalingGroup, ordinal, attempt int32) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	of := a.of(sg, false)
+	if of == nil || of.byOrdinal[ordinal] == nil || of.byOrdinal[ordinal].attempt != attempt {
+		return false
+	}
+	of.byOrdinal[ordinal].begun = true
+	return true
+}
+
+// Answered returns the attempts of the replicas of a group that have a recorded place, by ordinal, and which of them are being created, in
+// order.
+func (a *Asks) Answered(sg *trellisv1alpha1.ScalingGroup) (attempts map[int32]int32, begun []int32) {
+	attempts = map[int32]int32{}
+	if a == nil {
+		return attempts, nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	of := a.of(sg, false)
+	if of == nil {
+		return attempts, nil
+	}
+	for ordinal, one := range of.byOrdinal {
+		if one.attempt > 0 {
+			attempts[ordinal] = one.attempt
+		}
+		if one.begun {
+			begun = append(begun, ordinal)
+		}
+	}
+	slices.Sort(begun)
+	return attempts, begun
+}
+
+// Refuse has a gang evicted whose pods cannot all be created. Its members are created gated from now on. Other gangs follow a base gang:
+// when it is refused, the group asks anew for all other replicas of the graph that are not created yet.
+func (a *Asks) Refuse(sg *trellisv1alpha1.ScalingGroup, name string, members []gang.Key, base bool) {
+	a.refuse(types.NamespacedName{Namespace: sg.Namespace, Name: sg.Spec.Graph}, name, members, base)
+}
+
+func (a *Asks) refuse(graph types.NamespacedName, name string, members []gang.Key, base bool) {
+	a.mu.Lock()
+	if a.refused[graph] == nil {
+		a.refused[graph] = map[string]bool{}
+	}
+	if a.gated[graph] == nil {
+		a.gated[graph] = map[gang.Key]bool{}
+	}
+	if _, known := a.refused[graph][name]; !known {
+		a.refused[graph][name] = false
+	}
+	for _, key := range members {
+		a.gated[graph][key] = true
+	}
+	var tell []types.NamespacedName
+	for group, of := range a.groups {
+		if of.graph != graph {
+			continue
+		}
+		maps.DeleteFunc(of.byOrdinal, func(ordinal int32, _ *ask) bool { return base || a.gated[graph][of.key(ordinal)] })
+		tell = append(tell, group)
+	}
+	a.mu.Unlock()
+	a.tellAll(tell)
+	a.look(graph)
+}
+
+func (a *Asks) tellAll(groups []types.NamespacedName) {
+	slices.SortFunc(groups, func(a, b types.NamespacedName) int { return cmp.Compare(a.String(), b.String()) })
+	for _, group := range slices.Compact(groups) {
+		a.tell(group)
+	}
+}
+
+// End notes that a pod of a group is deleted: its replica is not created at its attempt again.
+func (a *Asks) End(sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod) {
+	attempt := render.AttemptOf(pod)
+	if a == nil || attempt == 0 {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	graph := types.NamespacedName{Namespace: sg.Namespace, Name: sg.Spec.Graph}
+	if a.ended[graph] == nil {
+		a.ended[graph] = map[gang.Key]int32{}
+	}
+	ordinal, _, _ := render.ReplicaOf(pod)
+	key := gang.Key{Component: sg.Spec.Service, Ordinal: int(ordinal)}
+	a.ended[graph][key] = max(a.ended[graph][key], attempt)
+}
+
+// Ungate ends that a replica is created gated: all of it was.
+func (a *Asks) Ungate(sg *trellisv1alpha1.ScalingGroup, ordinal int32) {
+	if a == nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	graph := types.NamespacedName{Namespace: sg.Namespace, Name: sg.Spec.Graph}
+	if delete(a.gated[graph], gang.Key{Component: sg.Spec.Service, Ordinal: int(ordinal)}); len(a.gated[graph]) == 0 {
+		delete(a.gated, graph)
+	}
+}
+
+// Forget drops all of a group that is gone.
+func (a *Asks) Forget(group types.NamespacedName) {
+	if a == nil {
+		return
+	}
+	a.mu.Lock()
+	of := a.groups[group]
+	delete(a.groups, group)
+	a.mu.Unlock()
+	if of != nil && len(of.byOrdinal) > 0 {
+		a.look(of.graph)
+	}
+}
