@@ -62,6 +62,7 @@ func (l *ledger) decideAbout(ctx context.Context, of *gang.Observation, d *decis
 	}
 	if code, why := l.pauses(o, failed, d); code != "" {
 		l.reserver.pause(d.graph)
+		d.unplanned = true
 		d.result.Waiting = append(d.result.Waiting, r.AllWaiting(code, why)...)
 		return
 	}
@@ -189,7 +190,7 @@ func (l *ledger) queueForDomain(ctx context.Context, dgd *nvidiav1beta1.DynamoGr
 // awaitCreation has all that waits of a graph wait for pods that are being created. Whether there is capacity is not known.
 func (l *ledger) awaitCreation(r *gang.Request, planned *placement.Result, d *decision, why string) {
 	l.reserver.pause(d.graph)
-	d.undecided = r.Asked(planned)
+	d.unplanned, d.undecided = true, r.Asked(planned)
 	d.result.Waiting = append(d.result.Waiting, r.AllWaiting(gang.CodeCreating, why)...)
 }
 

@@ -40,6 +40,8 @@ type decision struct {
 	evicted map[string]eviction
 	// parted are released pods the rest of whose replica is refused, and why.
 	parted map[string]string
+	// unplanned: replicas wait, and no plan was made.
+	unplanned bool
 	// promised is what of the graph has quota of Kueue, and is not admitted before its place is reserved.
 	promised promised
 	// recorded is the GraphPlacement that the decision read. record is its new content, written before releases and creates; nil for no

@@ -23,14 +23,17 @@ func (l *ledger) liftRest(r *gang.Request) {
 }
 
 // trackParted notes since when the plan has refused the rest of replicas that were never whole: when it stays so, stuckGangs has their
-// gang evicted.
+// gang evicted. Without a plan the last one stands: creations of the same graph would otherwise start the time again and again.
 func (l *ledger) trackParted(o gang.Observation, d *decision) {
-	now := l.clock.Now()
+	now, refused := l.clock.Now(), false
 	for _, pod := range o.Pods {
 		id := topology.PodID(pod)
-		l.pods.setParted(id, d.parted[id], now)
+		if !d.unplanned || d.parted[id] != "" {
+			l.pods.setParted(id, d.parted[id], now)
+		}
+		refused = refused || l.pods.of(id).parted.why != ""
 	}
-	if len(d.parted) > 0 {
+	if refused {
 		d.lookAt(now.Add(l.options.RequeueAfter))
 	}
 }

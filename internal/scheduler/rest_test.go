@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/provider"
 	"github.com/trellis-k8s/trellis/internal/render"
@@ -222,6 +223,28 @@ func TestAnEvictedPodThatDoesNotEndKeepsNoOneWaiting(t *testing.T) {
 	b.s.podSet(nil, o.Pods[0])
 	if gangs, _ := b.s.ledger.stuckGangs(o); len(gangs) > 0 {
 		t.Errorf("evicted again: %v", gangs)
+	}
+}
+
+// A look that makes no plan leaves what the last plan refused: looks of both kinds alternate while a graph changes. The gang whose rest is
+// refused is evicted in time.
+func TestAPartIsEvictedThoughPlansAreLeftOut(t *testing.T) {
+	b, p, o := newOpening(t)
+	b.taken("a1")
+	opened(o.Pods[0], "g2-gang", map[string]string{"z": "z", "r": "a"})
+	b.s.podSet(nil, o.Pods[0])
+	other := &trellisv1alpha1.ResolvedTopology{Levels: []trellisv1alpha1.ResolvedLevel{{Domain: "rack", Key: "other"}}}
+	for range 31 {
+		b.look()
+		b.s.ledger.refreshing[clientKey(o)] = other
+		b.s.queue.add(clientKey(o))
+		b.look()
+		delete(b.s.ledger.refreshing, clientKey(o))
+		b.s.queue.add(clientKey(o))
+		b.pass(time.Second)
+	}
+	if b.look(); len(p.taken) != 1 {
+		t.Errorf("%v is evicted", p.taken)
 	}
 }
 
