@@ -122,18 +122,24 @@ func (w Waiting) short(most int) string {
 	if w.Refusal != nil {
 		return w.Refusal.Short(most)
 	}
-	return limit.Text(shortQuota(w.Message, most), most)
+	return limit.Text(shortRefusal(w.Message, most), most)
 }
 
 // quotaError is what the API server says of a ResourceQuota that refuses a pod. It lists the resources that the quota lacks.
 var quotaError = regexp.MustCompile(`(?s)^.*exceeded quota: ([^,]+), requested: (.+?), used: (.+?), limited: ([^;]+)`)
 
-// shortQuota is the error of a ResourceQuota by its numbers, where the whole text is longer than so many bytes: who is refused stands
-// before it, and a text that is cut would lose how much is missing.
-func shortQuota(text string, most int) string {
-	found := quotaError.FindStringSubmatch(text)
-	if len(text) <= most || found == nil {
+// refusedPod is what precedes the cause in the error of a refused create.
+var refusedPod = regexp.MustCompile(`creating pod \S+(?: in place)?: (?:pods "\S+" is forbidden: )?`)
+
+// shortRefusal is the error of a refused create without the pods that it names, where the whole text is longer than so many bytes: they
+// precede the cause, and a text that is cut would lose the cause. The error of a ResourceQuota is given by its numbers.
+func shortRefusal(text string, most int) string {
+	if len(text) <= most {
 		return text
+	}
+	found := quotaError.FindStringSubmatch(text)
+	if found == nil {
+		return refusedPod.ReplaceAllString(text, "")
 	}
 	requested, used, limited := strings.Split(found[2], ","), strings.Split(found[3], ","), strings.Split(found[4], ",")
 	name, amount, _ := strings.Cut(requested[0], "=")

@@ -174,3 +174,19 @@ func texts(t *testing.T, spec *corev1.PodSpec) string {
 	}
 	return string(out)
 }
+
+func TestRefusedBy(t *testing.T) {
+	o := Objects{}
+	for _, text := range []string{ratioAndPod, onlyMax, someDefaults, elsewhere} {
+		o.LimitRanges = append(o.LimitRanges, read[corev1.LimitRange](t, text))
+	}
+	for limits, want := range map[string][]string{
+		"{memory: 4Gi, cpu: 1}": nil, "{memory: 5Gi, cpu: 1}": {"bounds"}, "{memory: 7Gi, cpu: 1}": {"bounds", "tight"},
+	} {
+		pod := &corev1.Pod{Spec: *read[corev1.PodSpec](t, "{containers: [{name: main, resources: {limits: "+limits+"}}]}")}
+		pod.Namespace = "ns"
+		if diff := cmp.Diff(want, o.RefusedBy(pod)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", limits, diff)
+		}
+	}
+}

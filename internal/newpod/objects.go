@@ -50,6 +50,17 @@ func (o *Objects) Admit(pod *corev1.Pod) (stored *corev1.Pod, notes []string) {
 	return stored, notes
 }
 
+// RefusedBy returns the names of the LimitRanges that refuse a new pod.
+func (o *Objects) RefusedBy(pod *corev1.Pod) (limits []string) {
+	stored, _ := o.Admit(pod)
+	for _, l := range o.limitRanges(stored.Namespace) {
+		if len(breaches(l, stored)) > 0 {
+			limits = append(limits, l.Name)
+		}
+	}
+	return limits
+}
+
 // refused is the prefix of notes about refused pods.
 const refused = "its pods would be refused: "
 

@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -38,6 +39,10 @@ import (
 // webhookOfPods is the name of the webhook that counts.
 const webhookOfPods = "pods.example.com"
 
+// withinTurn is less than the time after which a gang that is not completed loses its turn. When the API server does not answer for that
+// long, another gang may begin.
+const withinTurn = 10 * time.Second
+
 // podCounter is a validating webhook that allows the namespace of a world a number of pods, whether they run, wait or terminate.
 type podCounter struct {
 	w *world
@@ -47,6 +52,8 @@ type podCounter struct {
 	// admitted are pods that are allowed and may not be stored yet, by name.
 	admitted map[string]*corev1.Pod
 	refusals int
+	// last is when the last pod of a gang was allowed.
+	last map[string]time.Time
 	// mixed are the creates since the last change of the number that began a gang while another one existed in part.
 	mixed []string
 }
@@ -54,7 +61,7 @@ type podCounter struct {
 // countPods has the webhook in force until the spec ends.
 func (w *world) countPods(most int) *podCounter {
 	w.t.Helper()
-	p := &podCounter{w: w, admitted: map[string]*corev1.Pod{}}
+	p := &podCounter{w: w, admitted: map[string]*corev1.Pod{}, last: map[string]time.Time{}}
 	server := httptest.NewTLSServer(p)
 	w.t.Cleanup(server.Close)
 	configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{
@@ -138,11 +145,11 @@ func (p *podCounter) admit(ctx context.Context, request *admissionv1.AdmissionRe
 		return nil
 	}
 	for name, of := range gangsOf(slices.Collect(maps.Values(pods))) {
-		if name != gangOf(pod) && of.inPart() {
+		if name != gangOf(pod) && of.inPart() && time.Since(p.last[name]) < withinTurn {
 			p.mixed = append(p.mixed, fmt.Sprintf("%s was created while %s had %d pods", pod.Name, name, len(of)))
 		}
 	}
-	p.admitted[pod.Name] = pod
+	p.admitted[pod.Name], p.last[gangOf(pod)] = pod, time.Now()
 	return nil
 }
 
@@ -250,11 +257,11 @@ func (w *world) isDenied(name string) {
 	w.hasCondition(name, placed, metav1.ConditionFalse, nvidiav1alpha1.ReasonCreationRefused, webhookOfPods, "pods of at most")
 }
 
-// placements are both ways to create gangs.
+// ways to create gangs: whether all pods are gated.
 var ways = map[string]bool{"in-place": false, "gated": true}
 
 // newOperated is a world with an operator of its own, which creates gangs in one of these ways.
-func newOperated(ctx context.Context, name string, way string, hosts ...host) *world {
+func newOperated(ctx context.Context, name, way string, hosts ...host) *world {
 	GinkgoHelper()
 	w := bare[sandbox.Gates].open(ctx).newWorld(ctx, name+"-"+way, hosts...)
 	_, stop := operate(w.config(), w.name, &crash.Saboteur{Name: w.name, Ledger: &crash.Ledger{}}, func(o *operator.Options) {
@@ -404,11 +411,13 @@ var _ = Describe("A base gang of which a LimitRange refuses a component", func()
 		}
 		watcher := w.follow()
 		var bound []string
+		watcher.mu.Lock()
 		watcher.also = func(pod *corev1.Pod) {
 			if pod.Spec.NodeName != "" {
 				bound = append(bound, pod.Name)
 			}
 		}
+		watcher.mu.Unlock()
 		w.create(w.graphOf("g", "zone", all))
 		w.hasCondition("g", placed, metav1.ConditionFalse, nvidiav1alpha1.ReasonCreationRefused, c.says, "LimitRange sizes")
 		w.until("no pod is left", func() error {

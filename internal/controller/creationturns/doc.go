@@ -14,6 +14,10 @@
 //	                         g3 needs 32   waits, reserves nothing: the quota is 16
 //	                         g4 needs 0    is created
 //
+// What else refuses pods is not known before it does, for example a webhook that counts. For a while after a refused create, a gang that
+// never served therefore waits while a successor of a replica that served is missing: its predecessor terminates, or its own create was
+// refused less than 30 seconds ago. A group's successors and its other gangs pause independently of each other after a refused create.
+//
 // evaluate decides and is pure. [Turns] stores the wants of each scaling group. No state has to survive a restart: each reconcile of a
 // group states its wants, and its pods show the existing gangs.
 package creationturns

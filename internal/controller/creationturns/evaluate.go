@@ -62,9 +62,25 @@ type Part struct {
 	Priority int32
 	// Members are the scaling groups of a base gang of which Wants has a part.
 	Members []string
-	// Resting: the group pauses after a refused create.
-	Resting bool
-	Wants   []Want
+	// Rests are the gangs that pause after a refused create.
+	Rests Rests
+	Wants []Want
+}
+
+// Rests selects gangs of a group: the successors of replicas that served, and all others.
+type Rests struct{ Successors, Others bool }
+
+// All selects all gangs of a group.
+var All = Rests{Successors: true, Others: true}
+
+// Of selects the gangs like those of a decision.
+func (r Rests) Of(d Decision) Rests {
+	return Rests{Successors: r.Successors || d.Succeeds, Others: r.Others || !d.Succeeds}
+}
+
+// has reports whether a gang is selected.
+func (r Rests) has(want *Want) bool {
+	return want.Succeeds && r.Successors || !want.Succeeds && r.Others
 }
 
 // Lack is the quota that a gang lacks.
@@ -104,14 +120,19 @@ type Decision struct {
 	Lack *Lack
 	// Overdue: the gang was not completed during its turn.
 	Overdue bool
+	// Succeeds: the group's part of the gang is the successor of replicas that served.
+	Succeeds bool
 }
 
 // line is the input of evaluate.
 type line struct {
 	gangs  []*gang
 	quotas []corev1.ResourceQuota
-	// holder has the turn; zero if no one has it.
-	holder owner
+	// holder has the turn; zero if no one has it. creates: pods of its gangs are being created.
+	holder  owner
+	creates bool
+	// refused: a create was refused recently, so quotas alone do not decide which gangs can be created.
+	refused bool
 }
 
 // gang is a Want that combines the parts of all scaling groups.
@@ -120,7 +141,8 @@ type gang struct {
 	created  time.Time
 	priority int32
 	// resting: one of its groups pauses. known: all its groups have stated their part. overdue: the gang was not completed during its turn.
-	resting, known, overdue bool
+	// insists: it is the refused successor of a replica that served, and others wait for it all the same.
+	resting, known, overdue, insists bool
 	// missing counts the missing pods.
 	missing int64
 }
@@ -130,7 +152,7 @@ func (l *line) evaluate() (map[Key]Decision, owner) {
 	out := map[Key]Decision{}
 	slices.SortFunc(l.gangs, l.compare)
 	left := newBalance(l.quotas)
-	turn, closed := owner{}, false
+	turn, closed, served := owner{}, false, false // served: a successor of what served is not created yet
 	for _, g := range l.gangs {
 		d := Decision{}
 		lack, never := left.lack(g)
@@ -141,13 +163,15 @@ func (l *line) evaluate() (map[Key]Decision, owner) {
 		switch {
 		case g.overdue || g.resting || never:
 			d.Overdue, d.GiveBack = g.overdue, g.Exists
+			served = served || g.insists
 		case !g.Ready || !g.known:
 			left.take(g)
 			d.GiveBack = g.Exists && g.known
+			served = served || g.Succeeds && l.refused
 		case lack != nil:
 			left.take(g)
 			d.GiveBack = g.Exists
-		case !closed && (turn == owner{} || turn == g.owner()):
+		case !closed && (g.Succeeds || !served) && (turn == owner{} || turn == g.owner()):
 			left.take(g)
 			turn, d.Create = g.owner(), true
 		default:
@@ -161,8 +185,9 @@ func (l *line) evaluate() (map[Key]Decision, owner) {
 
 func (l *line) compare(a, b *gang) int {
 	first := func(of func(*gang) bool) int { return bools.Compare(of(b), of(a)) }
+	holds := func(g *gang) bool { return g.owner() == l.holder }
 	return cmp.Or(
-		first(func(g *gang) bool { return g.owner() == l.holder }), first(func(g *gang) bool { return g.Succeeds }),
+		first(func(g *gang) bool { return holds(g) && (l.creates || g.Exists) }), first(func(g *gang) bool { return g.Succeeds }), first(holds),
 		cmp.Compare(b.priority, a.priority), first(func(g *gang) bool { return g.Exists }), a.created.Compare(b.created),
 		cmp.Compare(a.GraphName, b.GraphName), cmp.Compare(a.Group, b.Group), cmp.Compare(a.Ordinal, b.Ordinal),
 	)
@@ -227,21 +252,4 @@ func (b *balance) take(g *gang) {
 			b.left[i][name] = left
 		}
 	}
-}
-
-// decided returns the decisions about the gangs of a group, and the work that they cause for the group.
-func (p *part) decided(decisions map[Key]Decision) (own map[Key]Decision, todo told) {
-	own = map[Key]Decision{}
-	for i := range p.Wants {
-		want := &p.Wants[i]
-		d, waits := decisions[want.Key]
-		if !waits {
-			continue
-		}
-		own[want.Key] = d
-		todo.create = todo.create || d.Create && len(want.Missing) > 0
-		todo.giveBack = todo.giveBack || d.GiveBack && want.Exists
-		todo.overdue = todo.overdue || d.Overdue
-	}
-	return own, todo
 }

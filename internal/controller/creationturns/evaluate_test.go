@@ -57,6 +57,7 @@ func succeeds(g *gang) { g.Succeeds = true }
 func rests(g *gang)    { g.resting = true }
 func others(g *gang)   { g.Exists, g.Others = true, true }
 func notReady(g *gang) { g.Ready = false }
+func insists(g *gang)  { g.insists = true }
 func urgent(g *gang)   { g.priority = 10 }
 func high(g *gang)     { g.Missing[0].Charge = ChargeOf(podOf(8, "high")) }
 
@@ -89,10 +90,11 @@ func TestEvaluate(t *testing.T) {
 		return []corev1.ResourceQuota{quotaOf("q", "requests."+gpu, hard, used)}
 	}
 	for name, c := range map[string]struct {
-		gangs  []*gang
-		quotas []corev1.ResourceQuota
-		holder owner
-		want   []string
+		gangs   []*gang
+		quotas  []corev1.ResourceQuota
+		holder  owner
+		refused bool
+		want    []string
 	}{
 		"a replica of three fits": {
 			gangs: []*gang{gangOf("g1", 0, 2, 8), gangOf("g1", 1, 2, 8), gangOf("g1", 2, 2, 8)}, quotas: gpus(16, 0),
@@ -158,12 +160,32 @@ func TestEvaluate(t *testing.T) {
 			want: []string{"g1-0: lacks few-high", "g2-0: create"},
 		},
 		"without a quota, after a refusal: one after the other": {
-			gangs: []*gang{gangOf("g1", 0, 2, 8), gangOf("g2", 0, 1, 8, exists)},
-			want:  []string{"g1-0: ", "g2-0: create"},
+			gangs: []*gang{gangOf("g1", 0, 2, 8), gangOf("g2", 0, 1, 8, exists)}, refused: true,
+			want: []string{"g1-0: ", "g2-0: create"},
+		},
+		"after a refusal growth waits for a successor whose predecessor is leaving, and gives back": {
+			gangs: []*gang{gangOf("g1", 1, 1, 8, exists), gangOf("g2", 0, 2, 8, succeeds, notReady)}, refused: true,
+			want: []string{"g1-1: give back", "g2-0: "},
+		},
+		"after a refusal other successors do not wait for it": {
+			gangs: []*gang{gangOf("g1", 0, 2, 8, succeeds, notReady), gangOf("g2", 0, 2, 8, succeeds), gangOf("g3", 0, 2, 8)}, refused: true,
+			want: []string{"g1-0: ", "g2-0: create", "g3-0: "},
+		},
+		"before a refusal growth does not wait for it": {
+			gangs: []*gang{gangOf("g1", 1, 2, 8), gangOf("g2", 0, 2, 8, succeeds, notReady)},
+			want:  []string{"g1-1: create", "g2-0: "},
+		},
+		"growth waits for a refused successor for a while": {
+			gangs: []*gang{gangOf("g1", 1, 2, 8), gangOf("g2", 0, 2, 8, succeeds, rests, insists)}, refused: true,
+			want: []string{"g1-1: ", "g2-0: "},
+		},
+		"growth does not wait for ever": {
+			gangs: []*gang{gangOf("g1", 1, 2, 8), gangOf("g2", 0, 2, 8, succeeds, rests)}, refused: true,
+			want: []string{"g1-1: create", "g2-0: "},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			decisions, _ := (&line{gangs: c.gangs, quotas: c.quotas, holder: c.holder}).evaluate()
+			decisions, _ := (&line{gangs: c.gangs, quotas: c.quotas, holder: c.holder, refused: c.refused}).evaluate()
 			got := said(c.gangs, decisions)
 			if len(c.want) < len(got) { // the case is about some of them
 				got = slices.DeleteFunc(got, func(line string) bool { return !slices.Contains(c.want, line) })

@@ -45,13 +45,8 @@ type space struct {
 	refused time.Time
 	// told is the work that each group knows of.
 	told map[string]told
-}
-
-type part struct {
-	Part
-	at time.Time
-	// overdue are the owners of gangs that were not completed during their turn; reset when the group pauses.
-	overdue map[owner]bool
+	// creating are the groups that create pods since their last Sync.
+	creating map[string]bool
 }
 
 // told is the work of a group.
@@ -68,44 +63,64 @@ func (t *Turns) Sync(stated Part, quotas []corev1.ResourceQuota) map[Key]Decisio
 		next.Wants = slices.Clone(next.Wants)
 		if before != nil {
 			next.succeed(before)
-			if !stated.Resting {
+			if stated.Rests != All {
 				next.overdue = before.overdue
 			}
 		}
 		s.parts[name] = next
 	}
+	delete(s.creating, name)
 	decisions, tell := s.look(name, quotas, now)
+	s.creating[name] = s.told[name].create
+	for _, member := range stated.Members { // a base gang waits for the parts of all of them
+		if s.parts[member] == nil {
+			tell = append(tell, member)
+		}
+	}
 	t.mu.Unlock()
 	t.tell(stated.Group.Namespace, tell)
 	return decisions
 }
 
-// succeed keeps the mark of successors until they are complete, because the pods of their predecessors no longer exist.
-func (p *part) succeed(before *part) {
-	for i := range p.Wants {
-		want := &p.Wants[i]
-		want.Succeeds = want.Succeeds || slices.ContainsFunc(before.Wants, func(b Want) bool { return b.Key == want.Key && b.Succeeds })
-	}
-}
-
-// Created records the created gangs of a group, and a refused create. It notifies other groups that have new work.
-func (t *Turns) Created(group types.NamespacedName, created map[Key]bool, refused bool, quotas []corev1.ResourceQuota) {
+// Created records the created gangs of a group, and the gangs of which a create was refused. It notifies other groups that have new work.
+func (t *Turns) Created(group types.NamespacedName, created map[Key]bool, refused Rests, quotas []corev1.ResourceQuota) {
 	t.mu.Lock()
 	s := t.space(group.Namespace)
-	if refused {
+	if refused != (Rests{}) {
 		s.refused = t.now()
 	}
 	if one := s.parts[group.Name]; one != nil {
-		one.Resting = one.Resting || refused
+		one.Rests.Successors, one.Rests.Others = one.Rests.Successors || refused.Successors, one.Rests.Others || refused.Others
+		if refused.Successors && one.refused.IsZero() {
+			one.refused = s.refused
+		}
 		for i := range one.Wants {
 			if created[one.Wants[i].Key] {
 				one.Wants[i].Missing, one.Wants[i].Exists = nil, true
 			}
 		}
 	}
+	delete(s.creating, group.Name)
 	_, tell := s.look(group.Name, quotas, t.now())
 	t.mu.Unlock()
 	t.tell(group.Namespace, tell)
+}
+
+// Yields reports whether a group that completed a gang leaves the turn to another group, for the successor of a replica that served.
+func (t *Turns) Yields(group types.NamespacedName) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s, now := t.space(group.Namespace), t.now()
+	if !s.refusedRecently(now) {
+		return false
+	}
+	for name, one := range s.parts {
+		lacks := func(w Want) bool { return w.Succeeds && len(w.Missing) > 0 }
+		if name != group.Name && now.Sub(one.at) < stale && slices.ContainsFunc(one.Wants, lacks) {
+			return true
+		}
+	}
+	return false
 }
 
 // Refused reports whether a create was refused in a namespace in the last five minutes.
@@ -113,7 +128,11 @@ func (t *Turns) Refused(namespace string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := t.spaces[namespace]
-	return s != nil && !s.refused.IsZero() && t.now().Sub(s.refused) < afterRefusal
+	return s != nil && s.refusedRecently(t.now())
+}
+
+func (s *space) refusedRecently(now time.Time) bool {
+	return !s.refused.IsZero() && now.Sub(s.refused) < afterRefusal
 }
 
 // Eased returns the groups that have work after a quota allows more. Without quotas that count pods, it returns all waiting groups.
@@ -125,7 +144,7 @@ func (t *Turns) Eased(namespace string, quotas []corev1.ResourceQuota) []types.N
 		return nil
 	}
 	for _, one := range s.parts {
-		one.Resting = false
+		one.Rests = Rests{}
 	}
 	_, _ = s.look("", quotas, t.now())
 	var out []types.NamespacedName
@@ -147,6 +166,7 @@ func (t *Turns) Forget(group types.NamespacedName) {
 	}
 	delete(s.parts, group.Name)
 	delete(s.told, group.Name)
+	delete(s.creating, group.Name)
 	if len(s.parts) == 0 && t.now().Sub(s.refused) >= afterRefusal {
 		delete(t.spaces, group.Namespace)
 	}
@@ -157,7 +177,7 @@ func (t *Turns) space(namespace string) *space {
 		t.spaces = map[string]*space{}
 	}
 	if t.spaces[namespace] == nil {
-		t.spaces[namespace] = &space{parts: map[string]*part{}, told: map[string]told{}}
+		t.spaces[namespace] = &space{parts: map[string]*part{}, told: map[string]told{}, creating: map[string]bool{}}
 	}
 	return t.spaces[namespace]
 }
@@ -181,7 +201,9 @@ func (t *Turns) tell(namespace string, groups []string) {
 func (s *space) look(asks string, quotas []corev1.ResourceQuota, now time.Time) (own map[Key]Decision, tell []string) {
 	s.endTurn(now)
 	gangs := s.gangs(now)
-	decisions, turn := (&line{gangs: gangs, quotas: quotas, holder: s.holder}).evaluate()
+	decisions, turn := (&line{
+		gangs: gangs, quotas: quotas, holder: s.holder, creates: s.holderCreates(), refused: s.refusedRecently(now),
+	}).evaluate()
 	switch {
 	case turn == s.holder:
 	case turn != owner{} && s.has(asks, turn):
@@ -225,6 +247,16 @@ func (s *space) endTurn(now time.Time) {
 	s.holder = owner{}
 }
 
+// holderCreates reports whether a group with a part of the holder's gangs creates pods.
+func (s *space) holderCreates() bool {
+	for name, creates := range s.creating {
+		if creates && s.has(name, s.holder) {
+			return true
+		}
+	}
+	return false
+}
+
 // has reports whether a group has a part of the gangs of an owner.
 func (s *space) has(group string, of owner) bool {
 	one := s.parts[group]
@@ -238,53 +270,4 @@ func missingOf(gangs []*gang, of owner) (n int64) {
 		}
 	}
 	return n
-}
-
-// gangs returns the incomplete gangs.
-func (s *space) gangs(now time.Time) []*gang {
-	byKey, members := map[Key]*gang{}, map[Key]map[string]bool{}
-	for _, name := range slices.Sorted(maps.Keys(s.parts)) {
-		one := s.parts[name]
-		if now.Sub(one.at) >= stale {
-			continue
-		}
-		for _, want := range one.Wants {
-			g := byKey[want.Key]
-			if g == nil {
-				g = &gang{Want: Want{Key: want.Key, Name: want.Name, Ready: true}, created: one.Created, priority: one.Priority, known: true}
-				byKey[want.Key], members[want.Key] = g, map[string]bool{}
-			}
-			g.add(one, &want)
-			if want.Group == "" {
-				for _, member := range one.Members {
-					members[want.Key][member] = true
-				}
-			}
-		}
-	}
-	var out []*gang
-	for key, g := range byKey {
-		for member := range members[key] {
-			g.known = g.known && s.parts[member] != nil
-		}
-		if g.missing > 0 {
-			out = append(out, g)
-		}
-	}
-	return out
-}
-
-// add adds one group's part of the gang.
-func (g *gang) add(one *part, want *Want) {
-	g.Missing = append(g.Missing, want.Missing...)
-	for i := range want.Missing {
-		g.missing += want.Missing[i].Count
-	}
-	g.Exists, g.Succeeds, g.Others = g.Exists || want.Exists, g.Succeeds || want.Succeeds, g.Others || want.Others
-	g.Ready = g.Ready && (want.Ready || len(want.Missing) == 0)
-	g.resting, g.overdue = g.resting || one.Resting, g.overdue || one.overdue[want.owner()]
-	g.priority = max(g.priority, one.Priority)
-	if one.Created.Before(g.created) {
-		g.created = one.Created
-	}
 }

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/controller/creationturns"
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
@@ -39,11 +40,11 @@ func (r *Reconciler) apply(ctx context.Context, o observed, s steps) error {
 		return down
 	}
 	up := errors.Join(r.createInPlace(ctx, o, s.inPlace), r.makeAll(ctx, sg, s))
-	if up != nil || len(s.make) == 0 || !s.inTurn { // the pods of sets are created by another controller, which may be refused
-		r.refusals.note(sg, up)
-	}
-	if !s.inTurn && refused(up) {
-		r.noteTurn(ctx, sg, nil, up)
+	if !s.inTurn {
+		r.refusals.note(sg, creationturns.Rests{Others: true}, up)
+		if refused(up) {
+			r.noteTurn(ctx, sg, nil, creationturns.All)
+		}
 	}
 	return errors.Join(down, up)
 }
@@ -136,7 +137,7 @@ func (r *Reconciler) mayMake(ctx context.Context, sg *trellisv1alpha1.ScalingGro
 	if len(s.create)+len(s.make) == 0 {
 		return allowance{}, nil
 	}
-	if a := r.refusals.wait(sg); a.again > 0 {
+	if a := r.refusals.wait(sg); a.again > 0 && !s.inTurn { // in turn, what rests is left out already
 		s.create, s.make, s.rests = nil, nil, true
 		return a, nil
 	}

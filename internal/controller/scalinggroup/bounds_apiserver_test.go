@@ -22,6 +22,7 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/controller/creationturns"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
@@ -41,7 +42,7 @@ var _ = Describe("The memory of a group", func() {
 		s := newServer(ctx)
 		sg := s.startable(group(1, 1))
 		Expect(s.c.Create(ctx, sg)).To(Succeed())
-		s.r.refusals.note(sg, errors.New("exceeded quota"))
+		s.r.refusals.note(sg, creationturns.All, errors.New("exceeded quota"))
 		s.r.written.Wrote(s.request().NamespacedName)
 		maps := func() (n int) {
 			for _, v := range []reflect.Value{reflect.ValueOf(&s.r.refusals).Elem(), reflect.ValueOf(&s.r.written).Elem()} {
@@ -53,7 +54,7 @@ var _ = Describe("The memory of a group", func() {
 			}
 			return n
 		}
-		Expect(maps()).To(Equal(2), "entries")
+		Expect(maps()).To(Equal(3), "entries")
 		Expect(s.c.Delete(ctx, sg)).To(Succeed())
 		Expect(s.reconcile()).To(Succeed())
 		Expect(maps()).To(BeZero(), "entries that are left")

@@ -75,7 +75,7 @@ func (r *Reconciler) createPodInPlace(ctx context.Context, sg *trellisv1alpha1.S
 		return false, nil
 	}
 	if err != nil {
-		return errors.Is(err, errEarlier), wrapped(err, "creating pod %s in place", pod.Name)
+		return errors.Is(err, errEarlier), wrapped(r.withLimits(ctx, pod, err), "creating pod %s in place", pod.Name)
 	}
 	if why := differs(expected, pod); why != "" {
 		log.FromContext(ctx).Info("the API server stored another pod than was planned; its gang is created gated",

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/bools"
 	"github.com/trellis-k8s/trellis/internal/controller/creationturns"
 	"github.com/trellis-k8s/trellis/internal/render"
 )
@@ -49,8 +50,8 @@ func (r *Reconciler) takeTurn(ctx context.Context, o observed, d *decision) (all
 	if err != nil {
 		return allowance{}, err
 	}
-	part, rest := v.part(), r.refusals.wait(o.sg)
-	part.Resting = rest.again > 0
+	part, rest := v.part(), allowance{}
+	part.Rests, rest = r.refusals.rests(o.sg)
 	if part.Priority, err = r.priorityOf(ctx, v.charges); err != nil {
 		return allowance{}, err
 	}
@@ -62,36 +63,30 @@ func (r *Reconciler) takeTurn(ctx context.Context, o observed, d *decision) (all
 		decisions = r.turns.Sync(part, quotas)
 	}
 	r.lacks.note(name, v.lacksQuota(decisions), r.refusals.clock())
-	d.steps.inTurn, d.steps.keyOf = true, v.keyOf
-	if part.Resting && len(part.Wants) > 0 {
-		d.steps.giveBack(o, v.keyOf, decisions)
-		return rest, nil
-	}
-	return r.follow(ctx, o, v, &d.steps, decisions)
+	d.steps.inTurn, d.steps.keyOf, d.steps.decisions = true, v.keyOf, decisions
+	return r.follow(ctx, o, v, &d.steps, rest)
 }
 
-// follow keeps of the steps what the decisions allow.
-func (r *Reconciler) follow(
-	ctx context.Context, o observed, v *view, s *steps, decisions map[creationturns.Key]creationturns.Decision,
-) (allowance, error) {
+// follow keeps of the steps what the decisions allow. allowed is what the group rests for.
+func (r *Reconciler) follow(ctx context.Context, o observed, v *view, s *steps, allowed allowance) (allowance, error) {
+	decisions := s.decisions
 	may := func(ordinal int32) bool { return decisions[v.keyOf(ordinal)].Create }
 	s.create = slices.DeleteFunc(s.create, func(pod *corev1.Pod) bool { ordinal, _, _ := render.ReplicaOf(pod); return !may(ordinal) })
 	s.make = slices.DeleteFunc(s.make, func(ordinal int32) bool { return !may(ordinal) })
 	if begun, is := v.begunSet(decisions); is { // LeaderWorkerSet creates the pods of one gang before the next set is made
 		s.make = slices.DeleteFunc(s.make, func(ordinal int32) bool { return v.keyOf(ordinal) != begun })
 	}
-	allowed := allowance{}
 	for _, want := range v.wants {
 		switch d := decisions[want.Key]; {
 		case d.Overdue:
-			r.refusals.note(o.sg, errNotCompleted)
+			r.refusals.note(o.sg, creationturns.All, errNotCompleted)
 			allowed = allowance{again: firstDelay, refused: errNotCompleted}
 		case d.Lack != nil && want.Ready && allowed.refused == nil: // a successor lacks quota as long as its predecessor is leaving
-			allowed = allowance{again: maxDelay, refused: wrapped(d.Lack, "creating %s", want.Name)}
-		case d.Create && allowed.again == 0:
-			allowed.again = turnAgain
-		case allowed.again == 0:
-			allowed.again = maxDelay
+			allowed = allowance{again: earliest(allowed.again, maxDelay), refused: wrapped(d.Lack, "creating %s", want.Name)}
+		case d.Create:
+			allowed.again = earliest(allowed.again, turnAgain)
+		default:
+			allowed.again = earliest(allowed.again, maxDelay)
 		}
 	}
 	s.giveBack(o, v.keyOf, decisions)
@@ -135,13 +130,22 @@ func (r *Reconciler) leaveOutExisting(ctx context.Context, sg *trellisv1alpha1.S
 	return nil
 }
 
-// gangToCreate is a gang of which pods are to be created.
+// gangToCreate is a gang of which pods are to be created. succeeds: it is the successor of what served.
 type gangToCreate struct {
-	key  creationturns.Key
-	pods []*corev1.Pod
+	key      creationturns.Key
+	succeeds bool
+	pods     []*corev1.Pod
 }
 
-// gangs are the pods to create, gang by gang.
+// likeSets selects the gangs like those whose sets are to be made.
+func (s *steps) likeSets() (out creationturns.Rests) {
+	for _, ordinal := range s.make {
+		out = out.Of(s.decisions[s.keyOf(ordinal)])
+	}
+	return out
+}
+
+// gangs are the pods to create, gang by gang, those of successors first.
 func (s *steps) gangs() (out []gangToCreate) {
 	at := map[creationturns.Key]int{}
 	for _, pod := range s.create {
@@ -149,10 +153,11 @@ func (s *steps) gangs() (out []gangToCreate) {
 		key := s.keyOf(ordinal)
 		if _, known := at[key]; !known {
 			at[key] = len(out)
-			out = append(out, gangToCreate{key: key})
+			out = append(out, gangToCreate{key: key, succeeds: s.decisions[key].Succeeds})
 		}
 		out[at[key]].pods = append(out[at[key]].pods, pod)
 	}
+	slices.SortStableFunc(out, func(a, b gangToCreate) int { return bools.Compare(b.succeeds, a.succeeds) })
 	return out
 }
 
@@ -160,9 +165,9 @@ func (s *steps) gangs() (out []gangToCreate) {
 // no further one is begun.
 func (r *Reconciler) makeInTurn(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, s steps) error {
 	created := map[creationturns.Key]bool{}
-	err := s.taken
+	tried, err := creationturns.All, s.taken
 	if err == nil {
-		err = r.makeSets(ctx, sg, s.make)
+		tried, err = s.likeSets(), r.makeSets(ctx, sg, s.make)
 	}
 	for gangs, round := s.gangs(), r.firstRound(sg); err == nil && len(gangs) > 0; {
 		now := alone(gangs, round)
@@ -170,6 +175,7 @@ func (r *Reconciler) makeInTurn(ctx context.Context, sg *trellisv1alpha1.Scaling
 		for _, one := range gangs[:now] {
 			pods = append(pods, one.pods...)
 		}
+		tried = creationturns.Rests{Successors: gangs[0].succeeds, Others: !gangs[0].succeeds}
 		if round, err = r.createAll(ctx, sg, pods, round); err != nil {
 			err = errors.Join(err, r.giveBackCreated(ctx, gangs[:now]))
 			break
@@ -177,16 +183,25 @@ func (r *Reconciler) makeInTurn(ctx context.Context, sg *trellisv1alpha1.Scaling
 		for _, one := range gangs[:now] {
 			created[one.key] = true
 		}
-		gangs = gangs[now:]
+		r.refusals.note(sg, tried, nil)
+		if gangs = gangs[now:]; len(gangs) > 0 && !gangs[0].succeeds && r.turns.Yields(client.ObjectKeyFromObject(sg)) {
+			break
+		}
 	}
-	r.noteTurn(ctx, sg, created, err)
+	if err == nil {
+		r.noteTurn(ctx, sg, created, creationturns.Rests{})
+		return nil
+	}
+	r.refusals.note(sg, tried, err)
+	r.noteTurn(ctx, sg, created, tried)
 	return err
 }
 
 // alone is how many gangs are created together: one, or as many of a single pod as a round has.
 func alone(gangs []gangToCreate, round int) int {
 	n := 0
-	for n < min(len(gangs), round) && len(gangs[n].pods) == 1 && gangs[n].key.Ordinal != creationturns.First {
+	for n < min(len(gangs), round) && len(gangs[n].pods) == 1 && gangs[n].key.Ordinal != creationturns.First &&
+		gangs[n].succeeds == gangs[0].succeeds {
 		n++
 	}
 	return max(n, 1)
@@ -205,13 +220,15 @@ func (r *Reconciler) giveBackCreated(ctx context.Context, gangs []gangToCreate) 
 	return errors.Join(failures...)
 }
 
-// noteTurn notes what a group has created, and whether a create of it was refused.
-func (r *Reconciler) noteTurn(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, created map[creationturns.Key]bool, err error) {
+// noteTurn notes what a group has created, and the gangs of which a create was refused.
+func (r *Reconciler) noteTurn(
+	ctx context.Context, sg *trellisv1alpha1.ScalingGroup, created map[creationturns.Key]bool, refused creationturns.Rests,
+) {
 	quotas, unread := quotasOfPods(ctx, r.Client, sg.Namespace)
 	if unread != nil {
 		log.FromContext(ctx).Error(unread, "listing the quotas that the gangs of a namespace take turns by", "namespace", sg.Namespace)
 	}
-	r.turns.Created(client.ObjectKeyFromObject(sg), created, err != nil, quotas)
+	r.turns.Created(client.ObjectKeyFromObject(sg), created, refused, quotas)
 }
 
 // refused reports whether the API server refused a create for a reason that may depend on what exists already.

@@ -37,9 +37,10 @@ type steps struct {
 	rests bool
 	// more: the plan wants more than one batch.
 	more bool
-	// inTurn: gangs are created in turn. keyOf names those of replicas.
-	inTurn bool
-	keyOf  func(ordinal int32) creationturns.Key
+	// inTurn: gangs are created in turn. keyOf names those of replicas, and decisions are about them.
+	inTurn    bool
+	keyOf     func(ordinal int32) creationturns.Key
+	decisions map[creationturns.Key]creationturns.Decision
 	// taken is why pods were left out whose names other pods have.
 	taken error
 }

@@ -6,6 +6,7 @@ package scalinggroup
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/newpod"
 )
 
 func (r *Reconciler) deletePod(ctx context.Context, d deletion) error {
@@ -38,9 +40,30 @@ func (r *Reconciler) createPod(ctx context.Context, sg *trellisv1alpha1.ScalingG
 		return r.checkKept(ctx, sg, pod)
 	}
 	if !apierrors.IsAlreadyExists(err) {
-		return wrapped(err, "creating pod %s", pod.Name)
+		return wrapped(r.withLimits(ctx, pod, err), "creating pod %s", pod.Name)
 	}
 	return r.takenName(ctx, sg, pod)
+}
+
+// withLimits adds to the refusal of a pod the names of the LimitRanges that refuse it, which the API server does not name.
+func (r *Reconciler) withLimits(ctx context.Context, pod *corev1.Pod, err error) error {
+	if !apierrors.IsForbidden(err) {
+		return err
+	}
+	limits := &corev1.LimitRangeList{}
+	if unread := r.Live.List(ctx, limits, client.InNamespace(pod.Namespace)); unread != nil {
+		log.FromContext(ctx).Error(unread, "listing the LimitRanges that may refuse a pod", "pod", pod.Name)
+		return err
+	}
+	admission := newpod.Objects{}
+	for i := range limits.Items {
+		admission.LimitRanges = append(admission.LimitRanges, &limits.Items[i])
+	}
+	names := admission.RefusedBy(pod)
+	if len(names) == 0 {
+		return err
+	}
+	return fmt.Errorf("%w (LimitRange %s)", err, strings.Join(names, ", "))
 }
 
 // takenName reads the pod that has the name of one that is to be created, and does what it takes for the name to be free, or the pod to be

@@ -6,6 +6,7 @@ package scalinggroup
 import (
 	"cmp"
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,10 +18,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/controller/creationturns"
 )
 
 // A group whose creates were refused, by a quota for example, is not tried again before a delay that doubles with each refusal. Events of
-// the group's own pods do not shorten it; a change of the group's spec, and a quota that allows more, do.
+// the group's own pods do not shorten it; a change of the group's spec, and a quota that allows more, do. Where gangs are created in turn,
+// successors of replicas that served have a delay of their own, so that a refused scale-out does not delay them.
 const (
 	firstDelay = time.Second
 	maxDelay   = 30 * time.Second
@@ -36,11 +39,28 @@ type allowance struct {
 // refusals remembers the groups whose creates were refused. The zero value is ready to use.
 type refusals struct {
 	mu      sync.Mutex
-	byGroup map[types.NamespacedName]refusal
+	byGroup map[refusedGangs]refusal
 	// first replaces firstDelay, when it is not 0.
 	first time.Duration
 	// now replaces the clock, for tests.
 	now func() time.Time
+}
+
+// refusedGangs are those gangs of a group that rest together.
+type refusedGangs struct {
+	group      types.NamespacedName
+	successors bool
+}
+
+// gangsOf are the gangs of a group that are selected.
+func gangsOf(group types.NamespacedName, which creationturns.Rests) (out []refusedGangs) {
+	if which.Successors {
+		out = append(out, refusedGangs{group, true})
+	}
+	if which.Others {
+		out = append(out, refusedGangs{group, false})
+	}
+	return out
 }
 
 type refusal struct {
@@ -51,11 +71,17 @@ type refusal struct {
 	err        error
 }
 
-// note takes over the outcome of a try.
-func (r *refusals) note(sg *trellisv1alpha1.ScalingGroup, err error) {
+// note takes over the outcome of a try to create gangs.
+func (r *refusals) note(sg *trellisv1alpha1.ScalingGroup, which creationturns.Rests, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	key := client.ObjectKeyFromObject(sg)
+	for _, key := range gangsOf(client.ObjectKeyFromObject(sg), which) {
+		r.noteOne(sg, key, err)
+	}
+}
+
+// noteOne notes the outcome for gangs that rest together. Called with the lock held.
+func (r *refusals) noteOne(sg *trellisv1alpha1.ScalingGroup, key refusedGangs, err error) {
 	if err == nil {
 		delete(r.byGroup, key)
 		return
@@ -65,16 +91,30 @@ func (r *refusals) note(sg *trellisv1alpha1.ScalingGroup, err error) {
 		delay = min(2*last.delay, max(delay, maxDelay))
 	}
 	if r.byGroup == nil {
-		r.byGroup = map[types.NamespacedName]refusal{}
+		r.byGroup = map[refusedGangs]refusal{}
 	}
 	r.byGroup[key] = refusal{uid: sg.UID, generation: sg.Generation, delay: delay, until: r.clock().Add(delay), err: err}
 }
 
-// wait returns how long the group has to wait, and for which refusal.
+// wait returns how long the group has to wait, and for which refusal, where its gangs are not created in turn.
 func (r *refusals) wait(sg *trellisv1alpha1.ScalingGroup) allowance {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	last, ok := r.byGroup[client.ObjectKeyFromObject(sg)]
+	return r.waitOf(sg, false)
+}
+
+// rests returns which gangs of the group have to wait, how long the first of them has to, and for which refusal.
+func (r *refusals) rests(sg *trellisv1alpha1.ScalingGroup) (which creationturns.Rests, of allowance) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	successors, others := r.waitOf(sg, true), r.waitOf(sg, false)
+	of = allowance{again: earliest(successors.again, others.again), refused: cmp.Or(successors.refused, others.refused)}
+	return creationturns.Rests{Successors: successors.again > 0, Others: others.again > 0}, of
+}
+
+// waitOf is called with the lock held.
+func (r *refusals) waitOf(sg *trellisv1alpha1.ScalingGroup, successors bool) allowance {
+	last, ok := r.byGroup[refusedGangs{client.ObjectKeyFromObject(sg), successors}]
 	if left := last.until.Sub(r.clock()); ok && last.uid == sg.UID && last.generation == sg.Generation && left > 0 {
 		return allowance{again: left, refused: last.err}
 	}
@@ -85,18 +125,20 @@ func (r *refusals) wait(sg *trellisv1alpha1.ScalingGroup) allowance {
 func (r *refusals) has(sg *trellisv1alpha1.ScalingGroup) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	last, ok := r.byGroup[client.ObjectKeyFromObject(sg)]
-	return ok && last.uid == sg.UID
+	return slices.ContainsFunc(gangsOf(client.ObjectKeyFromObject(sg), creationturns.All), func(key refusedGangs) bool {
+		last, ok := r.byGroup[key]
+		return ok && last.uid == sg.UID
+	})
 }
 
 // retryIn ends the wait of the groups of a namespace: what refused their creates may allow them now.
 func (r *refusals) retryIn(namespace string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for group, last := range r.byGroup {
-		if group.Namespace == namespace {
+	for key, last := range r.byGroup {
+		if key.group.Namespace == namespace {
 			last.until = time.Time{}
-			r.byGroup[group] = last
+			r.byGroup[key] = last
 		}
 	}
 }
@@ -104,7 +146,9 @@ func (r *refusals) retryIn(namespace string) {
 func (r *refusals) forget(group types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.byGroup, group)
+	for _, key := range gangsOf(group, creationturns.All) {
+		delete(r.byGroup, key)
+	}
 }
 
 func (r *refusals) clock() time.Time {

@@ -79,6 +79,7 @@ type Reconciler struct {
 // +kubebuilder:rbac:groups="",resources=pods,verbs=create;delete;get;list;patch;watch
 // +kubebuilder:rbac:groups="",resources=events,verbs=list
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=limitranges,verbs=list
 // +kubebuilder:rbac:groups="",resources=resourcequotas,verbs=list;watch
 // +kubebuilder:rbac:groups=nvidia.com,resources=dynamoworkermetadatas,verbs=list;watch
 
