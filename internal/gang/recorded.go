@@ -96,31 +96,34 @@ func RecordedReleases(o Observation) (out [][]Release) {
 		if g.State != trellisv1alpha1.GangAssigned {
 			continue
 		}
-		var releases []Release
-		whole := true
-		for key, place := range g.Places {
-			sg := componentGroup(o.Groups, key.Component)
-			of, all := recordedReleases(&o, name, sg, byReplica[key], place)
-			all = all && (len(of) == 0 || !Planned(of[0].Pod) || o.Spent[key] < place.Attempt)
-			releases, whole = append(releases, of...), whole && all
-		}
-		if !whole && g.Base {
+		releases, whole := recordedGang(&o, name, g, byReplica)
+		switch {
+		case !whole && g.Base:
 			return nil
+		case whole && len(releases) > 0:
+			out = append(out, releases)
 		}
-		if !whole || len(releases) == 0 {
-			continue
-		}
-		for i := range releases {
-			releases[i].Base = g.Base
-		}
-		slices.SortFunc(releases, func(a, b Release) int { return cmp.Compare(a.Pod.Name, b.Pod.Name) })
-		out = append(out, releases)
 	}
 	slices.SortFunc(out, func(a, b []Release) int {
 		return cmp.Or(bools.Compare(b[0].Base, a[0].Base), cmp.Compare(a[0].Group.Spec.Service, b[0].Group.Spec.Service),
 			cmp.Compare(ordinalOf(a[0].Pod), ordinalOf(b[0].Pod)))
 	})
 	return out
+}
+
+// recordedGang returns the releases of one gang, by the names of its pods; false for a gang that cannot be released as recorded.
+func recordedGang(o *Observation, name string, g assignment.Gang, byReplica map[Key][]*corev1.Pod) (releases []Release, whole bool) {
+	whole = true
+	for key, place := range g.Places {
+		of, all := recordedReleases(o, name, componentGroup(o.Groups, key.Component), byReplica[key], place)
+		all = all && (len(of) == 0 || !Planned(of[0].Pod) || o.Spent[key] < place.Attempt)
+		releases, whole = append(releases, of...), whole && all
+	}
+	for i := range releases {
+		releases[i].Base = g.Base
+	}
+	slices.SortFunc(releases, func(a, b Release) int { return cmp.Compare(a.Pod.Name, b.Pod.Name) })
+	return releases, whole
 }
 
 func ordinalOf(pod *corev1.Pod) int32 {
