@@ -151,36 +151,50 @@ type gang struct {
 func (l *line) evaluate() (map[Key]Decision, owner) {
 	out := map[Key]Decision{}
 	slices.SortFunc(l.gangs, l.compare)
-	left := newBalance(l.quotas)
-	turn, closed, served := owner{}, false, false // served: a successor of what served is not created yet
+	e := evaluation{line: l, left: newBalance(l.quotas)}
 	for _, g := range l.gangs {
-		d := Decision{}
-		lack, never := left.lack(g)
-		if g.Others && g.Exists && g.owner() == l.holder {
-			lack = nil // if the gang does lack quota, its turn ends
-		}
-		d.Lack = lack
-		switch {
-		case g.overdue || g.resting || never:
-			d.Overdue, d.GiveBack = g.overdue, g.Exists
-			served = served || g.insists
-		case !g.Ready || !g.known:
-			left.take(g)
-			d.GiveBack = g.Exists && g.known
-			served = served || g.Succeeds && l.refused
-		case lack != nil:
-			left.take(g)
-			d.GiveBack = g.Exists
-		case !closed && (g.Succeeds || !served) && (turn == owner{} || turn == g.owner()):
-			left.take(g)
-			turn, d.Create = g.owner(), true
-		default:
-			left.take(g)
-			closed, d.GiveBack = true, g.Exists
-		}
-		out[g.Key] = d
+		out[g.Key] = e.decide(g)
 	}
-	return out, turn
+	return out, e.turn
+}
+
+// evaluation is the state of evaluate after the gangs decided so far.
+type evaluation struct {
+	*line
+	left *balance
+	// turn is the owner of the gangs that are created.
+	turn owner
+	// closed: a gang waits for its turn. lacksSuccessor: a successor of a replica that served is not created yet.
+	closed, lacksSuccessor bool
+}
+
+func (e *evaluation) decide(g *gang) Decision {
+	lack, never := e.left.lack(g)
+	if g.Others && g.Exists && g.owner() == e.holder {
+		lack = nil // if the gang does lack quota, its turn ends
+	}
+	if g.overdue || g.resting || never {
+		e.lacksSuccessor = e.lacksSuccessor || g.insists
+		return Decision{Lack: lack, Overdue: g.overdue, GiveBack: g.Exists}
+	}
+	e.left.take(g)
+	d := Decision{Lack: lack}
+	switch {
+	case !g.Ready || !g.known:
+		d.GiveBack = g.Exists && g.known
+		e.lacksSuccessor = e.lacksSuccessor || g.Succeeds && e.refused
+	case lack != nil:
+		d.GiveBack = g.Exists
+	case e.mayCreate(g):
+		e.turn, d.Create = g.owner(), true
+	default:
+		e.closed, d.GiveBack = true, g.Exists
+	}
+	return d
+}
+
+func (e *evaluation) mayCreate(g *gang) bool {
+	return !e.closed && (g.Succeeds || !e.lacksSuccessor) && (e.turn == owner{} || e.turn == g.owner())
 }
 
 func (l *line) compare(a, b *gang) int {

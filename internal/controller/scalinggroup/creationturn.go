@@ -50,8 +50,9 @@ func (r *Reconciler) takeTurn(ctx context.Context, o observed, d *decision) (all
 	if err != nil {
 		return allowance{}, err
 	}
-	part, rest := v.part(), allowance{}
-	part.Rests, rest = r.refusals.rests(o.sg)
+	part := v.part()
+	rests, until := r.refusals.rests(o.sg)
+	part.Rests = rests
 	if part.Priority, err = r.priorityOf(ctx, v.charges); err != nil {
 		return allowance{}, err
 	}
@@ -64,7 +65,7 @@ func (r *Reconciler) takeTurn(ctx context.Context, o observed, d *decision) (all
 	}
 	r.lacks.note(name, v.lacksQuota(decisions), r.refusals.clock())
 	d.steps.inTurn, d.steps.keyOf, d.steps.decisions = true, v.keyOf, decisions
-	return r.follow(ctx, o, v, &d.steps, rest)
+	return r.follow(ctx, o, v, &d.steps, until)
 }
 
 // follow keeps of the steps what the decisions allow. allowed is what the group rests for.
