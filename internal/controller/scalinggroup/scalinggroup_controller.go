@@ -77,9 +77,8 @@ type Reconciler struct {
 // +kubebuilder:rbac:groups=trellis.dev,resources=scalinggroups,verbs=get;list;watch
 // +kubebuilder:rbac:groups=trellis.dev,resources=scalinggroups/status,verbs=patch
 // +kubebuilder:rbac:groups="",resources=pods,verbs=create;delete;get;list;patch;watch
-// +kubebuilder:rbac:groups="",resources=events,verbs=list
+// +kubebuilder:rbac:groups="",resources=events;limitranges,verbs=list
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
-// +kubebuilder:rbac:groups="",resources=limitranges,verbs=list
 // +kubebuilder:rbac:groups="",resources=resourcequotas,verbs=list;watch
 // +kubebuilder:rbac:groups=nvidia.com,resources=dynamoworkermetadatas,verbs=list;watch
 
