@@ -52,7 +52,7 @@ func newBindings(config *rest.Config, o cache.Options, every time.Duration) (*bi
 		live: live, every: every,
 		open: func() (cache.Cache, error) {
 			return cache.New(config, cache.Options{HTTPClient: o.HTTPClient, Scheme: o.Scheme, Mapper: o.Mapper,
-				DefaultTransform: o.DefaultTransform})
+				DefaultTransform: o.DefaultTransform, DefaultWatchErrorHandler: o.DefaultWatchErrorHandler})
 		},
 		looked: make(chan struct{}), known: map[string]entry{},
 		handlers: map[toolscache.ResourceEventHandlerRegistration]toolscache.ResourceEventHandler{},

@@ -91,7 +91,7 @@ func watchUntil(t *testing.T, config *rest.Config, admin client.Client) error {
 	defer stop()
 	ctx, fail := context.WithCancelCause(limited)
 	defer fail(nil)
-	informers, changed, err := watch(ctx, config, true, patience.Limit(), fail)
+	informers, changed, err := watch(ctx, config, lookEvery, patience.Limit(), fail)
 	if err != nil {
 		return err
 	}

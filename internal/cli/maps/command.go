@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -38,11 +39,13 @@ type options struct {
 	offline  bool
 	serve    bool
 	port     int
+	// lookEvery is how often a served map checks whether the cluster serves Bindings.
+	lookEvery time.Duration
 }
 
 // NewCommand returns kubectl trellis map.
 func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
-	o := &options{IOStreams: streams, config: genericclioptions.NewConfigFlags(true)}
+	o := &options{IOStreams: streams, config: genericclioptions.NewConfigFlags(true), lookEvery: lookEvery}
 	cmd := &cobra.Command{
 		Use:   "map",
 		Short: "Draw the cluster: zones, blocks, racks and hosts as boxes, a cell per GPU, what waits and what blocks it",

@@ -17,7 +17,6 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -30,11 +29,16 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli"
 	"github.com/trellis-k8s/trellis/internal/cli/live"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
+	"github.com/trellis-k8s/trellis/internal/topologies"
 	"github.com/trellis-k8s/trellis/internal/topologybinding"
 )
 
-// perSecond bounds how often the map of a busy cluster is drawn.
-const perSecond = 2
+const (
+	// perSecond bounds how often the map of a busy cluster is drawn.
+	perSecond = 2
+	// lookEvery is how often a map that is served checks whether the cluster serves Bindings.
+	lookEvery = 10 * time.Second
+)
 
 // errSlow says that the informers did not get their lists in time.
 var errSlow = errors.New("watching the cluster: the API server did not list everything within a minute; see whether kubectl get pods -A " +
@@ -60,12 +64,11 @@ func (o *options) follow(ctx context.Context) error {
 	}
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	bindings := !snapshot.Lacks(live.Bindings)
-	cached, changed, err := watch(ctx, config, bindings, time.Minute, fail)
+	cached, changed, err := watch(ctx, config, o.lookEvery, time.Minute, fail)
 	if err != nil {
 		return err
 	}
-	informers := unpaged{cached, bindings}
+	informers := unpaged{cached}
 	s := NewServer()
 	if err := o.refresh(ctx, s, c, informers, namespace, o.ErrOut); err != nil {
 		return err
@@ -124,26 +127,12 @@ func (o *options) refresh(ctx context.Context, s *Server, c, informers client.Re
 }
 
 // watch keeps all objects that a map needs in memory, stripped as in the operator's cache, and reports changes. It cancels the context
-// through fail if the user may not watch a kind, which may show only later. bindings: the user may read Grove's Bindings and the cluster
-// serves them. patience bounds the first lists.
-func watch(ctx context.Context, config *rest.Config, bindings bool, patience time.Duration, fail context.CancelCauseFunc) (
+// through fail if the user may not watch a kind, which may show only later. every is how often it checks whether the cluster serves Grove's
+// Bindings, which it reads as ClusterTopologies. patience bounds the first lists.
+func watch(ctx context.Context, config *rest.Config, every, patience time.Duration, fail context.CancelCauseFunc) (
 	cache.Cache, <-chan struct{}, error,
 ) {
-	scheme, err := cli.NewScheme()
-	if err != nil {
-		return nil, nil, err
-	}
-	informers, err := cache.New(config, cache.Options{
-		Scheme: scheme, DefaultTransform: cache.TransformStripManagedFields(),
-		ByObject: map[client.Object]cache.ByObject{
-			&corev1.Pod{}: {Transform: scheduler.StripPod}, &corev1.Node{}: {Transform: scheduler.StripNode},
-		},
-		DefaultWatchErrorHandler: func(_ context.Context, _ *toolscache.Reflector, err error) {
-			if apierrors.IsForbidden(err) {
-				fail(&forbidden{err})
-			}
-		},
-	})
+	informers, err := newCache(config, every, fail)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -154,18 +143,11 @@ func watch(ctx context.Context, config *rest.Config, bindings bool, patience tim
 		default: // a change is already pending
 		}
 	}
-	objects := []client.Object{
+	for _, o := range []client.Object{
 		&corev1.Node{}, &corev1.Pod{}, &grovev1alpha1.ClusterTopology{}, &schedulingv1.PriorityClass{}, &trellisv1alpha1.ScalingGroup{},
 		&nvidiav1beta1.DynamoGraphDeployment{},
-	}
-	if bindings {
-		objects = append(objects, &topologybinding.Binding{})
-	}
-	for _, o := range objects {
+	} {
 		informer, err := informers.GetInformer(ctx, o, cache.BlockUntilSynced(false))
-		if _, is := o.(*topologybinding.Binding); is && meta.IsNoMatchError(err) {
-			continue
-		}
 		if err != nil {
 			return nil, nil, cli.Explain(err, fmt.Sprintf("watching %T", o))
 		}
@@ -184,17 +166,38 @@ func watch(ctx context.Context, config *rest.Config, bindings bool, patience tim
 	return informers, changed, nil
 }
 
-// unpaged reads from memory without pages: a cache does not support limits, and reports further items that do not exist.
-type unpaged struct {
-	client.Reader
-	// bindings: the user may read Grove's Bindings. Without the right, a cache would wait for them.
-	bindings bool
+// newCache creates the cache of watch.
+func newCache(config *rest.Config, every time.Duration, fail context.CancelCauseFunc) (cache.Cache, error) {
+	scheme, err := cli.NewScheme()
+	if err != nil {
+		return nil, err
+	}
+	o := cache.Options{
+		Scheme: scheme, DefaultTransform: cache.TransformStripManagedFields(),
+		ByObject: map[client.Object]cache.ByObject{
+			&corev1.Pod{}: {Transform: scheduler.StripPod}, &corev1.Node{}: {Transform: scheduler.StripNode},
+		},
+		DefaultWatchErrorHandler: func(_ context.Context, _ *toolscache.Reflector, err error) {
+			if apierrors.IsForbidden(err) {
+				fail(&forbidden{err})
+			}
+		},
+	}
+	of, err := cache.New(config, o)
+	if err != nil {
+		return nil, err
+	}
+	return topologies.NewCache(of, config, o, every)
 }
+
+// unpaged reads from memory without pages: a cache does not support limits, and reports further items that do not exist. Its
+// ClusterTopologies include the Bindings.
+type unpaged struct{ client.Reader }
 
 // List implements client.Reader.
 func (u unpaged) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
-	if _, is := list.(*topologybinding.BindingList); is && !u.bindings {
-		return apierrors.NewForbidden(schema.ParseGroupResource(live.Bindings), "", nil)
+	if _, is := list.(*topologybinding.BindingList); is { // a cache would start to watch the kind
+		return &meta.NoKindMatchError{GroupKind: topologybinding.Kind.GroupKind(), SearchedVersions: []string{topologybinding.Kind.Version}}
 	}
 	all := (&client.ListOptions{}).ApplyOptions(options)
 	all.Limit, all.Continue = 0, ""
