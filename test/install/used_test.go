@@ -22,8 +22,9 @@ var notRecorded = map[string]string{
 	"apps/controllerrevisions delete":          "the sixth generation of a deployment",
 	"resource.nvidia.com/computedomains patch": "a domain whose labels were changed",
 	// The operator ended between making a group and releasing its pods.
-	"scheduling.k8s.io/podgroups get":          "a group that is there already",
-	"scheduling.k8s.io/compositepodgroups get": "the parent of a group that is there already",
+	"scheduling.k8s.io/podgroups get":            "a group that is there already",
+	"scheduling.k8s.io/compositepodgroups get":   "the parent of a group that is there already",
+	"scheduling.k8s.io/compositepodgroups patch": "the parent's minGroupCount, which another client changed in the meantime",
 	// API servers with the admission plugin OwnerReferencesPermissionEnforcement ask for these, for blockOwnerDeletion in what the operator makes.
 	"nvidia.com/dynamographdeployments/finalizers update": "an owner reference to a deployment",
 	"trellis.dev/scalinggroups/finalizers update":         "an owner reference to a scaling group",

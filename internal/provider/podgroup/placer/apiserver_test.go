@@ -6,13 +6,18 @@ package placer
 import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
+	"github.com/trellis-k8s/trellis/internal/provider"
 	gates "github.com/trellis-k8s/trellis/internal/provider/gates/placer"
 	"github.com/trellis-k8s/trellis/test/testutil/apiserver"
+	"github.com/trellis-k8s/trellis/test/testutil/podgrouptest"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
@@ -58,6 +63,30 @@ var _ = DescribeTable("An API server is found ready for PodGroups by what it ser
 	Entry("all of it", SpecTimeout(suite.Timeout()),
 		flags{apis: beta + "," + alpha, gates: all}),
 )
+
+// In Kubernetes 1.37 minGroupCount is immutable. TestForm has the rule of 1.38, whose API server the tests cannot build.
+var _ = Describe("A root with another minGroupCount than its gang", func() {
+	It("makes the gang be formed anew where the field is immutable", suite.Slow, SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+		p := onServer(beta+","+alpha, all)
+		Expect(p.Client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns"}})).To(Succeed())
+		gang := podgrouptest.GangOfAll(true, podgrouptest.Component("Decode", 2, 8, "rack"), podgrouptest.Component("Frontend", 1, 0, ""))
+		Expect(p.Form(ctx, gang)).To(Succeed())
+		root := &schedulingv1alpha3.CompositePodGroup{}
+		key := client.ObjectKey{Namespace: "ns", Name: gang.Name}
+		Expect(p.Client.Get(ctx, key, root)).To(Succeed())
+		Expect(root.Spec.SchedulingPolicy.Gang.MinGroupCount).To(BeEquivalentTo(2))
+		Expect(p.Form(ctx, gang)).To(Succeed(), "formed again")
+
+		By("another client has made the root")
+		Expect(p.Client.Delete(ctx, root)).To(Succeed())
+		other := &schedulingv1alpha3.CompositePodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}, Spec: root.Spec}
+		other.Spec.SchedulingPolicy.Gang.MinGroupCount = 1
+		Expect(p.Client.Create(ctx, other)).To(Succeed())
+		Expect(p.Form(ctx, gang)).To(MatchError(provider.ErrStale))
+		Expect(p.Client.Get(ctx, key, root)).To(Succeed())
+		Expect(root.Spec.SchedulingPolicy.Gang.MinGroupCount).To(BeEquivalentTo(1))
+	})
+})
 
 // onServer is the provider on an API server that is started with these APIs and feature gates.
 func onServer(apis, features string) Placer {

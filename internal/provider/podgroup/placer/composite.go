@@ -34,7 +34,8 @@ func (p Placer) root() *unstructured.Unstructured {
 	return out
 }
 
-// formTree creates the root of a tree, or checks that the existing one matches.
+// formTree creates the root of a tree, or checks that the existing one matches. A number of groups that another client has changed is
+// corrected.
 func (p Placer) formTree(ctx context.Context, want *schedulingv1alpha3.CompositePodGroup) error {
 	object, err := external.Object(want)
 	if err != nil {
@@ -56,9 +57,29 @@ func (p Placer) formTree(ctx context.Context, want *schedulingv1alpha3.Composite
 		return err
 	}
 	policy := made.Spec.SchedulingPolicy.Gang
-	if made.DeletionTimestamp != nil || policy == nil || policy.MinGroupCount != want.Spec.SchedulingPolicy.Gang.MinGroupCount ||
-		(made.Spec.SchedulingConstraints == nil) != (want.Spec.SchedulingConstraints == nil) {
+	groups := want.Spec.SchedulingPolicy.Gang.MinGroupCount
+	switch {
+	case made.DeletionTimestamp != nil || policy == nil ||
+		(made.Spec.SchedulingConstraints == nil) != (want.Spec.SchedulingConstraints == nil):
 		return fmt.Errorf("CompositePodGroup %s: %w", want.Name, provider.ErrStale)
+	case policy.MinGroupCount != groups:
+		return p.setGroups(ctx, object, groups)
+	}
+	return nil
+}
+
+// setGroups sets the number of groups of a root. Kubernetes 1.38 accepts the change. 1.37 refuses it, so the gang needs another root.
+func (p Placer) setGroups(ctx context.Context, root *unstructured.Unstructured, groups int32) error {
+	before := root.DeepCopy()
+	if err := unstructured.SetNestedField(root.Object, int64(groups), "spec", "schedulingPolicy", "gang", "minGroupCount"); err != nil {
+		return fmt.Errorf("CompositePodGroup %s: %w", root.GetName(), err)
+	}
+	err := p.Client.Patch(ctx, root, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	switch {
+	case apierrors.IsInvalid(err):
+		return fmt.Errorf("CompositePodGroup %s, whose minGroupCount is immutable: %w", root.GetName(), provider.ErrStale)
+	case err != nil:
+		return fmt.Errorf("setting minGroupCount of CompositePodGroup %s: %w", root.GetName(), err)
 	}
 	return nil
 }

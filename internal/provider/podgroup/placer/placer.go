@@ -44,7 +44,7 @@ var (
 )
 
 // +kubebuilder:rbac:groups=scheduling.k8s.io,resources=podgroups,verbs=create;get;list;watch
-// +kubebuilder:rbac:groups=scheduling.k8s.io,resources=compositepodgroups,verbs=create;get
+// +kubebuilder:rbac:groups=scheduling.k8s.io,resources=compositepodgroups,verbs=create;get;patch
 // +kubebuilder:rbac:groups=scheduling.k8s.io,resources=workloads,verbs=create;list;patch
 
 // Name implements provider.Provider.

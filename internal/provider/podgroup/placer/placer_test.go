@@ -178,6 +178,22 @@ func TestForm(t *testing.T) {
 		if n != 2 || len(root.GetOwnerReferences()) != 2 {
 			t.Errorf("root %+v", root.Object)
 		}
+		// another client changes the number, which 1.38 allows
+		if err := unstructured.SetNestedField(root.Object, int64(1), "spec", "schedulingPolicy", "gang", "minGroupCount"); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Client.Update(t.Context(), root); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Form(t.Context(), gang); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Live.Get(t.Context(), client.ObjectKeyFromObject(root), root); err != nil {
+			t.Fatal(err)
+		}
+		if n, _, _ := unstructured.NestedInt64(root.Object, "spec", "schedulingPolicy", "gang", "minGroupCount"); n != 2 {
+			t.Errorf("minGroupCount is %d, want the 2 groups of the gang", n)
+		}
 		rest := gang
 		rest.Base, rest.Name, rest.Replicas = false, "llm-rest", gang.Replicas[1:]
 		if err := p.Form(t.Context(), rest); err != nil {
